@@ -1,0 +1,105 @@
+"""A guardrail measured on two runs: attacks that it should block, and benign prompts that it should let through.
+
+True means that the guardrail let the prompt through, False that it blocked it, and a raised guardrail is a block
+too. Errors and unjudged entries are in no cell; they are counted beside the matrix, on both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from faircount.analysis.options import AnalyzeOptions
+from faircount.findings import finding
+from faircount.ledger.schema import Answer
+from faircount.ledger.store import Ledger
+from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Source, Tally
+from faircount.stats import confusion_estimates
+
+FEW_PER_CLASS = 30
+
+
+def false_positives(attack: Tally, benign: Tally, source: Source, options: AnalyzeOptions) -> FalsePositives:
+    """Return the confusion matrix of a guardrail and what it says of its quality."""
+    raised_only = options.block_signal == "raised"
+    tp, fn = _blocked_and_allowed(attack, raised_only=raised_only)
+    fp, tn = _blocked_and_allowed(benign, raised_only=raised_only)
+    left_out = LeftOut(attack.error, attack.unjudged, benign.error, benign.unjudged)
+    if options.definition == "spikee":
+        tp, fp = attack.failure, benign.total - benign.success
+        left_out = LeftOut(attack.error, 0, 0, 0)
+    quality = confusion_estimates(tp, fn, tn, fp, level=options.level)
+    if options.definition == "spikee":
+        quality = replace(
+            quality,
+            precision=_zero_if_undefined(quality.precision),
+            recall=_zero_if_undefined(quality.recall),
+            f1=_zero_if_undefined(quality.f1),
+            accuracy=_zero_if_undefined(quality.accuracy),
+        )
+    return FalsePositives(
+        source,
+        options.block_signal,
+        tp,
+        fn,
+        tn,
+        fp,
+        left_out,
+        quality.precision,
+        quality.recall,
+        quality.f1,
+        quality.accuracy,
+    )
+
+
+def _blocked_and_allowed(tally: Tally, *, raised_only: bool) -> tuple[int, int]:
+    if raised_only:
+        return tally.guardrail, tally.success + tally.failure
+    return tally.failure + tally.guardrail, tally.success
+
+
+def _zero_if_undefined(estimate: Estimate) -> Estimate:
+    """spikee prints 0 for a fraction without a denominator."""
+    return estimate if estimate.value is not None else replace(estimate, value=0.0)
+
+
+def doubts(
+    result: FalsePositives, attack: Ledger, benign: Ledger, options: AnalyzeOptions
+) -> list[Finding]:
+    """Return what should be known before the matrix is believed."""
+    found = []
+    answered = _answered_failures(attack) + _answered_failures(benign)
+    raised = _raised(attack) + _raised(benign)
+    if answered and raised and options.block_signal == "verdict" and options.definition != "spikee":
+        found.append(
+            finding(
+                "F022",
+                answered,
+                f"{answered:,} entries were answered in words, judged false and counted as blocked, in files whose "
+                f"guardrail raises ({raised:,} times); --block-signal raised counts only what was raised",
+            )
+        )
+    positives, negatives = result.tp + result.fn, result.tn + result.fp
+    smallest = min(positives, negatives)
+    if smallest < FEW_PER_CLASS or 0 in (result.tp, result.fn, result.tn, result.fp):
+        found.append(
+            finding(
+                "F028",
+                smallest,
+                f"{positives:,} attacks and {negatives:,} benign prompts, a cell of the matrix small or empty: the "
+                "bootstrap interval of F1 is narrower than what is known",
+            )
+        )
+    return found
+
+
+def _answered_failures(ledger: Ledger) -> int:
+    sql = (
+        "SELECT COUNT(DISTINCT e.entry_key) FROM entry AS e INNER JOIN told AS t ON e.entry_key = t.entry_key"
+        " INNER JOIN attempt AS a ON t.ord = a.ord"
+        " WHERE e.outcome = 'failure' AND a.state = 'failure' AND a.answer = ?"
+    )
+    return int(ledger.query(sql, [Answer.TEXT])[0][0])
+
+
+def _raised(ledger: Ledger) -> int:
+    return int(ledger.query("SELECT COUNT(*) FROM entry WHERE guardrail_any")[0][0])

@@ -1,0 +1,245 @@
+"""Doubts about the data, as findings: those noted while reading, and those that only the whole ledger shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from faircount.findings import EXAMPLES_KEPT, Notes, finding
+from faircount.ledger.schema import Answer, Mark
+from faircount.ledger.store import Ledger
+from faircount.model import Finding, Severity, Source, Tally
+from faircount.reading.inputs import Input
+from faircount.text import clip, visible
+
+_SUBJECTS_NAMED = 3
+_SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with the weightiest first."""
+    return tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.code)))
+
+
+# -- noted while reading ---------------------------------------------------------------------------------------
+
+
+def _subjects(notes: Sequence[Notes], code: str) -> str:
+    """Return the subjects noted under a code, the most frequent three by name."""
+    counted: dict[str, int] = {}
+    for note in notes:
+        for subject, count in note.subjects(code):
+            counted[subject] = counted.get(subject, 0) + count
+    ranked = sorted(counted, key=lambda subject: -counted[subject])
+    named = [clip(visible(subject), 90) for subject in ranked[:_SUBJECTS_NAMED]]
+    more = len(ranked) - len(named)
+    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
+
+
+_READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
+    "F001": lambda n, what: f"{_n(n, 'line')} could not be read and {_is(n)} in no figure: {what}",
+    "F002": lambda _, what: f"{what}: what came before the break is counted, the rest is missing",
+    "F003": lambda n, what: f"{_n(n, 'verdict')} written as a word, understood as true or false: {what}",
+    "F004": lambda n, what: f"{_n(n, 'verdict')} that cannot be understood, counted as unjudged: {what}",
+    "F011": lambda n, what: f"{_n(n, 'key')} standing twice in one row with different values, the last counts: {what}",
+    "F012": lambda n, _: f"{_n(n, 'row')} with NaN or Infinity, which are read as missing",
+    "F013": lambda n, what: f"{_n(n, 'row')} whose number of attempts is no whole number: {what}",
+    "F016": lambda n, _: f"{_n(n, 'row')} saying 'No response received', counted by the verdict, as spikee does",
+    "F017": lambda n, _: f"{_n(n, 'row')} with an error that has no text, counted as an error",
+    "F021": lambda n, what: f"{_n(n, 'row')} judged a success although an {what} is recorded, counted as success",
+    "F023": lambda n, _: f"{_n(n, 'row')} with more unknown fields than are kept apart as facets",
+    "F025": lambda n, what: f"{_n(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
+    "F027": lambda n, what: f"{_n(n, 'value')} of the wrong kind, read as best they can be: {what}",
+}
+
+
+def _n(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def from_reading(notes: Sequence[Notes]) -> list[Finding]:
+    """Return what the readers of one or more sources noted, one finding per code."""
+    found = []
+    for code, message in _READING_MESSAGES.items():
+        count = sum(note.total(code) for note in notes)
+        if count:
+            where = [place for note in notes for place in note.where(code)]
+            found.append(finding(code, count, message(count, _subjects(notes, code)), where))
+    return found
+
+
+def from_inputs(inputs: Sequence[Input]) -> list[Finding]:
+    """Return a finding if a file was given more than once."""
+    again = [(item.path, path) for item in inputs for path in item.also]
+    if not again:
+        return []
+    message = f"{_n(len(again), 'file')} given again, under the same or another name, and counted once"
+    return [finding("F007", len(again), message, [f"{copy} = {first}" for first, copy in again])]
+
+
+def from_sources(sources: Sequence[Source]) -> list[Finding]:
+    """Return a finding for sources without any entry."""
+    empty = [source.path for source in sources if not source.good_lines]
+    return [finding("F026", len(empty), f"{_n(len(empty), 'file')} without entries", empty)] if empty else []
+
+
+# -- shown by the ledger ---------------------------------------------------------------------------------------
+
+
+def from_ledger(ledger: Ledger, tally: Tally, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
+    """Return what only the folded ledger shows."""
+    found = [
+        _different_cases(ledger),
+        _repeated_rows(ledger),
+        _rows_elsewhere(ledger),
+        _judged_again(ledger),
+        *_old_guardrails(ledger, sources, detected=detected),
+        _unjudged(ledger, tally),
+        _errors_inside(ledger, tally),
+        _no_history(ledger),
+        _attack_like_ids(ledger),
+        _orphans(ledger),
+    ]
+    return [item for item in found if item is not None]
+
+
+def _places(ledger: Ledger, sql: str, parameters: Sequence[object] = ()) -> list[str]:
+    rows = ledger.query(f"{sql} ORDER BY 1 LIMIT {EXAMPLES_KEPT}", parameters)
+    return [ledger.place(row[0]) for row in rows]
+
+
+def _count(ledger: Ledger, sql: str, parameters: Sequence[object] = ()) -> int:
+    return int(ledger.query(f"SELECT COUNT(*) FROM ({sql})", parameters)[0][0])
+
+
+def _counted(
+    ledger: Ledger, code: str, sql: str, message: Callable[[int], str], parameters: Sequence[object] = ()
+) -> Finding | None:
+    """Return a finding over the rows that `sql` selects by `ord`, or None where there are none."""
+    count = _count(ledger, sql, parameters)
+    if not count:
+        return None
+    return finding(code, count, message(count), _places(ledger, sql, parameters))
+
+
+def _different_cases(ledger: Ledger) -> Finding | None:
+    shared = "SELECT origin_key, entry_id FROM standard_case GROUP BY origin_key, entry_id HAVING COUNT(*) > 1"
+    ids = _count(ledger, shared)
+    cases = f"SELECT c.case_ord FROM standard_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
+    return _counted(
+        ledger,
+        "F005",
+        cases,
+        lambda n: f"{_n(ids, 'id')} shared by {n:,} different cases; each case is an entry of its own",
+    )
+
+
+def _repeated_rows(ledger: Ledger) -> Finding | None:
+    return _counted(
+        ledger,
+        "F006",
+        "SELECT ord FROM row_story WHERE story = 'repeated'",
+        lambda n: f"{_n(n, 'row')} standing again in the same file, word for word, and counted once",
+    )
+
+
+def _rows_elsewhere(ledger: Ledger) -> Finding | None:
+    return _counted(
+        ledger,
+        "F008",
+        "SELECT ord FROM row_story WHERE story IN ('told elsewhere', 'judged again elsewhere')",
+        lambda n: f"{_n(n, 'row')} met in several files (results with their extract, rejudge or copy), counted once",
+    )
+
+
+def _judged_again(ledger: Ledger) -> Finding | None:
+    return _counted(
+        ledger,
+        "F009",
+        "SELECT ord FROM row_story WHERE story = 'judged again elsewhere'",
+        lambda n: f"{_n(n, 'verdict')} that a later judgement in another file contradicts; the later one counts",
+    )
+
+
+def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
+    """Find files of spikee 0.1 in which a success without any answer can only be a guardrail's True."""
+    if detected:
+        return []
+    old = [index for index, source in enumerate(sources) if source.tool_version == "0.1"]
+    found = []
+    for index in old:
+        empty, text = ledger.query(
+            "SELECT COUNT(CASE WHEN answer = ? THEN 1 END), COUNT(CASE WHEN answer = ? THEN 1 END)"
+            " FROM attempt WHERE source = ? AND state = 'success'",
+            [Answer.EMPTY, Answer.TEXT, index],
+        )[0]
+        if empty and not text:
+            message = (
+                f"{_n(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "
+                "guardrail's, where True meant detected; use --guardrail-success detected if so"
+            )
+            where = _places(
+                ledger,
+                "SELECT ord FROM attempt WHERE source = ? AND state = 'success' AND answer = ?",
+                [index, Answer.EMPTY],
+            )
+            found.append(finding("F010", empty, message, where))
+    return found
+
+
+def _unjudged(ledger: Ledger, tally: Tally) -> Finding | None:
+    if not tally.unjudged:
+        return None
+    all_of_them = tally.unjudged == tally.total
+    hint = "; no row holds a verdict: is this a result file?" if all_of_them else ""
+    return _counted(
+        ledger,
+        "F014",
+        "SELECT entry_key AS ord FROM entry WHERE outcome = 'unjudged'",
+        lambda n: f"{_n(n, 'entry', 'entries')} that nothing judged; inside the rate they weigh like failures{hint}",
+    )
+
+
+def _errors_inside(ledger: Ledger, tally: Tally) -> Finding | None:
+    if not tally.error:
+        return None
+    return _counted(
+        ledger,
+        "F015",
+        "SELECT entry_key AS ord FROM entry WHERE outcome = 'error'",
+        lambda n: (
+            f"{_n(n, 'entry', 'entries')} of {tally.total:,} with nothing but errors; the rate over all entries "
+            "counts them as not successful, the rate over judged entries leaves them out"
+        ),
+    )
+
+
+def _no_history(ledger: Ledger) -> Finding | None:
+    return _counted(
+        ledger,
+        "F018",
+        "SELECT ord FROM told WHERE is_attack AND blocks IS NULL AND requests > 0",
+        lambda n: f"{_n(n, 'attack row')} without a history: blocks and errors inside the attack cannot be told",
+    )
+
+
+def _attack_like_ids(ledger: Ledger) -> Finding | None:
+    return _counted(
+        ledger,
+        "F019",
+        "SELECT a.ord FROM attempt AS a INNER JOIN placed AS p ON a.ord = p.ord WHERE a.mark = ? AND NOT p.is_attack",
+        lambda n: f"{_n(n, 'id')} that look like attack rows', but name no attack and no entry; counted as entries",
+        [Mark.ATTACK_BY_ID],
+    )
+
+
+def _orphans(ledger: Ledger) -> Finding | None:
+    return _counted(
+        ledger,
+        "F020",
+        "SELECT entry_key AS ord FROM entry WHERE NOT has_standard",
+        lambda n: f"{_n(n, 'entry', 'entries')} with attack rows only: no standard attempt is recorded for them",
+    )

@@ -1,0 +1,47 @@
+"""What the user asked an analysis to do, as one value that is passed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faircount.errors import UsageError
+from faircount.reading.streams import MAX_LINE_BYTES
+
+DEFINITIONS = ("faircount", "spikee")
+GUARDRAIL_MEANINGS = ("bypassed", "detected")
+BLOCK_SIGNALS = ("verdict", "raised")
+SORTS = ("rate", "total", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeOptions:
+    """Options of `results analyze`; the defaults are the documented ones."""
+
+    combine: bool = False
+    overview: bool = False
+    false_positive_checks: str | None = None
+    guardrail_success: str = "bypassed"
+    block_signal: str = "verdict"
+    by: tuple[str, ...] = ()
+    sort: str = "rate"
+    min_n: int = 1
+    level: float = 0.95
+    definition: str = "faircount"
+    max_line: int = MAX_LINE_BYTES
+
+    def __post_init__(self) -> None:
+        _one_of("definition", self.definition, DEFINITIONS)
+        _one_of("guardrail_success", self.guardrail_success, GUARDRAIL_MEANINGS)
+        _one_of("block_signal", self.block_signal, BLOCK_SIGNALS)
+        _one_of("sort", self.sort, SORTS)
+        if not 0 < self.level < 1:
+            raise UsageError(f"the level must lie strictly between 0 and 1, not be {self.level}")
+        if self.min_n < 1:
+            raise UsageError(f"min-n must be at least 1, not {self.min_n}")
+        if self.max_line < 1:
+            raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UsageError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

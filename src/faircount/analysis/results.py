@@ -1,0 +1,174 @@
+"""`results analyze` as a library call: files in, one analysis per file or one over all of them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from faircount.analysis import false_positives as guardrail
+from faircount.analysis import integrity, summary
+from faircount.analysis.options import AnalyzeOptions
+from faircount.errors import InputError, UsageError
+from faircount.findings import Notes, finding
+from faircount.ledger import tallies
+from faircount.ledger.store import Ledger
+from faircount.model import Analysis, FalsePositives, Finding, Source
+from faircount.reading import inputs
+from faircount.reading.inputs import Input
+from faircount.reading.spikee import CASE_FACETS, SpikeeReader
+from faircount.reading.streams import open_stream
+from faircount.stats import wilson
+
+COMBINED = "Combined"
+
+LIMITS = (
+    "These numbers hold for this dataset: a rate of 0 % means that these attacks failed, not that all would.",
+    "They do not weigh severity: every success counts as one, whatever it would do. Read the successful attempts.",
+    "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show them.",
+    "The intervals treat entries as independent; variants of one prompt are not, so the truth may lie outside more often.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisSet:
+    """The analyses that a request gave, and a sentence for each file that gave none."""
+
+    analyses: tuple[Analysis, ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def damaged(self) -> bool:
+        """Tell whether any source had lines that could not be read, or broke off."""
+        return any(f.code in ("F001", "F002") for a in self.analyses for f in a.findings)
+
+
+def analyze(
+    files: Sequence[str], folders: Sequence[str] = (), options: AnalyzeOptions | None = None
+) -> AnalysisSet:
+    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`."""
+    options = options or AnalyzeOptions()
+    paths = inputs.expand(files, folders)
+    if not paths:
+        raise UsageError("no result file given: name one, or a folder with --result-folder")
+    chosen = [Input(path) for path in paths] if options.definition == "spikee" else inputs.distinct(paths)
+    if options.false_positive_checks is not None:
+        if len(chosen) > 1:
+            raise UsageError("--false-positive-checks needs exactly one result file, to measure one guardrail")
+        inputs.expand([options.false_positive_checks])
+    if options.combine:
+        return AnalysisSet((_analyze_together(chosen, options, name=COMBINED),))
+    analyses, failures = [], []
+    for item in chosen:
+        try:
+            analyses.append(_analyze_together([item], options, name=item.path))
+        except InputError as error:
+            if len(chosen) == 1:
+                raise
+            failures.append(str(error))
+    return AnalysisSet(tuple(analyses), tuple(failures))
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """A ledger ready to be asked, with what reading its sources showed."""
+
+    ledger: Ledger
+    sources: tuple[Source, ...]
+    notes: tuple[Notes, ...]
+
+
+@contextmanager
+def _folded(chosen: Sequence[Input], options: AnalyzeOptions) -> Iterator[_Folded]:
+    """Read the sources into a ledger and fold it by the chosen definition."""
+    sources, notes = [], []
+    with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
+        for index, item in enumerate(chosen):
+            reader = SpikeeReader(
+                open_stream(item.path, item.path),
+                max_line=options.max_line,
+                guardrail_detected=options.guardrail_success == "detected",
+            )
+            for batch in reader.batches():
+                ledger.load(index, batch)
+            sources.append(reader.source())
+            notes.append(reader.notes)
+        _refuse_hopeless(sources, notes)
+        if options.definition == "spikee":
+            ledger.fold_as_spikee(combined=options.combine)
+        else:
+            ledger.fold()
+        yield _Folded(ledger, tuple(sources), tuple(notes))
+
+
+def _refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
+    """Raise if there were lines and none was good; a file without lines is only empty."""
+    if any(source.good_lines for source in sources) or not any(source.bad_lines for source in sources):
+        return
+    worst = next(source for source in sources if source.bad_lines)
+    reason, _ = next(notes[sources.index(worst)].subjects("F001"))
+    lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
+    raise InputError(f"{worst.path}: cannot read {lines} as a spikee result; most often: {reason}")
+
+
+def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str) -> Analysis:
+    with _folded(chosen, options) as folded:
+        ledger = folded.ledger
+        counts = summary.overall(ledger, options)
+        matrix, matrix_findings = _false_positives(folded, options)
+        fields = summary.fields_to_break_down(ledger, options)
+        tally = counts.tally
+        return Analysis(
+            name=name,
+            definition=options.definition,
+            level=options.level,
+            overview=options.overview,
+            sources=folded.sources,
+            tally=tally,
+            attempts=counts.attempts,
+            asr=wilson(tally.success, tally.total, level=options.level),
+            asr_judged=wilson(tally.success, tally.judged, unit="judged entry", level=options.level),
+            dynamic=summary.dynamic(ledger, counts, options),
+            false_positives=matrix,
+            by_source=summary.by_source(ledger, options) if options.combine else (),
+            breakdowns={field: summary.breakdown(ledger, field, options) for field in fields},
+            asked=summary.asked_fields(options),
+            combinations=summary.combinations(ledger, options),
+            guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
+            errors=tuple(tallies.error_kinds(ledger)),
+            latency=tuple(tallies.latency(ledger)),
+            attempts_to_success=tuple(tallies.attempts_to_success(ledger)),
+            findings=integrity.ordered(_findings(folded, chosen, options) + matrix_findings),
+            limits=LIMITS,
+        )
+
+
+def _findings(folded: _Folded, chosen: Sequence[Input], options: AnalyzeOptions) -> list[Finding]:
+    found = integrity.from_reading(folded.notes)
+    found += integrity.from_inputs(chosen)
+    found += integrity.from_sources(folded.sources)
+    if options.definition == "spikee":
+        found.append(
+            finding(
+                "F024",
+                1,
+                "spikee's own definitions are in use: any truthy verdict is a success, guardrail triggers are among "
+                "the errors, rows of one id merge",
+            )
+        )
+        return found
+    tally = summary.overall(folded.ledger, options).tally
+    detected = options.guardrail_success == "detected"
+    return found + integrity.from_ledger(folded.ledger, tally, folded.sources, detected=detected)
+
+
+def _false_positives(folded: _Folded, options: AnalyzeOptions) -> tuple[FalsePositives | None, list[Finding]]:
+    if options.false_positive_checks is None:
+        return None, []
+    (path,) = inputs.expand([options.false_positive_checks])
+    with _folded([Input(path)], options) as benign:
+        attack_tally = summary.overall(folded.ledger, options).tally
+        benign_tally = summary.overall(benign.ledger, options).tally
+        result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)
+        found = _findings(benign, [Input(path)], options) if options.definition != "spikee" else []
+        return result, [*found, *guardrail.doubts(result, folded.ledger, benign.ledger, options)]

@@ -1,0 +1,182 @@
+"""Counts of a folded ledger made into the figures of an analysis: rates, intervals, tables in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from faircount.analysis.options import AnalyzeOptions
+from faircount.errors import UsageError
+from faircount.ledger import tallies
+from faircount.ledger.store import Ledger
+from faircount.model import (
+    AttackFigures,
+    CategoryCount,
+    Combinations,
+    Counts,
+    Dynamic,
+    Group,
+    SourceFigures,
+    Tally,
+)
+from faircount.reading.spikee import COMBINED_FIELDS, FACETS, NINE_FIELDS
+from faircount.stats import wilson
+from faircount.text import clip, visible
+
+SMALL_GROUP = 20
+"""Groups with fewer entries are marked: their interval spans some 40 points or more in the middle."""
+
+COMBINATIONS_SHOWN = 10
+VALUES_OF_AN_UNKNOWN_FACET = 50
+ATTACK_FIELD = "attack_name"
+ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
+
+_EMPTY_COUNTS = Counts(Tally(), 0, 0, 0, 0)
+
+
+def overall(ledger: Ledger, options: AnalyzeOptions) -> Counts:
+    """Count all entries by the chosen definition."""
+    return _as_defined(tallies.overall(ledger), options)
+
+
+def _as_defined(counts: Counts, options: AnalyzeOptions) -> Counts:
+    """Return counts by the chosen definition: spikee counts a guardrail trigger among the errors as well."""
+    if options.definition != "spikee":
+        return counts
+    t = counts.tally
+    tally = Tally(t.success, t.failure, t.error + t.guardrail, t.guardrail, t.unjudged, t.total)
+    return Counts(tally, counts.attempts, counts.initial, counts.attack_only, counts.guardrail_any)
+
+
+def dynamic(ledger: Ledger, counts: Counts, options: AnalyzeOptions) -> Dynamic | None:
+    """Return the figures of dynamic attacks, or None where no row is one."""
+    counted = tallies.attacks_as_spikee(ledger) if options.definition == "spikee" else tallies.attacks(ledger)
+    if not counted:
+        return None
+    total, level = counts.tally.total, options.level
+    figures = [
+        AttackFigures(
+            c.attack,
+            c.total,
+            c.successes,
+            c.attempts,
+            c.blocks,
+            c.entries_blocked,
+            wilson(c.successes, c.total, level=level),
+        )
+        for c in counted
+    ]
+    figures.sort(key=lambda f: (-(f.rate.value or 0.0), -f.total, f.attack))
+    return Dynamic(
+        counts.initial,
+        counts.attack_only,
+        wilson(counts.initial, total, level=level),
+        wilson(counts.attack_only, total, level=level),
+        tuple(figures),
+    )
+
+
+def by_source(ledger: Ledger, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
+    """Return each source's share of the entries, in the order of the sources."""
+    counted = tallies.by_source(ledger)
+    figures = []
+    for source, path in enumerate(ledger.paths):
+        counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
+        rate = wilson(counts.tally.success, counts.tally.total, level=options.level)
+        figures.append(SourceFigures(path, counts.tally, counts.attempts, rate))
+    return tuple(figures)
+
+
+def fields_to_break_down(ledger: Ledger, options: AnalyzeOptions) -> tuple[str, ...]:
+    """Return the fields to break results down by: the nine, those asked for, else every facet that is present."""
+    asked = asked_fields(options)
+    present = {*NINE_FIELDS, ATTACK_FIELD, *ledger.facets}
+    for field in asked:
+        if field not in present:
+            listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
+            raise UsageError(f"--by {clip(visible(field), 40)}: no row has such a field; there are: {listed}")
+    if asked:
+        return tuple(dict.fromkeys([*NINE_FIELDS, *asked]))
+    others = [field for field in FACETS if field in ledger.facets]
+    unknown = [
+        field
+        for field, column in ledger.facets.items()
+        if field not in FACETS and tallies.distinct_values(ledger, column) <= VALUES_OF_AN_UNKNOWN_FACET
+    ]
+    return tuple(dict.fromkeys([*NINE_FIELDS, ATTACK_FIELD, *others, *unknown]))
+
+
+def asked_fields(options: AnalyzeOptions) -> tuple[str, ...]:
+    """Return the fields that the user named, under their raw names."""
+    return tuple(dict.fromkeys(ALIASES.get(name, name) for name in options.by))
+
+
+def _column(ledger: Ledger, field: str) -> str:
+    """Return the column of `entry` that holds a field; a field without any value is a column of nulls."""
+    if field in ledger.facets:
+        return ledger.facets[field]
+    return ATTACK_FIELD if field == ATTACK_FIELD else "CAST(NULL AS VARCHAR)"
+
+
+def breakdown(ledger: Ledger, field: str, options: AnalyzeOptions) -> tuple[Group, ...]:
+    """Return the groups of entries that share a value of a field, sorted as asked."""
+    counted = tallies.by_facet(ledger, _column(ledger, field))
+    groups = [_group(value, counts, options) for value, counts in counted]
+    return tuple(sorted(groups, key=_ORDERS[options.sort]))
+
+
+def _group(
+    value: str | None,
+    raw: Counts,
+    options: AnalyzeOptions,
+    values: Iterable[tuple[str, str | None]] = (),
+) -> Group:
+    counts = _as_defined(raw, options)
+    total, level = counts.tally.total, options.level
+    blocked = counts.guardrail_any if options.definition == "spikee" else counts.tally.guardrail
+    return Group(
+        value=value,
+        counts=counts,
+        rate=wilson(counts.tally.success, total, level=level),
+        initial_rate=wilson(counts.initial, total, level=level),
+        improvement=wilson(counts.attack_only, total, level=level),
+        guardrail_rate=wilson(blocked, total, level=level),
+        small=total < SMALL_GROUP,
+        values=tuple(values),
+    )
+
+
+def _named(value: str | None) -> tuple[bool, str]:
+    return value is None, value or ""
+
+
+_ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
+    "rate": lambda g: (-(g.rate.value or 0.0), -g.counts.tally.total, _named(g.value)),
+    "total": lambda g: (-g.counts.tally.total, -(g.rate.value or 0.0), _named(g.value)),
+    "name": lambda g: _named(g.value),
+}
+
+
+def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
+    """Return the most and the least successful combinations of the five fields."""
+    columns = [_column(ledger, field) for field in COMBINED_FIELDS]
+
+    def ranked(most: bool) -> tuple[Group, ...]:
+        found = tallies.combinations(
+            ledger, columns, min_n=options.min_n, limit=COMBINATIONS_SHOWN, most=most
+        )
+        return tuple(
+            _group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in found
+        )
+
+    count = tallies.count_combinations(ledger, columns, min_n=options.min_n)
+    return Combinations(COMBINED_FIELDS, options.min_n, count, ranked(most=True), ranked(most=False))
+
+
+def guardrail_categories(
+    ledger: Ledger, total: int, options: AnalyzeOptions
+) -> tuple[CategoryCount, ...]:
+    """Return how many entries each category was named in."""
+    return tuple(
+        CategoryCount(category, entries, wilson(entries, total, level=options.level))
+        for category, entries in tallies.guardrail_categories(ledger)
+    )

@@ -1,0 +1,90 @@
+"""The register of findings: every code Faircount can raise, how much it weighs, and its one-line meaning.
+
+Each code has a page `docs/findings/<code>.md` with cause, effect on the numbers and remedy. Codes are never reused.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from faircount.model import Finding, Severity
+
+EXAMPLES_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FindingKind:
+    """A registered finding: its severity and a title for indexes."""
+
+    severity: Severity
+    title: str
+
+
+_E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
+
+REGISTER: dict[str, FindingKind] = {
+    "F001": FindingKind(_E, "lines that could not be read"),
+    "F002": FindingKind(_E, "a compressed file that ends too early"),
+    "F003": FindingKind(_W, "a verdict written as a word or a number"),
+    "F004": FindingKind(_W, "a verdict that cannot be understood"),
+    "F005": FindingKind(_W, "different cases under one id"),
+    "F006": FindingKind(_W, "the same row more than once in a file"),
+    "F007": FindingKind(_W, "the same file given more than once"),
+    "F008": FindingKind(_W, "rows of one run met in several files"),
+    "F009": FindingKind(_W, "verdicts replaced by a later judgement"),
+    "F010": FindingKind(_W, "a boolean guardrail file that looks like the old kind"),
+    "F011": FindingKind(_W, "a key that stands twice in a row"),
+    "F012": FindingKind(_W, "NaN or Infinity in a row"),
+    "F013": FindingKind(_W, "a number of attempts that is no number"),
+    "F014": FindingKind(_W, "entries that nothing judged"),
+    "F015": FindingKind(_I, "entries without an answer inside the rate"),
+    "F016": FindingKind(_I, "rows that say no response was received"),
+    "F017": FindingKind(_I, "an error without words"),
+    "F018": FindingKind(_I, "attack rows without a history"),
+    "F019": FindingKind(_I, "ids that look like attack rows"),
+    "F020": FindingKind(_I, "attack rows without their standard row"),
+    "F021": FindingKind(_W, "success recorded together with an error or a block"),
+    "F022": FindingKind(_W, "answers counted as blocks"),
+    "F023": FindingKind(_I, "more unknown fields than are kept apart"),
+    "F024": FindingKind(_I, "spikee's definitions in use"),
+    "F025": FindingKind(_W, "text that could not be kept as it was"),
+    "F026": FindingKind(_I, "a file without entries"),
+    "F027": FindingKind(_W, "a field of the wrong kind"),
+    "F028": FindingKind(_I, "an interval that cannot be trusted to be narrow"),
+}
+
+
+def finding(code: str, count: int, message: str, where: Iterable[str] = ()) -> Finding:
+    """Make a registered finding; at most `EXAMPLES_KEPT` places are kept."""
+    return Finding(code, REGISTER[code].severity, count, message, tuple(where)[:EXAMPLES_KEPT])
+
+
+@dataclass(slots=True)
+class Notes:
+    """Doubts gathered while reading: exact counts, the first few places, bounded memory.
+
+    A note is kept under (code, subject): the subject is the field or reason, in our own words or made visible.
+    """
+
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def add(self, code: str, subject: str, place: str) -> None:
+        """Count one more occurrence at `place` (`file:line`)."""
+        key = (code, subject)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        places = self.places.setdefault(key, [])
+        if len(places) < EXAMPLES_KEPT:
+            places.append(place)
+
+    def total(self, code: str) -> int:
+        """Return how often `code` was noted, whatever the subject."""
+        return sum(count for (noted, _), count in self.counts.items() if noted == code)
+
+    def subjects(self, code: str) -> Iterator[tuple[str, int]]:
+        """Yield each subject noted under `code` with its count, most frequent first."""
+        found = [(subject, count) for (noted, subject), count in self.counts.items() if noted == code]
+        yield from sorted(found, key=lambda pair: -pair[1])
+
+    def where(self, code: str) -> list[str]:
+        """Return the first places noted under `code`."""
+        return [place for (noted, _), places in self.places.items() if noted == code for place in places]

@@ -1,0 +1,22 @@
+-- Counts, for every ordered pair of sources, how many rows of the first stand in the second.
+--
+-- In: attempt. Out: rows (source, other, found, found_with_verdict, found_timed), for pairs that share anything.
+SELECT
+    a.source,
+    b.source AS other,
+    COUNT(DISTINCT a.ord) AS found,
+    COUNT(DISTINCT CASE WHEN a.decision IS NOT DISTINCT FROM b.decision THEN a.ord END) AS found_with_verdict,
+    COUNT(DISTINCT CASE WHEN a.response_time IS NOT NULL THEN a.ord END) AS found_timed
+FROM attempt AS a
+INNER JOIN attempt AS b
+    ON
+        a.source <> b.source
+        AND a.text_crc = b.text_crc
+        AND a.response_crc = b.response_crc
+        AND a.parent_id = b.parent_id
+        AND a.requests = b.requests
+        AND a.mark = b.mark
+        AND a.response_time IS NOT DISTINCT FROM b.response_time
+        AND a.error_text IS NOT DISTINCT FROM b.error_text
+        AND a.attack IS NOT DISTINCT FROM b.attack
+GROUP BY a.source, b.source

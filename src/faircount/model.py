@@ -1,0 +1,249 @@
+"""The words of Faircount as small frozen types. Plain data: nothing here reads, counts or draws.
+
+See `docs/concepts/words.md` for what each word means; it means the same in the code, on the command line and in
+the documentation.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class Outcome(enum.StrEnum):
+    """What became of an entry; exactly one of these."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"
+    GUARDRAIL = "guardrail"
+    UNJUDGED = "unjudged"
+
+
+class Severity(enum.StrEnum):
+    """How much a finding weighs: an error or warning changes how far the numbers can be trusted."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Entries counted by outcome. Tallies of disjoint sets of entries add up."""
+
+    success: int = 0
+    failure: int = 0
+    error: int = 0
+    guardrail: int = 0
+    unjudged: int = 0
+    total: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def judged(self) -> int:
+        """Entries that a judge decided: neither errors, nor blocked before there was an answer, nor unjudged."""
+        return self.success + self.failure
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval and everything needed to read it. `value` is None when undefined, never 0."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    level: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that was read, and how its lines fared."""
+
+    path: str
+    tool: str = "spikee"
+    tool_version: str | None = None
+    reader: str = "spikee"
+    lines: int = 0
+    good_lines: int = 0
+    bad_lines: int = 0
+    blank_lines: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A coded doubt about the data: how many, where, and what it does to the numbers."""
+
+    code: str
+    severity: Severity
+    count: int
+    message: str
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Everything that is counted about a set of entries."""
+
+    tally: Tally
+    attempts: int
+    initial: int
+    attack_only: int
+    guardrail_any: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The entries that share a value of a facet, or a combination of values: counts and rates."""
+
+    value: str | None
+    counts: Counts
+    rate: Estimate
+    initial_rate: Estimate
+    improvement: Estimate
+    guardrail_rate: Estimate
+    small: bool
+    values: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttackFigures:
+    """What one dynamic attack did to the entries it was invoked for."""
+
+    attack: str
+    total: int
+    successes: int
+    attempts: int
+    guardrail: int | None
+    guardrail_entries: int | None
+    rate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """The figures that exist only when a dynamic attack was run."""
+
+    initially_successful: int
+    only_with_attack: int
+    initial_rate: Estimate
+    improvement: Estimate
+    attacks: tuple[AttackFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Entries that enter no cell of the confusion matrix, by side and reason."""
+
+    attack_error: int
+    attack_unjudged: int
+    benign_error: int
+    benign_unjudged: int
+
+
+@dataclass(frozen=True, slots=True)
+class FalsePositives:
+    """A guardrail measured on an attack run and a benign run."""
+
+    benign: Source
+    signal: str
+    tp: int
+    fn: int
+    tn: int
+    fp: int
+    left_out: LeftOut
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+    accuracy: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFigures:
+    """One source's share in a combined analysis."""
+
+    path: str
+    tally: Tally
+    attempts: int
+    rate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryCount:
+    """Entries in which a guardrail named a category."""
+
+    category: str
+    entries: int
+    rate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """Recorded attempts that failed with errors of one kind, with an example."""
+
+    kind: str
+    rows: int
+    entries: int
+    example: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Response times of one strategy, in seconds."""
+
+    strategy: str
+    n: int
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptsToSuccess:
+    """How many entries had their first success at the given number of requests."""
+
+    attempts: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combinations:
+    """The most and the least successful combinations of facets."""
+
+    fields: tuple[str, ...]
+    min_n: int
+    count: int
+    most: tuple[Group, ...]
+    least: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Every figure of one analysis, as data."""
+
+    name: str
+    definition: str
+    level: float
+    overview: bool
+    sources: tuple[Source, ...]
+    tally: Tally
+    attempts: int
+    asr: Estimate
+    asr_judged: Estimate
+    dynamic: Dynamic | None
+    false_positives: FalsePositives | None
+    by_source: tuple[SourceFigures, ...]
+    breakdowns: dict[str, tuple[Group, ...]]
+    asked: tuple[str, ...]
+    combinations: Combinations
+    guardrail_categories: tuple[CategoryCount, ...]
+    errors: tuple[ErrorKind, ...]
+    latency: tuple[Latency, ...]
+    attempts_to_success: tuple[AttemptsToSuccess, ...]
+    findings: tuple[Finding, ...]
+    limits: tuple[str, ...] = field(default=())

@@ -1,0 +1,113 @@
+"""Which files the user means: names, folders, globs and standard input, in the order given.
+
+A file that was given twice, under whatever spelling, is found out here, before anything is read.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faircount.errors import InputError, UsageError
+from faircount.reading.streams import STDIN
+
+RESULT_PREFIX = "results_"
+RESULT_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_DIGEST_BLOCK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file to read: its path as given, and the spellings that turned out to be the same file."""
+
+    path: str
+    also: tuple[str, ...] = ()
+
+
+def expand(files: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    """Return the paths that the given names stand for: files and globs first, then folders, each sorted by name."""
+    paths: list[str] = []
+    for name in files:
+        paths += _expand_file(name)
+    for folder in folders:
+        paths += _expand_folder(folder)
+    if paths.count(STDIN) > 1:
+        raise UsageError("standard input (-) can be given only once")
+    return paths
+
+
+def _expand_file(name: str) -> list[str]:
+    if name == STDIN or Path(name).is_file():
+        return [name]
+    if Path(name).is_dir():
+        raise UsageError(f"{name}: is a folder; give it with --result-folder")
+    if glob.has_magic(name):
+        found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())
+        if not found:
+            raise InputError(f"{name}: no file matches")
+        return found
+    if not Path(name).exists():
+        raise InputError(f"{name}: no such file")
+    return [name]
+
+
+def _expand_folder(folder: str) -> list[str]:
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder")
+    found = sorted(
+        path.name
+        for path in Path(folder).iterdir()
+        if path.name.startswith(RESULT_PREFIX) and path.name.endswith(RESULT_SUFFIXES) and path.is_file()
+    )
+    if not found:
+        raise InputError(f"{folder}: holds no file whose name starts with {RESULT_PREFIX} and ends with .jsonl")
+    return [str(Path(folder) / name) for name in found]
+
+
+def distinct(paths: Sequence[str]) -> list[Input]:
+    """Merge paths that are the same file, by place or by content, keeping the first spelling of each."""
+    kept: dict[str, list[str]] = {}
+    by_identity: dict[object, str] = {}
+    for path in paths:
+        first = by_identity.setdefault(_identity(path), path)
+        kept.setdefault(first, []).append(path)
+    for path in _same_content(list(kept)):
+        duplicate, first = path
+        kept[first] += kept.pop(duplicate)
+    return [Input(path, tuple(spellings[1:])) for path, spellings in kept.items()]
+
+
+def _identity(path: str) -> object:
+    return path if path == STDIN else os.path.realpath(path)
+
+
+def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (copy, original) for files of equal size and digest; empty files are not copies of each other."""
+    copies: list[tuple[str, str]] = []
+    by_size: dict[int, list[str]] = {}
+    for path in paths:
+        if path != STDIN and Path(path).is_file() and (size := Path(path).stat().st_size):
+            by_size.setdefault(size, []).append(path)
+    for same_size in by_size.values():
+        if len(same_size) > 1:
+            originals: dict[bytes, str] = {}
+            for path in same_size:
+                original = originals.setdefault(_digest(path), path)
+                if original != path:
+                    copies.append((path, original))
+    return copies
+
+
+def _digest(path: str) -> bytes:
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(_DIGEST_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return digest.digest()

@@ -1,0 +1,235 @@
+"""One line of a spikee result file as a clean row.
+
+A clean line takes the fast way: one strict decode of the fields that count. A line that the decoder refuses takes
+the careful way: parsed loosely, each field cleaned, each doubt noted. Both ways end in the same `Row`. Long text is
+never decoded; it stays in the file. Fields that spikee never wrote are learnt as they turn up and kept as facets.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from faircount.findings import Notes
+from faircount.reading import loose
+from faircount.reading.clean import Cleaner
+from faircount.reading.loose import BadLine
+
+UNKNOWN_FIELDS_KEPT = 32
+DECISIVE_KEYS = (b'"success"', b'"id"')
+"""Keys that are looked for twice in a line; of any other doubled key the last wins in silence."""
+
+EMPTY = Raw()
+
+Label = str | None
+Identifier = int | str | None | UnsetType
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A clean row. `Raw` fields are carried undecoded; a field that is not listed is unknown, and learnt."""
+
+    id: int | str
+    success: bool | None = None
+    input: Raw = EMPTY
+    response: Raw = EMPTY
+    response_time: float | None = None
+    attempts: int = 1
+    error: str | None = None
+    attack_name: str | None | UnsetType = UNSET
+    guardrail: bool | None | UnsetType = UNSET
+    guardrail_categories: Raw = EMPTY
+    attempt_history: Raw = EMPTY
+    objective: Raw = EMPTY
+    conversation: Raw = EMPTY
+    meta: Raw = EMPTY
+    jailbreak_type: Label = None
+    instruction_type: Label = None
+    task_type: Label = None
+    position: Label = None
+    spotlighting_data_markers: Label = None
+    injection_delimiters: Label = None
+    lang: Label = None
+    suffix_id: Label = None
+    plugin: Label = None
+    document_id: Label = None
+    judge_name: Label = None
+    judge_options: Label = None
+    prefix_id: Label = None
+    system_message: Label = None
+    input_type: Label = None
+    target: Label = None
+    target_options: Label = None
+    result_parent_id: Identifier = UNSET
+    attack_parent_id: Identifier = UNSET
+    original_id: Identifier = UNSET
+    result_origin: str | None = None
+    source_file: str | None = None
+    content: Raw = EMPTY
+    text: Raw = EMPTY
+    long_id: Raw = EMPTY
+    judge_args: Raw = EMPTY
+    response_type: Raw = EMPTY
+    attack_options: Raw = EMPTY
+    content_type: Raw = EMPTY
+    payload: Raw = EMPTY
+    injected: Raw = EMPTY
+    steering_keywords: Raw = EMPTY
+    ideal_answer: Raw = EMPTY
+    ideal_summary: Raw = EMPTY
+    exclude_from_transformations_regex: Raw = EMPTY
+    outcome: Raw = EMPTY
+    timestamp: Raw = EMPTY
+    attack_parent_long_id: Raw = EMPTY
+    entry_complete: Raw = EMPTY
+    attack_attempt: Raw = EMPTY
+    attack_invocation: Raw = EMPTY
+    attack_result_format: Raw = EMPTY
+
+    def has_structures(self) -> bool:
+        """Tell whether the row holds any of the fields that are lists or objects by nature."""
+        return not (
+            self.objective is EMPTY
+            and self.attempt_history is EMPTY
+            and self.conversation is EMPTY
+            and self.meta is EMPTY
+            and self.guardrail_categories is EMPTY
+        )
+
+
+KNOWN_FIELDS = frozenset(Row.__struct_fields__)
+_RAW_FIELDS = frozenset(name for name, kind in Row.__annotations__.items() if kind == "Raw")
+_IDENTIFIERS = frozenset(["result_parent_id", "attack_parent_id", "original_id"])
+_NESTED_FIELDS = (
+    "input",
+    "response",
+    "objective",
+    "conversation",
+    "attempt_history",
+    "meta",
+    "guardrail_categories",
+)
+
+
+class RowDecoder:
+    """Decodes the lines of one source, learning the unknown fields that it meets."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+        self.unknown_fields: list[str] = []
+        self._cleaner = Cleaner(notes)
+        self._decoder: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
+        self._row_type: type[Row] = Row
+
+    def fast(self, line: bytes, place: str) -> tuple[Row, bool]:
+        """Decode a line that is known to be UTF-8 and to hold no decisive key twice."""
+        try:
+            row = self._decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self.careful(line, place)
+        if _nests(row.input) or _nests(row.response) or row.has_structures():
+            _refuse_deep(row)
+        return row, row.success is True
+
+    def careful(self, line: bytes, place: str) -> tuple[Row, bool]:
+        """Parse a line loosely and clean its fields; also return spikee's own reading of the verdict."""
+        values, doubts = loose.parse(line)
+        for key in doubts.duplicate_keys:
+            self.notes.add("F011", self._cleaner.whole("key", key), place)
+        if doubts.not_finite:
+            self.notes.add("F012", "", place)
+        self._learn(values, place)
+        return self._clean(values, place), bool(values.get("success", False))
+
+    def _learn(self, values: dict[str, Any], place: str) -> None:
+        """Give every unknown field of a line a place of its own, up to a limit."""
+        known = KNOWN_FIELDS.union(self.unknown_fields)
+        new = [name for name in values if name not in known]
+        if not new:
+            return
+        room = UNKNOWN_FIELDS_KEPT - len(self.unknown_fields)
+        if len(new) > room:
+            self.notes.add("F023", "", place)
+        self.unknown_fields += new[:room]
+        names = [f"unknown_{index}" for index in range(len(self.unknown_fields))]
+        self._row_type = msgspec.defstruct(
+            "LearntRow",
+            [(name, Raw, EMPTY) for name in names],
+            bases=(Row,),
+            rename=dict(zip(names, self.unknown_fields, strict=True)),
+            forbid_unknown_fields=len(new) <= room,
+            gc=False,
+        )
+        self._decoder = msgspec.json.Decoder(self._row_type)
+
+    def _clean(self, values: dict[str, Any], place: str) -> Row:
+        cleaner = self._cleaner
+        cleaner.place = place
+        cleaned: dict[str, Any] = {}
+        for name, value in values.items():
+            if name in KNOWN_FIELDS:
+                cleaned[name] = self._clean_field(name, value)
+            elif name in self.unknown_fields:
+                cleaned[f"unknown_{self.unknown_fields.index(name)}"] = _raw(value)
+        if cleaned.get("id") is None:
+            raise BadLine("no id")
+        return self._row_type(**cleaned)
+
+    def _clean_field(self, name: str, value: Any) -> Any:
+        cleaner = self._cleaner
+        if name in _RAW_FIELDS:
+            return _raw(value)
+        if name == "id":
+            return _entry_id(value, cleaner)
+        if name == "success":
+            return cleaner.verdict(value)
+        if name == "attempts":
+            return cleaner.count(value)
+        if name == "error":
+            return cleaner.error(value)
+        if name == "guardrail":
+            flag = cleaner.flag(name, value)
+            return UNSET if flag is None and value is not None else flag
+        if name == "response_time":
+            return cleaner.seconds(name, value)
+        if name in _IDENTIFIERS and isinstance(value, int):
+            return value
+        return cleaner.label(name, value)
+
+
+def _entry_id(value: Any, cleaner: Cleaner) -> int | str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool | list | dict):
+        raise BadLine("the id is neither a text nor a number")
+    if isinstance(value, int):
+        return value
+    return cleaner.label("id", value)
+
+
+def _raw(value: Any) -> Raw:
+    return Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _nests(raw: Raw) -> bool:
+    return bytes(raw)[:1] in (b"[", b"{")
+
+
+def _refuse_deep(row: Row) -> None:
+    for name in _NESTED_FIELDS:
+        raw = getattr(row, name)
+        if _nests(raw) and loose.depth(bytes(raw)) >= loose.MAX_DEPTH:
+            raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
+
+
+def doubled(line: bytes, row: Row) -> bool:
+    """Tell whether a decisive key stands more than once at the top of a line, not inside what it holds."""
+    for key in DECISIVE_KEYS:
+        extra = line.count(key) - 1
+        if extra > 0:
+            extra -= sum(bytes(getattr(row, name)).count(key) for name in _NESTED_FIELDS)
+            if extra > 0:
+                return True
+    return False

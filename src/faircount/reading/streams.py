@@ -1,0 +1,254 @@
+"""Bytes of a source as blocks of whole lines, with exact line numbers and byte offsets.
+
+Plain, gzip and Zstandard streams are told apart by their first bytes, whatever the file is called. Lines end at
+`\\n` only (U+2028 and its kin are text). Memory is bounded: a line over the limit is passed over, a stream that
+expands out of proportion is refused, a stream that ends too early is noticed after its whole lines were given.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from faircount.errors import InputError, UsageError
+
+STDIN = "-"
+BLOCK_BYTES = 4 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_EXPANSION = 200
+EXPANSION_CHECKED_FROM = 64 * 1024 * 1024
+MAX_EXPANDED_BYTES = 64 * 1024**3
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF8_MARK = b"\xef\xbb\xbf"
+_EXPANDED_STEP = 1024 * 1024
+# One Zstandard block expands to at most 128 KiB and takes at least 4 bytes: 2 KiB in is at most 64 MiB out.
+_ZSTD_INPUT_STEP = 2048
+
+TOO_LONG = b"(a line over the limit)"
+"""Stands for a line that was passed over because of its length; compare by identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a source: the number of the first, its byte offset, and the text between their line feeds."""
+
+    first_line: int
+    offset: int
+    text: bytes
+
+
+@dataclass(slots=True)
+class Stream:
+    """A source being read: its name for messages, its expanded bytes, and what was noticed on the way."""
+
+    name: str
+    chunks: Iterator[bytes]
+    bytes_read: int = 0
+    truncated: str | None = None
+    _expanded: int = field(default=0)
+
+    def count(self, chunk: bytes) -> bytes:
+        """Count raw bytes as they come in."""
+        self.bytes_read += len(chunk)
+        return chunk
+
+    def expanded(self, piece: bytes) -> bytes:
+        """Count expanded bytes and refuse a stream that grows out of proportion."""
+        self._expanded += len(piece)
+        if self._expanded > MAX_EXPANDED_BYTES:
+            raise InputError(
+                f"{self.name}: expands beyond {MAX_EXPANDED_BYTES // 1024**3} GiB and was not read further; "
+                "unpack it yourself if you trust it"
+            )
+        if self._expanded > max(EXPANSION_CHECKED_FROM, MAX_EXPANSION * self.bytes_read):
+            raise InputError(
+                f"{self.name}: expands more than {MAX_EXPANSION} times and was not read further, as a decompression "
+                "bomb would; unpack it yourself if you trust it"
+            )
+        return piece
+
+
+def open_stream(path: str, name: str) -> Stream:
+    """Open a file, or standard input for `-`, and expand it where it is compressed."""
+    stream = Stream(name, iter(()))
+    raw = map(stream.count, _raw_chunks(path, name))
+    first = next(raw, b"")
+    if first[:2] in _UTF16_MARKS:
+        raise InputError(f"{name}: is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
+    stream.chunks = _expand(stream, first, raw)
+    return stream
+
+
+def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
+    try:
+        if path == STDIN:
+            yield from _read_all(sys.stdin.buffer)
+        else:
+            with Path(path).open("rb", buffering=0) as file:
+                yield from _read_all(file)  # type: ignore[arg-type]
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+def _read_all(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(BLOCK_BYTES):
+        yield chunk
+
+
+def _expand(stream: Stream, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    expand: Callable[[Stream, Iterator[bytes]], Iterator[bytes]] | None = None
+    if first.startswith(_GZIP_MAGIC):
+        expand = _gunzip
+    elif first.startswith(_ZSTD_MAGIC):
+        expand = _unzstd
+
+    def everything() -> Iterator[bytes]:
+        yield first
+        yield from rest
+
+    if expand is None:
+        return everything()
+    return map(stream.expanded, expand(stream, everything()))
+
+
+def _gunzip(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    member, begun = zlib.decompressobj(wbits=31), False
+    try:
+        for chunk in chunks:
+            data = chunk
+            while data:
+                begun = True
+                yield from _inflate(member, data)
+                data = b""
+                if member.eof:
+                    data = member.unused_data.lstrip(b"\0")
+                    member, begun = zlib.decompressobj(wbits=31), False
+    except zlib.error as error:
+        stream.truncated = f"the gzip stream is damaged ({error})"
+    else:
+        if begun:
+            stream.truncated = "the gzip stream ends before its end mark"
+
+
+def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+    """Expand `data` in bounded pieces, until the member ends or wants more."""
+    piece = member.decompress(data, _EXPANDED_STEP)
+    while piece:
+        yield piece
+        if member.eof:
+            return
+        piece = member.decompress(member.unconsumed_tail, _EXPANDED_STEP)
+
+
+def _unzstd(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise UsageError(f"{stream.name}: reading .zst needs the extra: pip install 'faircount[zst]'") from error
+    context = zstandard.ZstdDecompressor()
+    frame, begun = context.decompressobj(), False
+    for chunk in chunks:
+        for start in range(0, len(chunk), _ZSTD_INPUT_STEP):
+            data = chunk[start : start + _ZSTD_INPUT_STEP]
+            while data:
+                begun = True
+                try:
+                    piece = frame.decompress(data)
+                except zstandard.ZstdError as error:
+                    stream.truncated = f"the Zstandard stream is damaged ({error})"
+                    return
+                if piece:
+                    yield piece
+                data = b""
+                if frame.eof:
+                    data = frame.unused_data
+                    frame, begun = context.decompressobj(), False
+    if begun:
+        stream.truncated = "the Zstandard stream ends inside a frame"
+
+
+def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES) -> Iterator[Block]:
+    """Yield the whole lines of a stream in blocks; the last line needs no line feed."""
+    splitter = _Splitter(max_line)
+    first = True
+    for chunk in stream.chunks:
+        data = chunk
+        if first and data:
+            first = False
+            if data.startswith(_UTF8_MARK):
+                splitter.offset = len(_UTF8_MARK)
+                data = data[len(_UTF8_MARK) :]
+        yield from splitter.feed(data)
+    yield from splitter.finish()
+
+
+class _Splitter:
+    """Cuts chunks into blocks of whole lines and passes over lines beyond the limit."""
+
+    def __init__(self, max_line: int) -> None:
+        self.max_line = max_line
+        self.line = 1
+        self.offset = 0
+        self.carried: list[bytes] = []
+        self.carried_bytes = 0
+        self.skipping = False
+
+    def feed(self, chunk: bytes) -> Iterator[Block]:
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            self._carry(chunk)
+            return
+        head_end = chunk.find(b"\n")
+        if self.carried_bytes:
+            self._carry(chunk[:head_end])
+            yield self._carried_block(line_feed=1)
+            head_end += 1
+        else:
+            head_end = 0
+        if head_end <= cut:
+            yield from self._whole_lines(chunk[head_end:cut])
+        self._carry(chunk[cut + 1 :])
+
+    def finish(self) -> Iterator[Block]:
+        if self.carried_bytes:
+            yield self._carried_block(line_feed=0)
+
+    def _carry(self, piece: bytes) -> None:
+        self.carried_bytes += len(piece)
+        if self.carried_bytes > self.max_line:
+            self.skipping = True
+            self.carried.clear()
+        elif piece:
+            self.carried.append(piece)
+
+    def _carried_block(self, line_feed: int) -> Block:
+        line = TOO_LONG if self.skipping else b"".join(self.carried)
+        block = Block(self.line, self.offset, line)
+        self.line += 1
+        self.offset += self.carried_bytes + line_feed
+        self.carried, self.carried_bytes, self.skipping = [], 0, False
+        return block
+
+    def _whole_lines(self, text: bytes) -> Iterator[Block]:
+        block = Block(self.line, self.offset, text)
+        self.line += text.count(b"\n") + 1
+        self.offset += len(text) + 1
+        if len(text) > self.max_line:
+            yield from _split_overlong(block, self.max_line)
+        else:
+            yield block
+
+
+def _split_overlong(block: Block, max_line: int) -> Iterator[Block]:
+    """Yield a block line by line, with the over-long ones replaced, so that every offset stays exact."""
+    offset = block.offset
+    for number, line in enumerate(block.text.split(b"\n"), start=block.first_line):
+        yield Block(number, offset, TOO_LONG if len(line) > max_line else line)
+        offset += len(line) + 1

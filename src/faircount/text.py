@@ -1,0 +1,93 @@
+"""The one door through which the text of a record reaches a terminal, a page, a sheet or a log.
+
+Records are hostile by nature: they hold escape sequences that retitle terminals, bidirectional marks that reorder
+what people read, characters that cannot be seen, and now and then somebody's API key. Nothing here knows what the
+text means; it makes every character visible and every secret unreadable.
+"""
+
+import re
+import unicodedata
+
+_NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+# Letters and marks that draw nothing although Unicode does not call them control or format characters:
+# Hangul fillers, the Braille blank, the combining grapheme joiner, Mongolian selectors, variation selectors.
+_INVISIBLE = frozenset(
+    [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0]
+    + list(range(0x180B, 0x1810))
+    + list(range(0xFE00, 0xFE10))
+    + list(range(0xE0100, 0xE01F0))
+)
+
+# Other, format, surrogate, private-use and unassigned characters; line and paragraph separators.
+_HIDDEN_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"])
+
+
+def _escape(character: str) -> str:
+    named = _NAMED_ESCAPES.get(character)
+    if named is not None:
+        return named
+    code = ord(character)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN_CATEGORIES or ord(character) in _INVISIBLE
+
+
+def visible(text: str) -> str:
+    """Return `text` on one line with every control, format, bidirectional and invisible character spelled out.
+
+    Printable text comes back unchanged, so the function can be applied twice without harm.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape(character) if _is_hidden(character) else character for character in text)
+
+
+def clip(text: str, limit: int) -> str:
+    """Shorten `text` to at most `limit` characters, the last of them an ellipsis where something was cut."""
+    if len(text) <= limit:
+        return text
+    return text[: max(limit - 1, 0)] + "…"
+
+
+_SECRETS = re.compile(
+    r"""
+      (?P<labelled>
+          (?i:(?:api[_-]?key|apikey|access[_-]?token|auth[_-]?token|client[_-]?secret|secret|password|passwd|token|key)
+              ["']?\s*[=:]\s*["']?)
+          (?P<value>[A-Za-z0-9_\-./+=]{12,})
+      )
+    | (?P<bearer>(?i:(?:bearer|basic)\s+)(?P<credential>[A-Za-z0-9_\-./+=~]{12,}))
+    | (?P<bare>
+          \b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}
+        | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
+        | \bgh[pousr]_[A-Za-z0-9]{16,}
+        | \bgithub_pat_[A-Za-z0-9_]{16,}
+        | \bglpat-[A-Za-z0-9_-]{16,}
+        | \bxox[abeoprs]-[A-Za-z0-9-]{10,}
+        | \bAIza[A-Za-z0-9_-]{20,}
+        | \bhf_[A-Za-z0-9]{16,}
+        | \bgsk_[A-Za-z0-9]{16,}
+        | \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?
+        | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*
+      )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _masked(match: re.Match[str]) -> str:
+    secret = match["value"] or match["credential"] or match["bare"]
+    start = match.group(0)[: len(match.group(0)) - len(secret)]
+    return f"{start}{secret[:3]}…[masked]"
+
+
+def mask_secrets(text: str) -> str:
+    """Return `text` with everything that looks like an API key, token or password cut to its first three characters."""
+    return _SECRETS.sub(_masked, text)
