@@ -13,10 +13,19 @@ _NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Letters and marks that draw nothing although Unicode does not call them control or format characters:
 # Hangul fillers, the Braille blank, the combining grapheme joiner, Mongolian selectors, variation selectors.
 _INVISIBLE = frozenset(
-    [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0]
-    + list(range(0x180B, 0x1810))
-    + list(range(0xFE00, 0xFE10))
-    + list(range(0xE0100, 0xE01F0))
+    code
+    for first, last in (
+        (0x034F, 0x034F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x2800, 0x2800),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0),
+        (0xE0100, 0xE01EF),
+    )
+    for code in range(first, last + 1)
 )
 
 # Other, format, surrogate, private-use and unassigned characters; line and paragraph separators.
@@ -54,6 +63,13 @@ def clip(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return text[: max(limit - 1, 0)] + "…"
+
+
+def clip_start(text: str, limit: int) -> str:
+    """Shorten `text` from the front, for paths, whose end tells more than their beginning."""
+    if len(text) <= limit:
+        return text
+    return "…" + text[len(text) - max(limit - 1, 0) :]
 
 
 _SECRETS = re.compile(

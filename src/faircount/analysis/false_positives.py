@@ -62,9 +62,7 @@ def _zero_if_undefined(estimate: Estimate) -> Estimate:
     return estimate if estimate.value is not None else replace(estimate, value=0.0)
 
 
-def doubts(
-    result: FalsePositives, attack: Ledger, benign: Ledger, options: AnalyzeOptions
-) -> list[Finding]:
+def doubts(result: FalsePositives, attack: Ledger, benign: Ledger, options: AnalyzeOptions) -> list[Finding]:
     """Return what should be known before the matrix is believed."""
     found = []
     answered = _answered_failures(attack) + _answered_failures(benign)

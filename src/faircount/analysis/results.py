@@ -26,7 +26,7 @@ LIMITS = (
     "These numbers hold for this dataset: a rate of 0 % means that these attacks failed, not that all would.",
     "They do not weigh severity: every success counts as one, whatever it would do. Read the successful attempts.",
     "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show them.",
-    "The intervals treat entries as independent; variants of one prompt are not, so the truth may lie outside more often.",
+    "The intervals treat entries as independent. Variants of one prompt are not: the truth lies outside more often.",
 )
 
 
@@ -43,12 +43,10 @@ class AnalysisSet:
         return any(f.code in ("F001", "F002") for a in self.analyses for f in a.findings)
 
 
-def analyze(
-    files: Sequence[str], folders: Sequence[str] = (), options: AnalyzeOptions | None = None
-) -> AnalysisSet:
+def analyze(files: Sequence[str], options: AnalyzeOptions | None = None) -> AnalysisSet:
     """Analyse result files: one analysis each in the order given, or one over all with `options.combine`."""
     options = options or AnalyzeOptions()
-    paths = inputs.expand(files, folders)
+    paths = inputs.expand(files)
     if not paths:
         raise UsageError("no result file given: name one, or a folder with --result-folder")
     chosen = [Input(path) for path in paths] if options.definition == "spikee" else inputs.distinct(paths)

@@ -161,9 +161,7 @@ def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
     columns = [_column(ledger, field) for field in COMBINED_FIELDS]
 
     def ranked(most: bool) -> tuple[Group, ...]:
-        found = tallies.combinations(
-            ledger, columns, min_n=options.min_n, limit=COMBINATIONS_SHOWN, most=most
-        )
+        found = tallies.combinations(ledger, columns, min_n=options.min_n, limit=COMBINATIONS_SHOWN, most=most)
         return tuple(
             _group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in found
         )
@@ -172,9 +170,7 @@ def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
     return Combinations(COMBINED_FIELDS, options.min_n, count, ranked(most=True), ranked(most=False))
 
 
-def guardrail_categories(
-    ledger: Ledger, total: int, options: AnalyzeOptions
-) -> tuple[CategoryCount, ...]:
+def guardrail_categories(ledger: Ledger, total: int, options: AnalyzeOptions) -> tuple[CategoryCount, ...]:
     """Return how many entries each category was named in."""
     return tuple(
         CategoryCount(category, entries, wilson(entries, total, level=options.level))

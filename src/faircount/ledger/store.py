@@ -6,7 +6,7 @@ The engine may neither load extensions nor open files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ class Ledger:
         self.rows[source] += len(lines)
         attempts: dict[str, Sequence[Any]] = dict(batch.columns)
         for name, values in batch.facets.items():
-            if name not in self.facets and all(value is None for value in values):
+            if name not in self.facets and not any(values):
                 continue
             attempts[self._facet_column(name)] = values
         self._insert("attempt", source, lines, attempts)
@@ -95,9 +95,7 @@ class Ledger:
             self._connection.execute(f"ALTER TABLE attempt ADD COLUMN {column} VARCHAR")
         return column
 
-    def _insert(
-        self, table: str, source: int, lines: Sequence[int], columns: dict[str, Sequence[Any]]
-    ) -> None:
+    def _insert(self, table: str, source: int, lines: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
         start = source << LINE_BITS
         values: dict[str, Sequence[Any]] = {
             "ord": [start + line for line in lines],
@@ -127,9 +125,7 @@ class Ledger:
             "VARCHAR": pyarrow.string(),
         }
         kinds = _KEY_COLUMNS | ATTEMPT_COLUMNS | HISTORY_COLUMNS | CATEGORY_COLUMNS
-        arrays = [
-            pyarrow.array(column, type=types[kinds.get(name, "VARCHAR")]) for name, column in values.items()
-        ]
+        arrays = [pyarrow.array(column, type=types[kinds.get(name, "VARCHAR")]) for name, column in values.items()]
         self._connection.register("batch", pyarrow.table(arrays, names=list(values)))
         self._connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")

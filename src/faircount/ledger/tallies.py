@@ -54,9 +54,7 @@ def by_source(ledger: Ledger) -> dict[int, Counts]:
 
 def by_facet(ledger: Ledger, column: str) -> list[tuple[str | None, Counts]]:
     """Count entries by the values of a column of `entry`, in order of first appearance."""
-    rows = ledger.query(
-        f"SELECT {_COUNTS}, {column} FROM entry GROUP BY {column} ORDER BY MIN(entry_key)"
-    )
+    rows = ledger.query(f"SELECT {_COUNTS}, {column} FROM entry GROUP BY {column} ORDER BY MIN(entry_key)")
     return [(row[_WIDTH], _counts(row[:_WIDTH])) for row in rows]
 
 

@@ -28,13 +28,11 @@ class Input:
     also: tuple[str, ...] = ()
 
 
-def expand(files: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
-    """Return the paths that the given names stand for: files and globs first, then folders, each sorted by name."""
+def expand(files: Sequence[str]) -> list[str]:
+    """Return the paths that the given names stand for: a glob is every file that it matches, by name."""
     paths: list[str] = []
     for name in files:
         paths += _expand_file(name)
-    for folder in folders:
-        paths += _expand_folder(folder)
     if paths.count(STDIN) > 1:
         raise UsageError("standard input (-) can be given only once")
     return paths
@@ -55,7 +53,8 @@ def _expand_file(name: str) -> list[str]:
     return [name]
 
 
-def _expand_folder(folder: str) -> list[str]:
+def expand_folder(folder: str) -> list[str]:
+    """Return the result files of a folder, by name."""
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder")
     found = sorted(
@@ -75,9 +74,8 @@ def distinct(paths: Sequence[str]) -> list[Input]:
     for path in paths:
         first = by_identity.setdefault(_identity(path), path)
         kept.setdefault(first, []).append(path)
-    for path in _same_content(list(kept)):
-        duplicate, first = path
-        kept[first] += kept.pop(duplicate)
+    for copy, original in _same_content(list(kept)):
+        kept[original] += kept.pop(copy)
     return [Input(path, tuple(spellings[1:])) for path, spellings in kept.items()]
 
 

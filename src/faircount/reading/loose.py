@@ -86,7 +86,8 @@ def _reason(text: str, error: json.JSONDecodeError) -> str:
         return f"more than one value on the line ({column})"
     if error.msg.startswith("Invalid control character"):
         return f"a raw control character inside a text ({column})"
-    if error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()):
+    written = text.strip()
+    if error.pos >= len(text.rstrip()) or (written.startswith("{") and not written.endswith("}")):
         return "torn: the line ends in the middle of a value"
     if _CONTROL.search(text[error.pos : error.pos + 1]):
         return f"a raw control character ({column})"

@@ -101,9 +101,7 @@ _history_decoder = msgspec.json.Decoder(list[HistoryItem])
 class SpikeeReader:
     """Reads one source; afterwards `source()` tells how its lines fared and `notes` holds the doubts."""
 
-    def __init__(
-        self, stream: Stream, *, max_line: int = MAX_LINE_BYTES, guardrail_detected: bool = False
-    ) -> None:
+    def __init__(self, stream: Stream, *, max_line: int = MAX_LINE_BYTES, guardrail_detected: bool = False) -> None:
         self.stream = stream
         self.max_line = max_line
         self.guardrail_detected = guardrail_detected
@@ -149,9 +147,7 @@ class SpikeeReader:
         batch.columns = dict(zip(ATTEMPT_COLUMNS, columns[:width], strict=True))
         batch.facets = dict(zip(FACETS, columns[width:-1], strict=True))
         for position, name in enumerate(self._decoder.unknown_fields):
-            batch.facets[name] = tuple(
-                values[position] if position < len(values) else None for values in columns[-1]
-            )
+            batch.facets[name] = tuple(values[position] if position < len(values) else None for values in columns[-1])
         return batch
 
     def _read_block(self, block: Block) -> None:

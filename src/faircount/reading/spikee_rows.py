@@ -8,7 +8,7 @@ never decoded; it stays in the file. Fields that spikee never wrote are learnt a
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -25,7 +25,7 @@ DECISIVE_KEYS = (b'"success"', b'"id"')
 EMPTY = Raw()
 
 Label = str | None
-Identifier = int | str | None | UnsetType
+Identifier = int | str | UnsetType | None
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -38,8 +38,8 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     response_time: float | None = None
     attempts: int = 1
     error: str | None = None
-    attack_name: str | None | UnsetType = UNSET
-    guardrail: bool | None | UnsetType = UNSET
+    attack_name: str | UnsetType | None = UNSET
+    guardrail: bool | UnsetType | None = UNSET
     guardrail_categories: Raw = EMPTY
     attempt_history: Raw = EMPTY
     objective: Raw = EMPTY
@@ -154,7 +154,7 @@ class RowDecoder:
             self.notes.add("F023", "", place)
         self.unknown_fields += new[:room]
         names = [f"unknown_{index}" for index in range(len(self.unknown_fields))]
-        self._row_type = msgspec.defstruct(
+        learnt = msgspec.defstruct(
             "LearntRow",
             [(name, Raw, EMPTY) for name in names],
             bases=(Row,),
@@ -162,6 +162,7 @@ class RowDecoder:
             forbid_unknown_fields=len(new) <= room,
             gc=False,
         )
+        self._row_type = cast(type[Row], learnt)
         self._decoder = msgspec.json.Decoder(self._row_type)
 
     def _clean(self, values: dict[str, Any], place: str) -> Row:

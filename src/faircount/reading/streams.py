@@ -92,7 +92,7 @@ def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
             yield from _read_all(sys.stdin.buffer)
         else:
             with Path(path).open("rb", buffering=0) as file:
-                yield from _read_all(file)  # type: ignore[arg-type]
+                yield from _read_all(file)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
 

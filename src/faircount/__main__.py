@@ -1,0 +1,7 @@
+"""`python -m faircount` is `faircount`."""
+
+import sys
+
+from faircount.cli import main
+
+sys.exit(main())

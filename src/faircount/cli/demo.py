@@ -1,0 +1,89 @@
+"""`faircount demo`: the product's main job, offline, with a progress bar and a word on what to try next."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from faircount.analysis.arrange import report
+from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.results import analyze
+from faircount.cli.output import show
+from faircount.errors import UsageError
+from faircount.sample import SampleFiles, write_sample
+
+SAMPLE_FILES = 6
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Make the sample, analyse it three ways and say what to try next."""
+    folder = Path(arguments.folder)
+    try:
+        files = _make_sample(folder, arguments.seed)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    _say(f"Sample results of simulated targets are in {folder}.")
+
+    _step("1. Three targets on one dataset, together", [*map(str, files.plain), "--combine", "--overview"])
+    _show([str(path) for path in files.plain], AnalyzeOptions(combine=True, overview=True))
+    by = ("jailbreak_type", "plugin")
+    _step(
+        "2. A dynamic attack, in a file whose run was killed",
+        [str(files.dynamic), "--by", by[0], "--by", by[1], "--min-n", "10"],
+    )
+    _show([str(files.dynamic)], AnalyzeOptions(by=by, min_n=10))
+    benign = str(files.guardrail_benign)
+    _step(
+        "3. A guardrail, on attacks and on benign prompts",
+        [str(files.guardrail_attacks), "--false-positive-checks", benign, "--by", "lang", "--min-n", "10"],
+    )
+    options = AnalyzeOptions(false_positive_checks=benign, by=("lang",), min_n=10)
+    _show([str(files.guardrail_attacks)], options)
+    _next_steps(files)
+    return 0
+
+
+def _make_sample(folder: Path, seed: int) -> SampleFiles:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("Making sample results"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("sample", total=SAMPLE_FILES)
+        advance: Callable[[str], None] = lambda _: progress.advance(task)  # noqa: E731
+        return write_sample(folder, seed, advance)
+
+
+def _show(files: list[str], options: AnalyzeOptions) -> None:
+    show(report(analyze(files, options).analyses), "console", None)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _step(title: str, words: list[str]) -> None:
+    _say(f"\n{'=' * len(title)}\n{title}\n{'=' * len(title)}\n$ {_command(words)}")
+
+
+def _command(words: list[str]) -> str:
+    return "faircount results analyze " + " ".join(shlex.quote(word) for word in words)
+
+
+def _next_steps(files: SampleFiles) -> None:
+    _say("\nWhat to try next")
+    for words, meaning in (
+        ([str(files.dynamic)], "everything about one file"),
+        ([str(files.plain[0]), "--output-format", "json"], "every figure as data"),
+        (
+            [str(files.plain[1]), "--definition", "spikee", "--overview"],
+            "spikee's own numbers for the same file",
+        ),
+        ([str(files.dynamic), "--strict"], "exit code 3, because a line is torn"),
+        (["your_results.jsonl"], "your own file"),
+    ):
+        _say(f"  {_command(words)}\n      {meaning}")

@@ -1,0 +1,226 @@
+"""The words of the command line. Only the argument parser is imported here; commands are loaded when they run."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from faircount.analysis.options import BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.text import visible
+from faircount.version import __version__
+
+EXIT_CODES = """\
+exit codes: 0 done, 1 a gate failed, 2 usage or configuration, 3 bad input, 4 incomplete, 70 a bug, 130 interrupted
+"""
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; wrong words end with exit code 2 and a hint."""
+    return build().parse_args(argv)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations, keeps messages short and suggests what was perhaps meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Take file names between options, which the standard parser leaves over; refuse anything else."""
+        parsed, left = super().parse_known_args(args, namespace)
+        unknown = [word for word in left if word.startswith("-") and word != "-"]
+        if hasattr(parsed, "inputs") and not unknown:
+            parsed.inputs += [("file", word) for word in left]
+            left = []
+        if left:
+            self.error(self._hint(unknown or left))
+        return parsed, left
+
+    def _hint(self, words: Sequence[str]) -> str:
+        known = [option for action in self._actions for option in action.option_strings]
+        hints = []
+        for word in words:
+            near = difflib.get_close_matches(word.split("=")[0], known, n=1)
+            hints.append(f"{word} (did you mean {near[0]}?)" if near else word)
+        return f"unknown: {', '.join(hints)}"
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one sentence and where help is."""
+        self.exit(2, f"{self.prog}: {visible(message)}; see {self.prog} --help\n")
+
+
+class _Input(argparse.Action):
+    """Collects files and folders in the order in which they were given."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        del parser
+        kind = "folder" if option is not None and "folder" in option else "file"
+        named = values if isinstance(values, list) else [values]
+        namespace.inputs = [*namespace.inputs, *((kind, value) for value in named)]
+
+
+def _command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """Return a command that imports its module only when it is run."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        return int(getattr(importlib.import_module(module), function)(arguments))
+
+    return run
+
+
+def build() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = _Parser(
+        prog="faircount",
+        description="Numbers people can believe, and the evidence behind them, from the results of attacking,\n"
+        "benchmarking and guarding language models.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument("--version", action="version", version=f"faircount {__version__}")
+    nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    _add_results(nouns)
+    _add_demo(nouns)
+    return parser
+
+
+def _add_results(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    results = nouns.add_parser(
+        "results", help="work with result files", description="Work with result files.", epilog=EXIT_CODES
+    )
+    verbs = results.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    _add_analyze(verbs)
+
+
+def _add_analyze(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "analyze",
+        help="rates with intervals, breakdowns and doubts, from one or many files",
+        description="Analyse result files: one analysis each, in the order given, or one over all with --combine.",
+        epilog="example: faircount results analyze results/results_*.jsonl --combine --by jailbreak_type\n\n"
+        + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.results", "analyze"))
+    add_inputs(parser)
+    _add_what_to_count(parser)
+    _add_what_to_show(parser)
+    add_output(parser)
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to name input files, shared by every command that reads results."""
+    group = parser.add_argument_group("input")
+    parser.set_defaults(inputs=[])
+    group.add_argument(
+        "files",
+        nargs="*",
+        action=_Input,
+        metavar="FILE",
+        help="result file, quoted glob, or - for standard input; .gz and .zst too",
+    )
+    group.add_argument(
+        "--result-file",
+        "--results-file",
+        action=_Input,
+        metavar="FILE",
+        help="the same by name (repeatable)",
+    )
+    group.add_argument(
+        "--result-folder",
+        "--results-folder",
+        action=_Input,
+        metavar="FOLDER",
+        help="every results_*.jsonl in a folder, by name (repeatable)",
+    )
+    group.add_argument(
+        "--max-line",
+        type=int,
+        default=64 * 1024 * 1024,
+        metavar="BYTES",
+        help="a longer line is reported and left out (default: 67108864)",
+    )
+    group.add_argument("--strict", action="store_true", help="exit with 3 if any line could not be read")
+
+
+def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is counted")
+    group.add_argument("--combine", action="store_true", help="one analysis over all files, with a table per source")
+    group.add_argument(
+        "--false-positive-checks",
+        metavar="BENIGN_FILE",
+        help="measure a guardrail with a second run, over benign prompts",
+    )
+    group.add_argument(
+        "--guardrail-success",
+        choices=GUARDRAIL_MEANINGS,
+        default=GUARDRAIL_MEANINGS[0],
+        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
+    )
+    group.add_argument(
+        "--block-signal",
+        choices=BLOCK_SIGNALS,
+        default=BLOCK_SIGNALS[0],
+        help="what blocked means to --false-positive-checks: a false verdict or a raised guardrail, or only what was "
+        "raised (default: verdict)",
+    )
+    group.add_argument(
+        "--definition",
+        choices=DEFINITIONS,
+        default=DEFINITIONS[0],
+        help="whose definitions to count by (default: faircount)",
+    )
+    group.add_argument(
+        "--level",
+        type=float,
+        default=0.95,
+        metavar="P",
+        help="confidence level of the intervals (default: 0.95)",
+    )
+    group.add_argument(
+        "--min-n",
+        type=int,
+        default=1,
+        metavar="N",
+        help="rank only combinations with at least N entries (default: 1)",
+    )
+
+
+def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is shown")
+    group.add_argument("--overview", action="store_true", help="the general part alone")
+    group.add_argument(
+        "--by",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="break down by this field (repeatable; attack, document and judge for short)",
+    )
+    group.add_argument("--sort", choices=SORTS, default=SORTS[0], help="order of the groups (default: rate)")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of format and place, shared by every command that shows a report."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--output-format", choices=("console", "json"), default="console", help="(default: console)")
+    group.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
+
+
+def _add_demo(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    parser = nouns.add_parser(
+        "demo",
+        help="make sample results offline, analyse them, say what to try next",
+        description="Make sample results of simulated targets offline, analyse them and say what to try next.",
+        epilog=EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.demo", "demo"))
+    parser.add_argument(
+        "--folder",
+        default="faircount-demo",
+        metavar="FOLDER",
+        help="where the sample goes (default: faircount-demo)",
+    )
+    parser.add_argument("--seed", type=int, default=7, metavar="N", help="another sample for another N (default: 7)")

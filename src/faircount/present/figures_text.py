@@ -1,0 +1,51 @@
+"""Figures as text: how a rate, a count, a duration or a record's text is written, the same in every presenter."""
+
+from faircount.model import Estimate
+from faircount.report import Cell, Place, Record, Records, Seconds
+from faircount.text import clip, clip_start, visible
+
+UNDEFINED = "undefined"
+UNKNOWN = "?"
+MISSING = "(none)"
+BETWEEN_RECORDS = " · "
+RECORD_WIDTH = 60
+
+
+def percent(value: float, decimals: int = 2) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * value:.{decimals}f} %"
+
+
+def estimate(figure: Estimate) -> str:
+    """Return `29.56 % [26.5, 32.8]`; without limits the value alone, and `undefined` where there is none."""
+    if figure.value is None:
+        return UNDEFINED
+    if figure.low is None or figure.high is None:
+        return percent(figure.value)
+    return f"{percent(figure.value)} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+
+
+def seconds(value: float) -> str:
+    """Return a duration with about three significant digits, in milliseconds below a second."""
+    if value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
+
+
+def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
+    """Return the text of a cell; a record's text is made visible and cut to `width`."""
+    if content is None:
+        return UNKNOWN
+    if isinstance(content, Record):
+        return MISSING if content.text is None else clip(visible(content.text), width)
+    if isinstance(content, Place):
+        return clip_start(visible(content.text), width)
+    if isinstance(content, Records):
+        return BETWEEN_RECORDS.join(cell(Record(text), width) for text in content.texts)
+    if isinstance(content, Estimate):
+        return estimate(content)
+    if isinstance(content, Seconds):
+        return seconds(content.value)
+    if isinstance(content, int):
+        return f"{content:,}"
+    return content
