@@ -1,0 +1,108 @@
+"""The documentation cannot rot: its commands run, its output is true, and nothing that users meet is missing from it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from faircount.cli.parser import build
+from faircount.findings import REGISTER
+from tests.console_blocks import Shown, matches, shown_commands
+from tools import cli_reference
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+PAGES_WITH_COMMANDS = [page for page in PAGES if list(shown_commands(page))]
+
+
+def run(shown: Shown, folder: Path) -> list[str]:
+    words = shlex.split(shown.command)
+    pipe_to = None
+    if "|" in words:
+        pipe_to, words = words[words.index("|") + 1 :], words[: words.index("|")]
+    assert words[0] == "faircount", f"only faircount is run from the documentation: {shown.command}"
+    command = [sys.executable, "-m", *words]
+    environment = {"PATH": "", "COLUMNS": "100", "PYTHONUTF8": "1", "HOME": str(folder)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode in (0, 1, 2, 3), done.stderr
+    if pipe_to is not None:
+        assert pipe_to[0] == "head"
+        return done.stdout.splitlines()[: int(pipe_to[-1])]
+    return (done.stdout + done.stderr).splitlines()
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    run(Shown("faircount demo", ()), folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_print_what_the_page_shows(page: Path, sample: Path) -> None:
+    for shown in shown_commands(page):
+        real = run(shown, sample)
+        if shown.output:
+            assert matches(shown.output, real), f"{shown.command}\nreally prints:\n" + "\n".join(real)
+
+
+def test_the_readme_shows_commands() -> None:
+    assert ROOT / "README.md" in PAGES_WITH_COMMANDS
+
+
+def test_command_line_reference_is_up_to_date() -> None:
+    assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page()
+
+
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    return {option for action in parser._actions for option in action.option_strings if option not in ("-h", "--help")}
+
+
+def test_every_option_is_explained_in_a_guide() -> None:
+    prose = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != cli_reference.PAGE)
+    for parser in cli_reference.commands(build()):
+        for option in options(parser):
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", prose), f"{parser.prog} {option}"
+
+
+def test_every_command_is_named_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for parser in cli_reference.commands(build()):
+        if parser.get_default("run") is not None:
+            assert parser.prog in readme, parser.prog
+
+
+@pytest.mark.parametrize("code", REGISTER)
+def test_every_finding_has_a_page_with_cause_effect_and_remedy(code: str) -> None:
+    page = (DOCS / "findings" / f"{code}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {code}: {REGISTER[code].title}\n")
+    assert f"\nSeverity: {REGISTER[code].severity.value}\n" in page
+    for heading in ("## Cause", "## Effect on the numbers", "## Remedy"):
+        body = page.split(f"{heading}\n", 1)[1].split("\n## ")[0]
+        assert len(body.split()) >= 8, f"{code} {heading}"
+
+
+def test_the_index_of_findings_links_every_page() -> None:
+    index = (DOCS / "findings" / "index.md").read_text(encoding="utf-8")
+    assert {code for code in REGISTER if f"({code}.md)" not in index} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not target.startswith(("http:", "https:", "mailto:")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_exit_code_is_documented() -> None:
+    page = (DOCS / "reference" / "exit-codes.md").read_text(encoding="utf-8")
+    for code in (0, 1, 2, 3, 4, 70, 130):
+        assert re.search(rf"^\| {code} \|", page, re.MULTILINE), code
