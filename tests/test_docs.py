@@ -1,4 +1,4 @@
-"""The documentation cannot rot: its commands run, its output is true, and nothing that users meet is missing from it."""
+"""The documentation cannot rot: its commands run, its output is true, and nothing users meet is missing from it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools import cli_reference
 
 from faircount.cli.parser import build
 from faircount.findings import REGISTER
 from tests.console_blocks import Shown, matches, shown_commands
-from tools import cli_reference
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

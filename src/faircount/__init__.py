@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faircount.version import __version__
 
 if TYPE_CHECKING:
-    from faircount.analysis.arrange import report
+    from faircount.analysis.arrange import as_report
     from faircount.analysis.options import AnalyzeOptions
     from faircount.analysis.results import AnalysisSet, analyze
     from faircount.errors import FaircountError, InputError, UsageError
@@ -35,7 +35,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "analyze",
-    "report",
+    "as_report",
 ]
 
 _HOMES = {
@@ -53,7 +53,7 @@ _HOMES = {
     "Tally": "model",
     "UsageError": "errors",
     "analyze": "analysis.results",
-    "report": "analysis.arrange",
+    "as_report": "analysis.arrange",
 }
 
 

@@ -44,7 +44,7 @@ REGISTER: dict[str, FindingKind] = {
     "F020": FindingKind(_I, "attack rows without their standard row"),
     "F021": FindingKind(_W, "success recorded together with an error or a block"),
     "F022": FindingKind(_W, "answers counted as blocks"),
-    "F023": FindingKind(_I, "more unknown fields than are kept apart"),
+    "F023": FindingKind(_I, "unknown fields that are not kept as facets"),
     "F024": FindingKind(_I, "spikee's definitions in use"),
     "F025": FindingKind(_W, "text that could not be kept as it was"),
     "F026": FindingKind(_I, "a file without entries"),

@@ -48,7 +48,7 @@ ROWS_SHOWN = 40
 ERROR_KINDS_SHOWN = 10
 
 
-def report(analyses: Sequence[Analysis]) -> Report:
+def as_report(analyses: Sequence[Analysis]) -> Report:
     """Arrange analyses into one report."""
     sections = [section for analysis in analyses for section in _sections(analysis)]
     return Report(tuple(sections), document(analyses))

@@ -46,7 +46,7 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
     "F016": lambda n, _: f"{_n(n, 'row')} saying 'No response received', counted by the verdict, as spikee does",
     "F017": lambda n, _: f"{_n(n, 'row')} with an error that has no text, counted as an error",
     "F021": lambda n, what: f"{_n(n, 'row')} judged a success although an {what} is recorded, counted as success",
-    "F023": lambda n, _: f"{_n(n, 'row')} with more unknown fields than are kept apart as facets",
+    "F023": lambda n, _: f"{_n(n, 'row')} with unknown fields that are not kept as facets: too many, or oddly named",
     "F025": lambda n, what: f"{_n(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
     "F027": lambda n, what: f"{_n(n, 'value')} of the wrong kind, read as best they can be: {what}",
 }

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from faircount.analysis.arrange import report
+from faircount.analysis.arrange import as_report
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze
 from faircount.cli.output import show
@@ -59,7 +59,7 @@ def _make_sample(folder: Path, seed: int) -> SampleFiles:
 
 
 def _show(files: list[str], options: AnalyzeOptions) -> None:
-    show(report(analyze(files, options).analyses), "console", None)
+    show(as_report(analyze(files, options).analyses), "console", None)
 
 
 def _say(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from faircount.analysis.arrange import report
+from faircount.analysis.arrange import as_report
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze as analyze_results
 from faircount.cli.output import show
@@ -40,7 +40,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     result = analyze_results(named_files(arguments), options)
     read = [source.path for analysis in result.analyses for source in analysis.sources]
     if result.analyses:
-        show(report(result.analyses), arguments.output_format, arguments.output, read)
+        show(as_report(result.analyses), arguments.output_format, arguments.output, read)
     for sentence in result.failures:
         print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
     if result.failures:

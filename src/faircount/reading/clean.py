@@ -15,7 +15,7 @@ from faircount.text import clip, visible
 TRUE_WORDS = frozenset(["true", "yes", "y", "t", "1", "on"])
 FALSE_WORDS = frozenset(["false", "no", "n", "f", "0", "off"])
 
-_LARGEST_COUNT = 10**15
+LARGEST_COUNT = 10**15
 
 
 class Cleaner:
@@ -55,10 +55,10 @@ class Cleaner:
         number = value
         if isinstance(number, float) and number.is_integer():
             number = int(number)
-        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LARGEST_COUNT:
+        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= LARGEST_COUNT:
             return number
         self.notes.add("F013", shown(value), self.place)
-        if isinstance(value, str) and value.strip().isdecimal() and int(value) <= _LARGEST_COUNT:
+        if isinstance(value, str) and value.strip().isdecimal() and int(value) <= LARGEST_COUNT:
             return int(value)
         return 1
 

@@ -8,14 +8,14 @@ never decoded; it stays in the file. Fields that spikee never wrote are learnt a
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from faircount.findings import Notes
 from faircount.reading import loose
-from faircount.reading.clean import Cleaner
+from faircount.reading.clean import LARGEST_COUNT, Cleaner
 from faircount.reading.loose import BadLine
 
 UNKNOWN_FIELDS_KEPT = 32
@@ -24,6 +24,7 @@ DECISIVE_KEYS = (b'"success"', b'"id"')
 
 EMPTY = Raw()
 
+RequestCount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Label = str | None
 Identifier = int | str | UnsetType | None
 
@@ -36,7 +37,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     input: Raw = EMPTY
     response: Raw = EMPTY
     response_time: float | None = None
-    attempts: int = 1
+    attempts: RequestCount = 1
     error: str | None = None
     attack_name: str | UnsetType | None = UNSET
     guardrail: bool | UnsetType | None = UNSET
@@ -144,14 +145,15 @@ class RowDecoder:
         return self._clean(values, place), bool(values.get("success", False))
 
     def _learn(self, values: dict[str, Any], place: str) -> None:
-        """Give every unknown field of a line a place of its own, up to a limit."""
+        """Give every unknown field of a line a place of its own, as far as its name and the limit allow."""
         known = KNOWN_FIELDS.union(self.unknown_fields)
-        new = [name for name in values if name not in known]
+        unknown = [name for name in values if name not in known]
+        new = [name for name in unknown if _plain_name(name)]
+        room = UNKNOWN_FIELDS_KEPT - len(self.unknown_fields)
+        if len(unknown) > min(len(new), room):
+            self.notes.add("F023", "", place)
         if not new:
             return
-        room = UNKNOWN_FIELDS_KEPT - len(self.unknown_fields)
-        if len(new) > room:
-            self.notes.add("F023", "", place)
         self.unknown_fields += new[:room]
         names = [f"unknown_{index}" for index in range(len(self.unknown_fields))]
         learnt = msgspec.defstruct(
@@ -198,6 +200,11 @@ class RowDecoder:
         if name in _IDENTIFIERS and isinstance(value, int):
             return value
         return cleaner.label(name, value)
+
+
+def _plain_name(name: str) -> bool:
+    """Tell whether a field's name can be a facet's: printable, without quotes and backslashes."""
+    return name.isprintable() and '"' not in name and "\\" not in name
 
 
 def _entry_id(value: Any, cleaner: Cleaner) -> int | str | None:

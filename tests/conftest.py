@@ -1,0 +1,113 @@
+"""What the tests share: a way to write result files, to run the command line, and to find the shared material."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faircount import Analysis, AnalyzeOptions, analyze
+from faircount.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+def shared_folder() -> Path | None:
+    """Return the folder with golden, hostile and published files, or None where it is absent."""
+    folder = Path(os.environ.get("FAIRCOUNT_SHARED", ROOT.parent / "shared"))
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The shared material; tests that need it are skipped where it is absent."""
+    folder = shared_folder()
+    if folder is None:
+        pytest.skip("the shared files are not here (FAIRCOUNT_SHARED or ../shared)")
+    return folder
+
+
+def row(number: int | str = 1, **values: Any) -> dict[str, Any]:
+    """Return a small row in spikee's format."""
+    return {"id": number, "success": False, "input": f"prompt {number}", "response": "no", "attempts": 1, **values}
+
+
+def standard(number: int | str = 1, **values: Any) -> dict[str, Any]:
+    """Return a standard row as spikee writes it since 0.2."""
+    return row(number, **{"attack_name": "None", "error": None, **values})
+
+
+def attack(number: int | str = 1, name: str = "goat", **values: Any) -> dict[str, Any]:
+    """Return a dynamic-attack row of an entry."""
+    return row(f"{number}-attack", **{"input": "variant", "attack_name": name, "error": None, **values})
+
+
+Lines = Iterable[dict[str, Any] | str | bytes]
+
+
+def encode(lines: Lines) -> bytes:
+    """Return JSONL: objects are encoded, texts and bytes stand as they are."""
+    encoded = []
+    for line in lines:
+        text = json.dumps(line) if isinstance(line, dict) else line
+        encoded.append(text.encode() if isinstance(text, str) else text)
+    return b"".join(line + b"\n" for line in encoded)
+
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write lines into a file of the test's own folder and return its path."""
+
+    def write_file(lines: Lines, name: str = "results_x.jsonl") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(lines))
+        return str(path)
+
+    return write_file
+
+
+def analysis_of(*paths: str, **options: Any) -> Analysis:
+    """Return the only analysis of the given files."""
+    (analysis,) = analyze(paths, AnalyzeOptions(**options)).analyses
+    return analysis
+
+
+def codes(analysis: Analysis) -> dict[str, int]:
+    """Return the findings of an analysis as code and count."""
+    return {finding.code: finding.count for finding in analysis.findings}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run the command line in this process."""
+
+    def run(*words: str) -> Ran:
+        try:
+            code = main(words)
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,158 @@
+"""The law of the house: imports point one way, nothing heavy loads early, the public door is complete."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import faircount
+
+SOURCE = Path(faircount.__file__).parent
+
+LAYERS = {
+    "version": 0,
+    "errors": 0,
+    "text": 0,
+    "model": 1,
+    "outcomes": 1,
+    "findings": 1,
+    "report": 1,
+    "sample": 1,
+    "stats": 2,
+    "ledger": 2,
+    "reading": 3,
+    "analysis": 4,
+    "present": 5,
+    "cli": 7,
+    "__init__": 8,
+    "__main__": 8,
+}
+FORBIDDEN = {
+    ("present", "reading"),
+    ("present", "stats"),
+    ("present", "ledger"),
+    ("stats", "ledger"),
+    ("ledger", "stats"),
+}
+HEAVY = ("numpy", "scipy", "duckdb", "pyarrow", "pandas", "rich", "msgspec", "zstandard")
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        yield ".".join(parts), path
+
+
+def imports(path: Path, *, at_load: bool = False) -> set[str]:
+    """Return the modules of ours that a module imports; `at_load` leaves out what functions import."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(_loaded_nodes(tree)) if at_load else list(ast.walk(tree))
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("faircount"):
+            inner = node.module.removeprefix("faircount").lstrip(".")
+            for alias in node.names:
+                candidate = f"{inner}.{alias.name}".lstrip(".")
+                is_module = (SOURCE / Path(*candidate.split("."))).with_suffix(".py").exists()
+                found.add(candidate if is_module else inner)
+        elif isinstance(node, ast.Import):
+            found |= {a.name.removeprefix("faircount.") for a in node.names if a.name.startswith("faircount.")}
+    return found - {""}
+
+
+def _loaded_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in tree.body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield from ast.walk(node)
+
+
+def room(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_every_module_belongs_to_a_room_with_a_layer() -> None:
+    assert {room(name) for name, _ in modules()} == set(LAYERS)
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()))
+def test_no_module_imports_upwards(name: str, path: Path) -> None:
+    for imported in imports(path):
+        assert LAYERS[room(imported)] <= LAYERS[room(name)], f"{name} imports {imported}"
+        assert (room(name), room(imported)) not in FORBIDDEN, f"{name} imports {imported}"
+
+
+def test_there_is_no_import_cycle() -> None:
+    graph = {name: imports(path) for name, path in modules() if name not in ("__init__", "__main__")}
+    graph = {name: {_existing(target, graph) for target in targets} for name, targets in graph.items()}
+    visited: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail, name))
+        if name not in visited:
+            for target in graph.get(name, set()) - {name}:
+                visit(target, (*trail, name))
+            visited.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def _existing(target: str, graph: dict[str, set[str]]) -> str:
+    return target if target in graph else f"{target}.__init__"
+
+
+def test_the_public_door_is_sorted_small_and_complete() -> None:
+    assert faircount.__all__ == sorted(faircount.__all__)
+    assert len(faircount.__all__) <= 30
+    for name in faircount.__all__:
+        assert not isinstance(getattr(faircount, name), ModuleType), f"{name} is hidden by a module of that name"
+    assert set(faircount._HOMES) == set(faircount.__all__) - {"__version__"}
+
+
+def test_the_door_knows_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'secret'"):
+        _ = faircount.secret
+
+
+@pytest.mark.parametrize("room_name", ["stats", "ledger", "reading", "analysis", "present", "cli"])
+def test_public_names_of_a_room_exist(room_name: str) -> None:
+    module = __import__(f"faircount.{room_name}", fromlist=["*"])
+    for name in getattr(module, "__all__", ()):
+        assert hasattr(module, name)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["results", "analyze", "--help"], ["nonsense"]])
+def test_help_and_mistakes_are_answered_without_heavy_imports(words: list[str]) -> None:
+    script = (
+        "import sys\nfrom faircount.cli import main\n"
+        f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_small_file_is_analysed_without_arrow_or_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "results_small.jsonl"
+    path.write_text('{"id": 1, "success": true}\n', encoding="utf-8")
+    script = (
+        "import sys\nfrom faircount.cli import main\n"
+        f"assert main(['results', 'analyze', {str(path)!r}, '--output-format', 'json']) == 0\n"
+        "print([n for n in ('numpy', 'scipy', 'pyarrow', 'pandas', 'rich') if n in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    script = f"import sys, faircount; print([n for n in {HEAVY!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,270 @@
+"""The command line as users meet it: exit codes, messages, files, pipes and interruptions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED
+from faircount.version import __version__
+from tests.conftest import Cli, Write, encode, standard
+
+FAIRCOUNT = [sys.executable, "-m", "faircount"]
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"faircount {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["results", "--help"], ["results", "analyze", "--help"], ["demo", "--help"]]
+)
+def test_help_ends_with_the_exit_codes(cli: Cli, words: list[str]) -> None:
+    ran = cli(*words)
+    assert ran.code == 0
+    assert "exit codes: 0 done" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "required: COMMAND"),
+        (["results"], "required: COMMAND"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["results", "analyze", "--overvew", "x"], "--overvew (did you mean --overview?)"),
+        (["results", "analyze", "--over", "x"], "unknown: --over"),
+        (["results", "analyze", "x", "--level", "high"], "invalid float value: 'high'"),
+        (["results", "analyze", "x", "--definition", "garak"], "invalid choice: 'garak'"),
+        (["results", "analyze"], "no result file given"),
+        (["results", "analyze", "-", "-"], "only once"),
+        (["results", "analyze", "x\x1b[31m", "--sort", "\x1b[31m"], "invalid choice: '\\x1b[31m'"),
+    ],
+)
+def test_wrong_words_are_answered_in_one_line_with_exit_code_2(cli: Cli, words: list[str], says: str) -> None:
+    ran = cli(*words)
+    assert ran.code == 2
+    assert says.replace("\\x1b", "x1b") in ran.err.replace("\\x1b", "x1b")
+    assert ran.err.count("\n") == 1
+    assert "\x1b" not in ran.err
+    assert ran.out == ""
+
+
+def test_a_missing_file_is_exit_code_3_and_one_sentence(cli: Cli) -> None:
+    ran = cli("results", "analyze", "no\x1b]0;pe.jsonl")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err == "faircount: no\\x1b]0;pe.jsonl: no such file\n"
+
+
+def test_an_unreadable_file_is_exit_code_3(cli: Cli, write: Write) -> None:
+    path = write([standard(1)])
+    Path(path).chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    ran = cli("results", "analyze", path)
+    assert ran.code == 3
+    assert "cannot be read: Permission denied" in ran.err
+
+
+def test_bad_lines_are_a_finding_or_exit_code_3_with_strict(cli: Cli, write: Write) -> None:
+    path = write([standard(1), "torn {"])
+    relaxed, strict = cli("results", "analyze", path), cli("results", "analyze", path, "--strict")
+    assert (relaxed.code, strict.code) == (0, 3)
+    assert f"{path}:2" in relaxed.out
+    assert strict.out == relaxed.out
+    assert "--strict" in strict.err
+
+
+def test_strict_minds_only_damage(cli: Cli, write: Write) -> None:
+    assert cli("results", "analyze", write([standard(1, success="yes")]), "--strict").code == 0
+
+
+def test_no_good_line_is_exit_code_3(cli: Cli, write: Write) -> None:
+    ran = cli("results", "analyze", write(["[]"]))
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.count("\n") == 1
+    assert "not a JSON object but a list" in ran.err
+
+
+def test_a_hopeless_file_among_good_ones_is_told_and_exit_code_3(cli: Cli, write: Write) -> None:
+    good, bad = write([standard(1)], "good.jsonl"), write(["[]"], "bad.jsonl")
+    ran = cli("results", "analyze", good, bad)
+    assert ran.code == 3
+    assert "good.jsonl" in ran.out
+    assert "bad.jsonl: cannot read its only line" in ran.err
+
+
+def test_an_empty_file_says_so_and_is_fine(cli: Cli, write: Write) -> None:
+    ran = cli("results", "analyze", write([]))
+    assert ran.code == 0
+    assert "without entries" in ran.out
+
+
+def test_false_positive_checks_need_exactly_one_result_file(cli: Cli, write: Write) -> None:
+    paths = [write([standard(i)], f"{i}.jsonl") for i in range(3)]
+    ran = cli("results", "analyze", paths[0], paths[1], "--false-positive-checks", paths[2])
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_missing_benign_file_is_noticed_before_the_work(cli: Cli, write: Write) -> None:
+    ran = cli("results", "analyze", write([standard(1)]), "--false-positive-checks", "nope.jsonl")
+    assert (ran.code, ran.out) == (3, "")
+    assert "nope.jsonl: no such file" in ran.err
+
+
+def test_inputs_keep_the_order_of_the_command_line(cli: Cli, write: Write) -> None:
+    paths = {name: write([standard(name)], f"{name}.jsonl") for name in "abcd"}
+    write([standard("f")], "folder/results_f.jsonl")
+    folder = str(Path(paths["a"]).parent / "folder")
+    words = [
+        "--result-file",
+        paths["d"],
+        paths["b"],
+        "--result-folder",
+        folder,
+        "--results-file",
+        paths["a"],
+        paths["c"],
+    ]
+    ran = cli("results", "analyze", *words, "--output-format", "json")
+    names = [Path(analysis["name"]).stem for analysis in json.loads(ran.out)["analyses"]]
+    assert names == ["d", "b", "results_f", "a", "c"]
+
+
+def test_output_goes_to_a_file_whole(cli: Cli, write: Write, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("old", encoding="utf-8")
+    ran = cli("results", "analyze", write([standard(1)]), "--output-format", "json", "-o", str(target))
+    assert (ran.code, ran.out) == (0, "")
+    assert json.loads(target.read_text(encoding="utf-8"))["kind"] == "analysis"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("place", ["nowhere/out.json", "."])
+def test_a_place_that_cannot_be_written_is_a_usage_error(cli: Cli, write: Write, tmp_path: Path, place: str) -> None:
+    ran = cli("results", "analyze", write([standard(1)]), "-o", str(tmp_path / place))
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+
+
+def test_an_input_is_never_overwritten(cli: Cli, write: Write) -> None:
+    path = write([standard(1)])
+    before = Path(path).read_bytes()
+    ran = cli("results", "analyze", path, "-o", path)
+    assert ran.code == 2
+    assert Path(path).read_bytes() == before
+
+
+def test_a_bug_is_named_as_one(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("surprise\x1b[31m")
+
+    monkeypatch.setattr("faircount.cli.results.analyze_results", broken)
+    ran = cli("results", "analyze", write([standard(1)]))
+    assert ran.code == EXIT_BUG
+    assert "a bug in Faircount" in ran.err
+    assert "\x1b" not in ran.err
+    monkeypatch.setenv("FAIRCOUNT_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        cli("results", "analyze", write([standard(1)]))
+
+
+def test_an_interruption_is_exit_code_130(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("faircount.cli.results.analyze_results", interrupted)
+    ran = cli("results", "analyze", write([standard(1)]))
+    assert (ran.code, ran.err) == (EXIT_INTERRUPTED, "faircount: interrupted\n")
+
+
+# -- in a process of its own ------------------------------------------------------------------------------------
+
+
+def test_results_come_from_a_pipe_packed_or_not() -> None:
+    data = encode([standard(1, success=True), standard(2)])
+    for piped in (data, gzip.compress(data)):
+        done = subprocess.run(
+            [*FAIRCOUNT, "results", "analyze", "-", "--output-format", "json"], input=piped, capture_output=True
+        )
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["analyses"][0]["entries"]["total"] == 2
+
+
+def test_a_reader_that_closes_early_is_no_error(write: Write) -> None:
+    path = write([standard(i, plugin=f"p{i}") for i in range(3000)])
+    process = subprocess.Popen(
+        [*FAIRCOUNT, "results", "analyze", path, "--output-format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+def test_ctrl_c_while_reading_ends_at_once_and_leaves_no_file(tmp_path: Path) -> None:
+    fifo, target = tmp_path / "results_slow.jsonl", tmp_path / "out.txt"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [*FAIRCOUNT, "results", "analyze", str(fifo), "-o", str(target)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with fifo.open("wb", buffering=0) as writer:
+        writer.write(encode([standard(1)]))
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=5) == EXIT_INTERRUPTED
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stderr.read() == b"faircount: interrupted\n"
+    process.stdout.close()
+    process.stderr.close()
+    assert not target.exists()
+
+
+def on_terminal(words: list[str], **environment: str) -> bytes:
+    """Run a command on a real pseudo-terminal and return what reached it."""
+    master, slave = pty.openpty()
+    variables = {**os.environ, "TERM": "xterm", **environment}
+    variables.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
+    process = subprocess.Popen([*FAIRCOUNT, *words], stdout=slave, stderr=slave, env=variables)
+    os.close(slave)
+    received = b""
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        received += chunk
+    os.close(master)
+    process.wait()
+    return received
+
+
+def test_a_terminal_gets_colour_and_no_color_is_respected(write: Write) -> None:
+    path = write([standard(1, success="yes")])
+    assert b"\x1b[1" in on_terminal(["results", "analyze", path])
+    assert b"\x1b" not in on_terminal(["results", "analyze", path], NO_COLOR="1")
+
+
+def test_hostile_records_do_not_reach_a_terminal(write: Write) -> None:
+    path = write(
+        [standard(i, success=i == 1, plugin=f"\x1b]0;owned{i}\x07\u202e") for i in range(2)], "results_\x1b[2Jx.jsonl"
+    )
+    for words in (["results", "analyze", path], ["results", "analyze", path, "--output-format", "json"]):
+        received = on_terminal(words, NO_COLOR="1", COLUMNS="90")
+        assert b"\x1b" not in received
+        assert b"\x07" not in received
+        assert "\u202e".encode() not in received

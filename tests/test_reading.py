@@ -1,0 +1,429 @@
+"""What people really write is read; what cannot be read is counted and named; nothing crashes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from faircount.findings import Notes
+from faircount.reading import loose, spikee
+from faircount.reading.clean import Cleaner
+from faircount.reading.error_kinds import describe
+from faircount.reading.loose import BadLine
+from faircount.reading.spikee import FACETS, SpikeeReader
+from faircount.reading.spikee_rows import Row, RowDecoder
+from faircount.reading.streams import Stream
+from tests.conftest import analysis_of, attack, codes, encode, standard
+
+
+def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], SpikeeReader]:
+    """Return the rows of a file as dictionaries of columns and facets, and its reader."""
+    reader = SpikeeReader(Stream("f", iter([encode(lines)])), **options)
+    rows = []
+    for batch in reader.batches():
+        columns = {**batch.columns, **batch.facets}
+        rows += [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return rows, reader
+
+
+# -- lines ------------------------------------------------------------------------------------------------------
+
+BAD_LINES = {
+    "torn": ('{"id": 1, "success": tr', "torn"),
+    "torn in a text": ('{"id": 1, "response": "abc', "torn"),
+    "not JSON": ("{id: 1}", "not JSON"),
+    "two values": ('{"id": 1} {"id": 2}', "more than one value"),
+    "a list": ("[1, 2]", "not a JSON object but a list"),
+    "a number": ("17", "not a JSON object but a number"),
+    "null": ("null", "not a JSON object but null"),
+    "no id": ('{"success": true}', "no id"),
+    "id null": ('{"id": null}', "no id"),
+    "id of the wrong kind": ('{"id": [1]}', "neither a text nor a number"),
+    "raw escape": (b'{"id": 1, "response": "a\x1b[31m"}', "raw control character"),
+    "raw NUL": (b'{"id": 1, "response": "a\x00b"}', "raw control character"),
+    "not UTF-8": (b'{"id": 1, "response": "\xff\xfe"}', "not UTF-8"),
+    "not UTF-8 in a key": (b'{"id": 1, "\xff": 1}', "not UTF-8"),
+    "too deep": ('{"id": 1, "response": ' + "[" * 200 + "]" * 200 + "}", "nested more than 128"),
+    "far too deep": ('{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested more than 128"),
+}
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD_LINES.values(), ids=BAD_LINES.keys())
+def test_a_bad_line_is_named_with_its_place_and_the_good_ones_count(line: str | bytes, reason: str) -> None:
+    rows, reader = read(standard(1), line, standard(2))
+    assert [row["own_id"] for row in rows] == ["1", "2"]
+    source = reader.source()
+    assert (source.lines, source.good_lines, source.bad_lines) == (3, 2, 1)
+    ((noted, count),) = list(reader.notes.subjects("F001"))
+    assert reason in noted
+    assert count == 1
+    assert reader.notes.where("F001") == ["f:2"]
+
+
+def test_an_overlong_line_is_a_bad_line() -> None:
+    rows, reader = read(standard(1), standard(2, response="x" * 500), standard(3), max_line=300)
+    assert [row["own_id"] for row in rows] == ["1", "3"]
+    assert next(reader.notes.subjects("F001"))[0] == "longer than 300 bytes"
+
+
+GOOD_LINES: dict[str, str | bytes] = {
+    "carriage return": '{"id": 7, "success": true}\r',
+    "indented": '   {"id": 7, "success": true}  ',
+    "NaN": '{"id": 7, "success": true, "response_time": NaN}',
+    "Infinity": '{"id": 7, "success": true, "meta": {"x": -Infinity}}',
+    "lone surrogate": '{"id": 7, "success": true, "response": "a\\ud800b"}',
+    "lone surrogate in a facet": '{"id": 7, "success": true, "plugin": "a\\ud800b"}',
+    "duplicate key": '{"id": 7, "success": false, "success": true}',
+    "separator inside text": '{"id": 7, "success": true, "response": "a\u2028b"}'.encode(),
+    "escaped NUL": '{"id": 7, "success": true, "response": "a\\u0000b"}',
+    "emoji": '{"id": 7, "success": true, "response": "😀"}'.encode(),
+    "huge number": '{"id": 7, "success": true, "meta": 1' + "0" * 400 + "}",
+    "digits beyond the interpreter": '{"id": 7, "success": true, "meta": ' + "9" * 6000 + "}",
+}
+
+
+@pytest.mark.parametrize("line", GOOD_LINES.values(), ids=GOOD_LINES.keys())
+def test_what_people_write_is_read(line: str | bytes) -> None:
+    rows, reader = read(line)
+    assert reader.source().bad_lines == 0
+    assert [(row["own_id"], row["decision"]) for row in rows] == [("7", True)]
+
+
+def test_huge_ids_are_kept_exactly() -> None:
+    rows, _ = read('{"id": 100000000000000000000000001}', '{"id": ' + "9" * 5000 + "}")
+    assert rows[0]["own_id"] == "100000000000000000000000001"
+    assert rows[1]["own_id"] == "9" * 5000
+
+
+def test_blank_lines_are_no_rows_and_no_fault() -> None:
+    rows, reader = read(standard(1), "", "   \t", standard(2))
+    source = reader.source()
+    assert len(rows) == 2
+    assert (source.bad_lines, source.blank_lines, source.lines) == (0, 2, 4)
+
+
+def test_changes_of_meaning_are_noted() -> None:
+    _, reader = read(
+        '{"id": 1, "success": true, "success": false}',
+        '{"id": 2, "success": NaN}',
+        '{"id": 3, "id": 4}',
+        '{"id": 5, "plugin": "\\ud800"}',
+        '{"id": 6, "success": true, "success": true}',
+    )
+    assert {code for code, _ in reader.notes.counts} == {"F011", "F012", "F004", "F025"}
+    assert sorted(subject for subject, _ in reader.notes.subjects("F011")) == ["id", "success"]
+    assert reader.notes.where("F011") == ["f:1", "f:3"]
+
+
+def test_the_keys_of_a_history_are_not_taken_for_doubled_keys() -> None:
+    history = [{"success": False, "error": None, "id": 1}, {"success": True, "error": None, "id": 2}]
+    _, reader = read(attack(1, attempt_history=history), standard(2, response={"success": 1, "id": 3}))
+    assert not reader.notes.total("F011")
+
+
+# -- fields -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "meant", "code"),
+    [
+        (True, True, None),
+        (False, False, None),
+        (1, True, None),
+        (0, False, None),
+        (1.0, True, None),
+        (None, None, None),
+        ("true", True, "F003"),
+        ("False", False, "F003"),
+        (" YES ", True, "F003"),
+        ("no", False, "F003"),
+        ("1", True, "F003"),
+        ("maybe", None, "F004"),
+        (2, None, "F004"),
+        ([], None, "F004"),
+        ("", None, "F004"),
+    ],
+)
+def test_verdicts_are_understood_or_left_unjudged(written: object, meant: bool | None, code: str | None) -> None:
+    rows, reader = read(standard(1, success=written))
+    assert rows[0]["decision"] is meant
+    assert rows[0]["truthy"] is bool(written)
+    assert [noted for noted, _ in reader.notes.counts] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("written", "meant", "noted"),
+    [(3, 3, False), (0, 0, False), (2.0, 2, False), (None, 1, True), ("4", 4, True), (2.5, 1, True), (-1, 1, True),
+     (True, 1, True), (10**30, 1, True), ("x", 1, True)],
+)  # fmt: skip
+def test_attempts_are_counts(written: object, meant: int, noted: bool) -> None:
+    rows, reader = read(standard(1) | {"attempts": written})
+    assert rows[0]["requests"] == meant
+    assert bool(reader.notes.total("F013")) is noted
+
+
+def test_missing_attempts_count_as_one() -> None:
+    rows, reader = read({"id": 1, "success": True})
+    assert rows[0]["requests"] == 1
+    assert not reader.notes.counts
+
+
+@pytest.mark.parametrize(
+    ("values", "state"),
+    [
+        ({"success": True}, "success"),
+        ({"success": False}, "failure"),
+        ({"success": None}, "unjudged"),
+        ({"success": False, "error": "boom"}, "error"),
+        ({"success": False, "error": ""}, "error"),
+        ({"success": False, "error": "No response received"}, "failure"),
+        ({"success": False, "error": "blocked", "guardrail": True}, "guardrail"),
+        ({"success": None, "guardrail": True}, "guardrail"),
+        ({"success": None, "guardrail": False}, "unjudged"),
+        ({"success": True, "error": "boom"}, "success"),
+        ({"success": True, "guardrail": True, "error": "x"}, "success"),
+    ],
+)
+def test_a_row_has_one_state(values: dict[str, Any], state: str) -> None:
+    rows, _ = read(standard(1) | values)
+    assert rows[0]["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("values", "mark", "parent", "name"),
+    [
+        ({"id": 5, "attack_name": "None"}, 0, "5", None),
+        ({"id": "5-attack", "attack_name": "goat"}, 1, "5", "goat"),
+        ({"id": "pre-attack", "attack_name": "None"}, 0, "pre-attack", None),
+        ({"id": "pre-attack-attack", "attack_name": "spikee.attacks.best_of_n"}, 1, "pre-attack", "best_of_n"),
+        ({"id": "5-attack-3", "attack_name": "goat"}, 1, "5", "goat"),
+        ({"id": "5-attack"}, 2, "5", None),
+        ({"id": 9, "attack_parent_id": 4, "attack_name": "x"}, 1, "4", "x"),
+        ({"id": 3, "original_id": "7-attack", "attack_name": "goat"}, 1, "7", "goat"),
+        ({"id": 3, "original_id": 7, "result_parent_id": 6, "attack_name": "None"}, 0, "6", None),
+        ({"id": 3, "attack_name": ""}, 0, "3", None),
+    ],
+)
+def test_rows_name_their_entry(values: dict[str, Any], mark: int, parent: str, name: str | None) -> None:
+    rows, _ = read({"success": False, **values})
+    assert (rows[0]["mark"], rows[0]["parent_id"], rows[0]["attack"]) == (mark, parent, name)
+
+
+def test_facets_are_text_and_structures_become_their_json() -> None:
+    rows, _ = read(standard(1, plugin=["a", "b"], lang=7, position=True, suffix_id=None, task_type={"a": 1}))
+    assert [rows[0][name] for name in ("plugin", "lang", "position", "suffix_id", "task_type")] == [
+        '["a","b"]', "7", "true", None, '{"a":1}',
+    ]  # fmt: skip
+
+
+def test_unknown_fields_are_kept_as_facets() -> None:
+    rows, reader = read(
+        standard(1), standard(2, team="red", weight=2.5), standard(3, team="blue", nested={"x": 1}), standard(4)
+    )
+    assert [row["team"] for row in rows] == [None, "red", "blue", None]
+    assert [row["weight"] for row in rows] == [None, "2.5", None, None]
+    assert [row["nested"] for row in rows] == [None, None, None, None]
+    assert not reader.notes.counts
+
+
+def test_more_unknown_fields_than_are_kept_are_noted_and_harmless() -> None:
+    rows, reader = read(*(standard(i, **{f"field{j}": "x" for j in range(i * 20)}) for i in range(4)))
+    assert len(rows) == 4
+    assert len([name for name in rows[3] if name.startswith("field")]) == 32
+    assert reader.notes.total("F023") == 1
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m", 'a"b', "a\\b", "a\ud800", "\u202e"])
+def test_an_oddly_named_field_is_no_facet_and_no_crash(name: str) -> None:
+    rows, reader = read(standard(1, **{name: "x"}), standard(2, team="red"), standard(3, **{name: "y"}))
+    assert [row["team"] for row in rows] == [None, "red", None]
+    assert reader.notes.where("F023") == ["f:1", "f:3"]
+
+
+def test_the_facets_stand_in_the_row_as_in_the_list() -> None:
+    fields = Row.__struct_fields__
+    assert fields[fields.index(FACETS[0]) :][: len(FACETS)] == FACETS
+
+
+def test_histories_are_counted_by_state_and_kind() -> None:
+    history = [
+        {"success": None, "error": "Guardrail was triggered by the target: policy 3"},
+        {"success": None, "error": "HTTP 503 after 12 s"},
+        {"success": None, "error": "HTTP 503 after 99 s"},
+        {"success": False, "error": None},
+        {"success": True, "error": None},
+    ]
+    reader = SpikeeReader(Stream("f", iter([encode([attack(1, attempt_history=history)])])))
+    (batch,) = reader.batches()
+    assert sorted(batch.history, key=lambda item: item[4]) == [
+        (1, "guardrail", None, 1, 1),
+        (1, "error", "HTTP 503 after # s", 2, 2),
+        (1, "failure", None, 1, 4),
+        (1, "success", None, 1, 5),
+    ]
+
+
+@pytest.mark.parametrize("history", [17, "text", {"a": 1}, [1, 2], [{"success": "x"}], None, []])
+def test_a_strange_history_is_no_crash(history: object) -> None:
+    rows, _ = read(attack(1, attempt_history=history))
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("categories", "named"),
+    [
+        ({"a": True, "b": False, "c": "yes", "d": 0, "e": 1}, ["a", "c", "e"]),
+        (["a", "b", "a"], ["a", "b"]),
+        ("text", []),
+        (None, []),
+    ],
+)
+def test_guardrail_categories_are_those_with_a_true_value(categories: object, named: list[str]) -> None:
+    lines = [standard(1) | {"guardrail": True, "error": "x", "guardrail_categories": categories}]
+    (batch,) = SpikeeReader(Stream("f", iter([encode(lines)]))).batches()
+    assert [category for _, category in batch.categories] == named
+
+
+@pytest.mark.parametrize(
+    ("values", "version"),
+    [
+        ({}, "0.1"),
+        ({"attack_name": "None"}, "0.2"),
+        ({"attack_name": "None", "judge_name": "canary"}, "0.3 or later"),
+        ({"attack_name": "None", "judge_name": "canary", "input_type": "text"}, "0.8 or later"),
+        ({"attack_name": "x", "attempt_history": []}, "0.9.2 or later"),
+    ],
+)
+def test_the_version_is_guessed_from_the_fields(values: dict[str, Any], version: str) -> None:
+    _, reader = read({"id": 1, "success": True, **values})
+    assert reader.source().tool_version == version
+
+
+# -- errors -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("HTTP 503 upstream timeout (code 3)", "HTTP 503 upstream timeout (code #)"),
+        ("timed out after 30.5 s", "timed out after # s"),
+        ("request 550e8400-e29b-41d4-a716-446655440000 failed", "request # failed"),
+        ("first line\nsecond line 17", "first line"),
+        ("", "(no text)"),
+        ("bad\x1b[31m", "bad\\x1b[#m"),
+    ],
+)
+def test_errors_that_differ_in_numbers_only_are_of_one_kind(error: str, kind: str) -> None:
+    assert describe(error)[1] == kind
+
+
+def test_secrets_never_enter_the_ledger() -> None:
+    rows, _ = read(standard(1) | {"error": "401: Bearer sk-abcdefghijklmnopqrstuvwxyz refused"})
+    assert "mnopqrstuvwxyz" not in json.dumps(rows[0])
+
+
+# -- anything ---------------------------------------------------------------------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+field_names = st.sampled_from([*Row.__struct_fields__, "unknown", "unknown_0"])
+
+
+@given(st.dictionaries(field_names, json_values))
+@example({"id": 1, "success": "\ud800", "plugin": "\ud800", "error": "\ud800", "attempt_history": ["\ud800"]})
+@example({"id": 1, "guardrail": True, "guardrail_categories": {"\ud800": 1}})
+def test_no_row_of_any_shape_breaks_the_reader(values: dict[str, Any]) -> None:
+    line = json.dumps(values)
+    rows, reader = read(line, standard(2))
+    source = reader.source()
+    assert source.good_lines + source.bad_lines == 2
+    assert rows[-1]["own_id"] == "2"
+    for row in rows:
+        json.dumps(row).encode("utf-8")
+        for value in row.values():
+            if isinstance(value, str):
+                value.encode("utf-8")
+
+
+@given(st.binary())
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    reader = SpikeeReader(Stream("f", iter([data])))
+    rows = sum(len(batch.columns["line"]) for batch in reader.batches())
+    source = reader.source()
+    assert rows == source.good_lines
+    assert source.good_lines + source.bad_lines + source.blank_lines == source.lines
+
+
+@given(st.text())
+def test_loose_parsing_agrees_with_the_standard_parser(text: str) -> None:
+    line = json.dumps({"id": text}).encode()
+    assert loose.parse(line)[0] == {"id": text}
+
+
+def test_the_fast_and_the_careful_way_agree_on_clean_rows() -> None:
+    line = json.dumps(standard(3, plugin="p", response_time=0.5, guardrail=False, error=None)).encode()
+    decoder = RowDecoder(Notes())
+    fast, careful = decoder.fast(line, "x"), decoder.careful(line, "x")
+    assert fast == careful
+
+
+def test_a_cleaner_gives_up_on_what_has_no_meaning() -> None:
+    notes = Notes()
+    cleaner = Cleaner(notes)
+    assert cleaner.seconds("response_time", "soon") is None
+    assert cleaner.flag("guardrail", "perhaps") is None
+    assert cleaner.error(False) is None
+    assert cleaner.error({"code": 5}) == '{"code":5}'
+    assert notes.total("F027") == 4
+
+
+def test_depth_is_measured_outside_of_texts() -> None:
+    assert loose.depth(b'{"a": "' + b"[" * 500 + b'"}') == 1
+    assert loose.depth(b"[" * 200 + b"]" * 200) == 200
+    with pytest.raises(BadLine, match="deep"):
+        loose.parse(b"[" * 200 + b"]" * 200)
+
+
+def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spikee, "BATCH_ROWS", 10)
+    lines = encode(standard(i) for i in range(35)).splitlines(keepends=True)
+    reader = SpikeeReader(Stream("f", iter(lines)))
+    sizes = [len(batch.columns["line"]) for batch in reader.batches()]
+    assert sum(sizes) == 35
+    assert max(sizes) <= 11
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [("good", 10, 0), ("badline", 9, 1), ("badutf8", 9, 1), ("bigint", 10, 0), ("blank", 10, 0), ("bom", 10, 0),
+     ("crlf", 10, 0), ("deep", 9, 1), ("dupkey", 10, 0), ("int5000", 10, 0), ("mixed", 10, 0), ("nan", 10, 0),
+     ("no_final_newline", 10, 0), ("nonobj", 9, 1), ("nul", 10, 0), ("rawctl", 9, 1), ("surrogate", 10, 0),
+     ("trunc", 9, 1), ("u2028", 10, 0)],
+)  # fmt: skip
+def test_the_hostile_files_are_read(shared: Path, name: str, good: int, bad: int) -> None:
+    analysis = analysis_of(str(shared / "hostile" / f"{name}.jsonl"))
+    (source,) = analysis.sources
+    assert (source.good_lines, source.bad_lines) == (good, bad)
+    assert analysis.tally.total == good
+    assert ("F001" in codes(analysis)) is bool(bad)
+
+
+def test_every_byte_prefix_of_a_file_is_read_without_loss() -> None:
+    whole = encode([standard(1, success=True), standard(2, plugin="é"), attack(2, success=True)])
+    for end in range(len(whole) + 1):
+        reader = SpikeeReader(Stream("f", iter([whole[:end]])))
+        for _ in reader.batches():
+            pass
+        source = reader.source()
+        complete = whole[:end].count(b"\n")
+        assert source.good_lines in (complete, complete + 1)
+        assert source.good_lines + source.bad_lines == complete + bool(whole[:end].rpartition(b"\n")[2].strip())

@@ -1,0 +1,38 @@
+"""The shared SQL keeps to a portable subset: it can be written for Spark, and quantiles stay out of it."""
+
+from __future__ import annotations
+
+from importlib import resources
+from string import Template
+
+import pytest
+import sqlglot
+
+FOLDER = resources.files("faircount.ledger").joinpath("sql")
+FILES = sorted(path.name for path in FOLDER.iterdir())
+PARTS = {
+    "case_signature": "CONCAT_WS('|', COALESCE(a.facet_0, ''))",
+    "outcome": "CASE WHEN f.succeeded THEN 'success' ELSE 'failure' END",
+    "facets": "NULLIF(a.facet_0, '') AS facet_0",
+    "unnamed_origin": "s.path",
+}
+
+
+def text_of(name: str) -> str:
+    return Template(FOLDER.joinpath(name).read_text(encoding="utf-8")).substitute(PARTS)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_shared_sql_can_be_written_for_spark(name: str) -> None:
+    statements = sqlglot.transpile(
+        text_of(name), read="duckdb", write="spark", unsupported_level=sqlglot.ErrorLevel.RAISE
+    )
+    assert statements
+    for statement in statements:
+        assert sqlglot.parse_one(statement, read="spark") is not None
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_shared_sql_holds_no_quantiles(name: str) -> None:
+    assert "quantile" not in text_of(name).lower()
+    assert "percentile" not in text_of(name).lower()
