@@ -15,6 +15,7 @@ import zstandard
 from faircount import AnalyzeOptions, InputError, Tally, UsageError, analyze, as_report
 from faircount.analysis.summary import SMALL_GROUP
 from faircount.model import Analysis
+from faircount.present import console
 from faircount.reading.inputs import distinct, expand, expand_folder
 from faircount.reading.spikee import NINE_FIELDS
 from faircount.stats import wilson
@@ -135,7 +136,7 @@ def test_short_names_of_fields(write: Write, alias: str, field: str) -> None:
 
 
 def test_a_field_that_no_row_has_is_a_usage_error(write: Write) -> None:
-    with pytest.raises(UsageError, match=r"--by nope: no row has such a field; there are: .*jailbreak_type"):
+    with pytest.raises(UsageError, match=r"--by nope: is no facet of these files; there are: .*jailbreak_type"):
         analysis_of(write(mixed_rows()), by=("nope",))
 
 
@@ -231,7 +232,7 @@ def test_false_positives_of_a_boolean_guardrail(write: Write) -> None:
 
 
 def test_quality_that_has_no_denominator_is_undefined(write: Write) -> None:
-    attacks, benign = write([boolean(1, True)], "a.jsonl"), write([boolean(1, True)], "b.jsonl")
+    attacks, benign = write([boolean(1, True)], "a.jsonl"), write([boolean("b", True)], "b.jsonl")
     result = analysis_of(attacks, false_positive_checks=benign).false_positives
     assert result is not None
     assert result.precision.value is None
@@ -270,6 +271,23 @@ def test_an_old_guardrail_file_is_doubted_and_can_be_turned_round(write: Write) 
     turned = analysis_of(path, guardrail_success="detected")
     assert turned.tally == Tally(success=3, failure=7, error=1, total=11)
     assert "F010" not in codes(turned)
+
+
+def test_turning_round_leaves_targets_that_never_answered_alone(write: Write) -> None:
+    path = write([old_guardrail(1, True), old_guardrail(2, False) | {"error": "No response received"}])
+    assert analysis_of(path, guardrail_success="detected").tally == Tally(failure=2, total=2)
+
+
+def test_asked_fields_are_shown_in_the_order_asked(write: Write) -> None:
+    text = console.render(
+        as_report(analyze([write(mixed_rows())], AnalyzeOptions(by=("lang", "jailbreak_type"))).analyses)
+    )
+    assert text.index("Breakdown by language") < text.index("Breakdown by jailbreak type")
+
+
+def test_a_floor_that_no_combination_reaches_is_told(write: Write) -> None:
+    text = console.render(as_report(analyze([write(mixed_rows())], AnalyzeOptions(min_n=50)).analyses))
+    assert "None has at least 50 entries (--min-n)." in text
 
 
 def test_turning_round_leaves_answers_in_words_alone(write: Write) -> None:

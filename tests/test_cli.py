@@ -163,6 +163,45 @@ def test_an_input_is_never_overwritten(cli: Cli, write: Write) -> None:
     assert Path(path).read_bytes() == before
 
 
+def test_no_named_file_is_ever_overwritten(cli: Cli, write: Write) -> None:
+    attacks, benign = write([standard(1)], "a.jsonl"), write([standard(2)], "b.jsonl")
+    copy = write([standard(1)], "copy.jsonl")
+    for words in ([attacks, "--false-positive-checks", benign, "-o", benign], [attacks, copy, "-o", copy]):
+        assert cli("results", "analyze", *words).code == 2
+    assert Path(benign).read_bytes() == encode([standard(2)])
+    assert Path(copy).read_bytes() == encode([standard(1)])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("*.jsonl", "matches 2 files"), ("a.jsonl", "is the result file itself"), ("-", "is the result file itself")],
+)
+def test_the_benign_file_is_one_other_file(cli: Cli, write: Write, name: str, says: str) -> None:
+    attacks, _ = write([standard(1)], "a.jsonl"), write([standard(2)], "b.jsonl")
+    benign = name if name == "-" else str(Path(attacks).parent / name)
+    ran = cli("results", "analyze", "-" if name == "-" else attacks, "--false-positive-checks", benign)
+    assert ran.code == 2
+    assert says in ran.err
+
+
+def test_damage_in_the_benign_file_counts_for_strict_under_every_definition(cli: Cli, write: Write) -> None:
+    words = [
+        write([standard(1)], "a.jsonl"),
+        "--false-positive-checks",
+        write([standard(1), "torn{"], "b.jsonl"),
+        "--strict",
+    ]
+    assert cli("results", "analyze", *words).code == 3
+    assert cli("results", "analyze", *words, "--definition", "spikee").code == 3
+
+
+@pytest.mark.parametrize("flag", [("--guardrail-success", "detected"), ("--block-signal", "raised")])
+def test_spikees_definition_takes_no_flags_of_ours(cli: Cli, write: Write, flag: tuple[str, str]) -> None:
+    ran = cli("results", "analyze", write([standard(1)]), "--definition", "spikee", *flag)
+    assert ran.code == 2
+    assert "exclude each other" in ran.err
+
+
 def test_a_bug_is_named_as_one(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("surprise\x1b[31m")

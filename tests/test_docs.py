@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tools import cli_reference
 
+import faircount
 from faircount.cli.parser import build
 from faircount.findings import REGISTER
 from tests.console_blocks import Shown, matches, shown_commands
@@ -19,6 +20,7 @@ from tests.console_blocks import Shown, matches, shown_commands
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+ANY_SAMPLE = "faircount-demo/results_bot-mid_sample_1790000000.jsonl"
 PAGES_WITH_COMMANDS = [page for page in PAGES if list(shown_commands(page))]
 
 
@@ -89,6 +91,21 @@ def test_every_finding_has_a_page_with_cause_effect_and_remedy(code: str) -> Non
         assert len(body.split()) >= 8, f"{code} {heading}"
 
 
+FINDINGS = sorted((DOCS / "findings").glob("F*.md"))
+FINDINGS_WITH_EXAMPLES = [page for page in FINDINGS if "## Example" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", FINDINGS_WITH_EXAMPLES, ids=lambda page: str(page.stem))
+def test_the_example_of_a_finding_raises_it(page: Path, tmp_path: Path) -> None:
+    example = page.read_text(encoding="utf-8").split("## Example", 1)[1]
+    (rows,) = re.findall(r"```json\n(.*?)```", example, re.DOTALL)
+    (claimed,) = re.findall(r"```text\n(.*?)```", example, re.DOTALL)
+    (tmp_path / "results_example.jsonl").write_text(rows, encoding="utf-8")
+    printed = "\n".join(run(Shown("faircount results analyze results_example.jsonl", ()), tmp_path))
+    assert page.stem in claimed
+    assert claimed.rstrip() in printed
+
+
 def test_the_index_of_findings_links_every_page() -> None:
     index = (DOCS / "findings" / "index.md").read_text(encoding="utf-8")
     assert {code for code in REGISTER if f"({code}.md)" not in index} == set()
@@ -100,6 +117,20 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if not target.startswith(("http:", "https:", "mailto:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_public_name_is_in_the_library_reference() -> None:
+    page = (DOCS / "reference" / "library.md").read_text(encoding="utf-8")
+    assert [name for name in faircount.__all__ if f"| `{name}" not in page] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_examples_run(page: Path, sample: Path) -> None:
+    document = "\n".join(run(Shown(f"faircount results analyze {ANY_SAMPLE} --output-format json", ()), sample))
+    (sample / "analysis.json").write_text(document, encoding="utf-8")
+    for code in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        done = subprocess.run([sys.executable, "-c", code], cwd=sample, input=document, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_every_exit_code_is_documented() -> None:

@@ -217,6 +217,19 @@ def test_guardrail_triggers_of_an_attack_are_unknown_without_a_history(write: Wr
     assert told.dynamic.attacks[0].guardrail == 0
 
 
+@pytest.mark.parametrize("more", [{}, {"attempt_history": []}])
+def test_an_attack_without_a_request_has_not_failed(write: Write, more: dict[str, Any]) -> None:
+    analysis = analysis_of(write([standard(1, error="boom"), attack(1, attempts=0, **more)]))
+    assert outcomes_of(analysis) == {"error": 1}
+
+
+def test_attempts_to_success_are_counted_over_rows_in_their_order(write: Write) -> None:
+    rows = [standard(1), attack(1), row("1-attack-2", input="v", attack_name="goat", success=True, response="yes")]
+    rows += [standard(2), standard(2, success=True, response="yes")]
+    steps = {step.attempts: step.entries for step in analysis_of(write(rows)).attempts_to_success}
+    assert steps == {3: 1, 2: 1}
+
+
 def test_attempts_to_success_count_the_requests_inside_an_attack(write: Write) -> None:
     rows = [
         standard(1, success=True, attempts=2),
@@ -306,6 +319,18 @@ def test_a_partial_rejudge_keeps_the_other_verdicts(write: Write) -> None:
     rejudged = [{**RUN[0], "success": False}]
     analysis = analysis_of(write(RUN), write(rejudged, "rejudge_x_1.jsonl"), combine=True)
     assert outcomes_of(analysis) == {"success": 1, "failure": 2, "error": 1}
+
+
+def test_two_rejudges_of_one_run_meet_without_it(write: Write) -> None:
+    paths = [write([{**r, "success": i == n} for i, r in enumerate(RUN)], f"rejudge_x_{n}.jsonl") for n in (0, 1)]
+    analysis = analysis_of(*paths, combine=True)
+    assert outcomes_of(analysis) == {"success": 1, "failure": 2, "error": 1}
+    assert codes(analysis)["F009"] == 2
+
+
+def test_attack_rows_that_differ_in_their_history_are_two(write: Write) -> None:
+    rows = [standard(1), attack(1, attempt_history=[item()]), attack(1, attempt_history=[item(None, "x")])]
+    assert analysis_of(write(rows)).attempts == 3
 
 
 def test_runs_of_two_targets_are_never_mistaken_for_one(write: Write) -> None:

@@ -173,6 +173,63 @@ def test_missing_attempts_count_as_one() -> None:
     assert not reader.notes.counts
 
 
+@pytest.mark.parametrize("written", [-1, "soon", 10**310, True, [1]])
+def test_a_response_time_that_is_none_is_not_recorded(written: object) -> None:
+    rows, reader = read(standard(1, response_time=written))
+    assert rows[0]["response_time"] is None
+    assert reader.notes.total("F027") == 1
+
+
+def test_not_a_number_is_missing_wherever_it_stands() -> None:
+    fields = ("error", "attack_name", "attack_parent_id", "original_id", "result_parent_id", "lang", "response_time")
+    rows, reader = read(*(f'{{"id": 7, "success": false, "{field}": NaN}}' for field in fields))
+    for row in rows:
+        assert (row["state"], row["mark"], row["parent_id"], row["lang"], row["response_time"]) == (
+            "failure", 0, "7", None, None,
+        )  # fmt: skip
+    assert [code for code, _ in reader.notes.counts] == ["F012"]
+    assert next(read('{"id": NaN}')[1].notes.subjects("F001"))[0] == "no id"
+
+
+@pytest.mark.parametrize("value", [False, 0, ["x"], {"a": 1}])
+def test_an_attack_name_that_is_no_text_is_noted(value: object) -> None:
+    rows, reader = read(standard(1, attack_name=value))
+    assert rows[0]["mark"] == (1 if value else 0)
+    assert reader.notes.total("F027") == 1
+
+
+def test_a_whole_number_with_a_point_is_the_same_id() -> None:
+    rows, _ = read('{"id": 1.0}', '{"id": 1.5}')
+    assert [row["own_id"] for row in rows] == ["1", "1.5"]
+
+
+def test_a_doubled_key_is_found_whatever_the_other_lines_hold() -> None:
+    line = '{"id": 1, "success": false, "success": true}'
+    for other in ('{"id": 2}', "", '{"id": 2, "response": "x"}'):
+        assert read(line, other)[1].notes.where("F011") == ["f:1"]
+
+
+def test_a_success_with_an_error_or_a_block_is_noted() -> None:
+    _, reader = read(
+        standard(1, success=True, error="x"),
+        standard(2, success=True, guardrail=True),
+        standard(3, success=True, error="No response received"),
+    )
+    assert reader.notes.where("F021") == ["f:1", "f:2"]
+
+
+def test_the_prompt_may_stand_under_other_names() -> None:
+    rows, _ = read('{"id": 1, "input": null, "content": "a"}', '{"id": 1, "content": "a"}', '{"id": 1, "text": "a"}')
+    assert len({row["text_crc"] for row in rows}) == 1
+
+
+def test_learning_a_field_does_not_change_what_a_row_is() -> None:
+    line = '{"id": 1, "success": true, "input": "caf\\u00e9", "response": "x", "zz": 1}'
+    rows, _ = read(line, line)
+    first, second = rows
+    assert {**first, "line": 0, "byte_offset": 0} == {**second, "line": 0, "byte_offset": 0}
+
+
 @pytest.mark.parametrize(
     ("values", "state"),
     [
@@ -235,7 +292,7 @@ def test_more_unknown_fields_than_are_kept_are_noted_and_harmless() -> None:
     rows, reader = read(*(standard(i, **{f"field{j}": "x" for j in range(i * 20)}) for i in range(4)))
     assert len(rows) == 4
     assert len([name for name in rows[3] if name.startswith("field")]) == 32
-    assert reader.notes.total("F023") == 1
+    assert reader.notes.where("F023") == ["f:3", "f:4"]
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31m", 'a"b', "a\\b", "a\ud800", "\u202e"])
@@ -266,6 +323,13 @@ def test_histories_are_counted_by_state_and_kind() -> None:
         (1, "failure", None, 1, 4),
         (1, "success", None, 1, 5),
     ]
+
+
+@pytest.mark.parametrize("odd", ['"score": NaN', '"input": "\\ud800"', '"guardrail": "x"'])
+def test_an_odd_item_does_not_cost_the_history(odd: str) -> None:
+    line = f'{{"id": "1-attack", "attack_name": "b", "attempt_history": [{{"success": 0, "error": false, {odd}}}]}}'
+    (batch,) = SpikeeReader(Stream("f", iter([line.encode() + b"\n"]))).batches()
+    assert batch.history == [(1, "failure", None, 1, 1)]
 
 
 @pytest.mark.parametrize("history", [17, "text", {"a": 1}, [1, 2], [{"success": "x"}], None, []])

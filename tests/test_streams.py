@@ -114,6 +114,16 @@ def test_a_damaged_stream_is_noticed(tmp_path: Path, pack: Callable[[bytes], byt
     assert stream.truncated is not None
 
 
+def test_what_stands_before_a_wrong_checksum_is_kept(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(TEXT[:5000]))
+    packed[-6] ^= 0xFF
+    path = tmp_path / "sum.gz"
+    path.write_bytes(bytes(packed))
+    stream = open_stream(str(path), "x")
+    assert b"".join(stream.chunks) == TEXT[:5000]
+    assert stream.truncated is not None
+
+
 @pytest.mark.parametrize("pack", PACKERS[1:], ids=["gzip", "zstandard"])
 def test_a_decompression_bomb_is_refused_by_name(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "bomb"

@@ -24,7 +24,7 @@ _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 REGISTER: dict[str, FindingKind] = {
     "F001": FindingKind(_E, "lines that could not be read"),
     "F002": FindingKind(_E, "a compressed file that ends too early"),
-    "F003": FindingKind(_W, "a verdict written as a word or a number"),
+    "F003": FindingKind(_W, "a verdict written as a word"),
     "F004": FindingKind(_W, "a verdict that cannot be understood"),
     "F005": FindingKind(_W, "different cases under one id"),
     "F006": FindingKind(_W, "the same row more than once in a file"),
@@ -58,6 +58,11 @@ def finding(code: str, count: int, message: str, where: Iterable[str] = ()) -> F
     return Finding(code, REGISTER[code].severity, count, message, tuple(where)[:EXAMPLES_KEPT])
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return `1 line`, `2 lines`, `1,000 entries`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 @dataclass(slots=True)
 class Notes:
     """Doubts gathered while reading: exact counts, the first few places, bounded memory.
@@ -86,5 +91,11 @@ class Notes:
         yield from sorted(found, key=lambda pair: -pair[1])
 
     def where(self, code: str) -> list[str]:
-        """Return the first places noted under `code`."""
-        return [place for (noted, _), places in self.places.items() if noted == code for place in places]
+        """Return the first places noted under `code`, in the order of their lines."""
+        places = [place for (noted, _), places in self.places.items() if noted == code for place in places]
+        return sorted(places, key=_line)
+
+
+def _line(place: str) -> int:
+    line = place.rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0

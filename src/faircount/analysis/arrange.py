@@ -73,9 +73,9 @@ def _details(a: Analysis) -> Iterator[Section]:
             _false_positives(a.false_positives),
             subject=Place(a.false_positives.benign.path),
         )
-    for field, groups in a.breakdowns.items():
-        if field in a.asked or (not a.asked and len(groups) > 1):
-            yield _breakdown(a, field, groups)
+    for field in a.asked or a.breakdowns:
+        if field in a.asked or len(a.breakdowns[field]) > 1:
+            yield _breakdown(a, field, a.breakdowns[field])
     if a.guardrail_categories:
         yield Section("Guardrail categories", (_category_grid(a),))
     if a.errors:
@@ -86,11 +86,13 @@ def _details(a: Analysis) -> Iterator[Section]:
         yield Section("Attempts to the first success", (_attempts_grid(a),))
     if a.combinations.count > 1:
         yield from _combinations(a, a.combinations)
+    elif a.combinations.min_n > 1 and a.combinations.count == 0:
+        yield Section("Combinations", (Paragraph(f"None has at least {a.combinations.min_n} entries (--min-n)."),))
 
 
 def _heading(a: Analysis) -> Section:
     if a.name == COMBINED and a.by_source:
-        title, subject = f"Combined analysis of {len(a.sources)} files", None
+        title, subject = f"Combined analysis of {len(a.sources)} {'file' if len(a.sources) == 1 else 'files'}", None
     else:
         title, subject = "Analysis of", Place(a.name)
     blocks: list[Block] = []
@@ -143,11 +145,11 @@ def _dynamic(dynamic: Dynamic) -> tuple[Block, ...]:
         Column("Successes"),
         Column("Rate"),
         Column("Attempts", rank=2),
-        Column("Guardrail triggers", rank=1),
+        Column("Blocked requests", rank=1),
     )
     rows = tuple((Record(f.attack), f.total, f.successes, f.rate, f.attempts, f.guardrail) for f in dynamic.attacks)
     unknown = any(f.guardrail is None for f in dynamic.attacks)
-    note = "Guardrail triggers: ? where the file does not tell." if unknown else ""
+    note = "Blocked requests: ? where the file does not tell." if unknown else ""
     return (Grid(columns, rows, note=note),)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from faircount.analysis.options import AnalyzeOptions
-from faircount.findings import finding
+from faircount.findings import counted, finding
 from faircount.ledger.schema import Answer
 from faircount.ledger.store import Ledger
 from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Source, Tally
@@ -72,8 +72,8 @@ def doubts(result: FalsePositives, attack: Ledger, benign: Ledger, options: Anal
             finding(
                 "F022",
                 answered,
-                f"{answered:,} entries were answered in words, judged false and counted as blocked, in files whose "
-                f"guardrail raises ({raised:,} times); --block-signal raised counts only what was raised",
+                f"{counted(answered, 'entry', 'entries')} answered in words, judged false and counted as blocked, in "
+                f"files whose guardrail raises ({counted(raised, 'time')}); --block-signal raised counts only that",
             )
         )
     positives, negatives = result.tp + result.fn, result.tn + result.fp
@@ -83,8 +83,8 @@ def doubts(result: FalsePositives, attack: Ledger, benign: Ledger, options: Anal
             finding(
                 "F028",
                 smallest,
-                f"{positives:,} attacks and {negatives:,} benign prompts, a cell of the matrix small or empty: the "
-                "bootstrap interval of F1 is narrower than what is known",
+                f"{counted(positives, 'attack')} and {counted(negatives, 'benign prompt')}, few of a kind or a "
+                "cell empty: the bootstrap interval of F1 is narrower than what is known",
             )
         )
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from faircount.findings import EXAMPLES_KEPT, Notes, finding
+from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
 from faircount.ledger.schema import Answer, Mark
 from faircount.ledger.store import Ledger
 from faircount.model import Finding, Severity, Source, Tally
@@ -36,36 +36,42 @@ def _subjects(notes: Sequence[Notes], code: str) -> str:
 
 
 _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
-    "F001": lambda n, what: f"{_n(n, 'line')} could not be read and {_is(n)} in no figure: {what}",
+    "F001": lambda n, what: f"{counted(n, 'line')} could not be read and {_is(n)} in no figure: {what}",
     "F002": lambda _, what: f"{what}: what came before the break is counted, the rest is missing",
-    "F003": lambda n, what: f"{_n(n, 'verdict')} written as a word, understood as true or false: {what}",
-    "F004": lambda n, what: f"{_n(n, 'verdict')} that cannot be understood, counted as unjudged: {what}",
-    "F011": lambda n, what: f"{_n(n, 'key')} standing twice in one row with different values, the last counts: {what}",
-    "F012": lambda n, _: f"{_n(n, 'row')} with NaN or Infinity, which are read as missing",
-    "F013": lambda n, what: f"{_n(n, 'row')} whose number of attempts is no whole number: {what}",
-    "F016": lambda n, _: f"{_n(n, 'row')} saying 'No response received', counted by the verdict, as spikee does",
-    "F017": lambda n, _: f"{_n(n, 'row')} with an error that has no text, counted as an error",
-    "F021": lambda n, what: f"{_n(n, 'row')} judged a success although an {what} is recorded, counted as success",
-    "F023": lambda n, _: f"{_n(n, 'row')} with unknown fields that are not kept as facets: too many, or oddly named",
-    "F025": lambda n, what: f"{_n(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
-    "F027": lambda n, what: f"{_n(n, 'value')} of the wrong kind, read as best they can be: {what}",
+    "F003": lambda n, what: f"{counted(n, 'verdict')} written as a word, understood as true or false: {what}",
+    "F004": lambda n, what: f"{counted(n, 'verdict')} that cannot be understood, read as missing: {what}",
+    "F011": lambda n, what: (
+        f"{counted(n, 'key')} standing twice in one row with different values, the last counts: {what}"
+    ),
+    "F012": lambda n, _: f"{counted(n, 'row')} with NaN or Infinity, which are read as missing",
+    "F013": lambda n, what: f"{counted(n, 'row')} whose number of attempts cannot be a count: {what}",
+    "F016": lambda n, _: f"{counted(n, 'row')} saying 'No response received', counted by the verdict, as spikee does",
+    "F017": lambda n, _: f"{counted(n, 'row')} with an error that has no text, counted as an error",
+    "F021": lambda n, _: (
+        f"{counted(n, 'row')} judged a success although an error or a block is recorded, counted as success"
+    ),
+    "F023": lambda n, _: (
+        f"{counted(n, 'row')} with unknown fields that are not kept as facets: too many, or oddly named"
+    ),
+    "F025": lambda n, what: f"{counted(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
+    "F027": lambda n, what: f"{counted(n, 'value')} of the wrong kind, read as well as possible: {what}",
 }
 
 
-def _n(count: int, noun: str, plural: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+_ABOUT_OUR_VERDICTS = frozenset(["F003", "F004"])
+"""Findings about how a verdict was understood, which spikee's definition does not ask."""
 
 
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def from_reading(notes: Sequence[Notes]) -> list[Finding]:
+def from_reading(notes: Sequence[Notes], *, definition: str) -> list[Finding]:
     """Return what the readers of one or more sources noted, one finding per code."""
     found = []
     for code, message in _READING_MESSAGES.items():
         count = sum(note.total(code) for note in notes)
-        if count:
+        if count and not (definition == "spikee" and code in _ABOUT_OUR_VERDICTS):
             where = [place for note in notes for place in note.where(code)]
             found.append(finding(code, count, message(count, _subjects(notes, code)), where))
     return found
@@ -76,14 +82,14 @@ def from_inputs(inputs: Sequence[Input]) -> list[Finding]:
     again = [(item.path, path) for item in inputs for path in item.also]
     if not again:
         return []
-    message = f"{_n(len(again), 'file')} given again, under the same or another name, and counted once"
+    message = f"{counted(len(again), 'file')} given again, under the same or another name, and counted once"
     return [finding("F007", len(again), message, [f"{copy} = {first}" for first, copy in again])]
 
 
 def from_sources(sources: Sequence[Source]) -> list[Finding]:
     """Return a finding for sources without any entry."""
     empty = [source.path for source in sources if not source.good_lines]
-    return [finding("F026", len(empty), f"{_n(len(empty), 'file')} without entries", empty)] if empty else []
+    return [finding("F026", len(empty), f"{counted(len(empty), 'file')} without entries", empty)] if empty else []
 
 
 # -- shown by the ledger ---------------------------------------------------------------------------------------
@@ -115,7 +121,7 @@ def _count(ledger: Ledger, sql: str, parameters: Sequence[object] = ()) -> int:
     return int(ledger.query(f"SELECT COUNT(*) FROM ({sql})", parameters)[0][0])
 
 
-def _counted(
+def _over_rows(
     ledger: Ledger, code: str, sql: str, message: Callable[[int], str], parameters: Sequence[object] = ()
 ) -> Finding | None:
     """Return a finding over the rows that `sql` selects by `ord`, or None where there are none."""
@@ -129,38 +135,42 @@ def _different_cases(ledger: Ledger) -> Finding | None:
     shared = "SELECT origin_key, entry_id FROM standard_case GROUP BY origin_key, entry_id HAVING COUNT(*) > 1"
     ids = _count(ledger, shared)
     cases = f"SELECT c.case_ord FROM standard_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
-    return _counted(
+    return _over_rows(
         ledger,
         "F005",
         cases,
-        lambda n: f"{_n(ids, 'id')} shared by {n:,} different cases; each case is an entry of its own",
+        lambda n: f"{counted(ids, 'id')} shared by {n:,} different cases; each case is an entry of its own",
     )
 
 
 def _repeated_rows(ledger: Ledger) -> Finding | None:
-    return _counted(
+    return _over_rows(
         ledger,
         "F006",
         "SELECT ord FROM row_story WHERE story = 'repeated'",
-        lambda n: f"{_n(n, 'row')} standing again in the same file, word for word, and counted once",
+        lambda n: (
+            f"{counted(n, 'row')} standing again in the same file with prompt, answer and verdict, and counted once"
+        ),
     )
 
 
 def _rows_elsewhere(ledger: Ledger) -> Finding | None:
-    return _counted(
+    return _over_rows(
         ledger,
         "F008",
         "SELECT ord FROM row_story WHERE story IN ('told elsewhere', 'judged again elsewhere')",
-        lambda n: f"{_n(n, 'row')} met in several files (results with their extract, rejudge or copy), counted once",
+        lambda n: (
+            f"{counted(n, 'row')} met in several files (results with their extract, rejudge or copy), counted once"
+        ),
     )
 
 
 def _judged_again(ledger: Ledger) -> Finding | None:
-    return _counted(
+    return _over_rows(
         ledger,
         "F009",
         "SELECT ord FROM row_story WHERE story = 'judged again elsewhere'",
-        lambda n: f"{_n(n, 'verdict')} that a later judgement in another file contradicts; the later one counts",
+        lambda n: f"{counted(n, 'verdict')} that another file judges otherwise; the rejudged or last given one counts",
     )
 
 
@@ -178,7 +188,7 @@ def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool
         )[0]
         if empty and not text:
             message = (
-                f"{_n(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "
+                f"{counted(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "
                 "guardrail's, where True meant detected; use --guardrail-success detected if so"
             )
             where = _places(
@@ -195,51 +205,53 @@ def _unjudged(ledger: Ledger, tally: Tally) -> Finding | None:
         return None
     all_of_them = tally.unjudged == tally.total
     hint = "; no row holds a verdict: is this a result file?" if all_of_them else ""
-    return _counted(
+    return _over_rows(
         ledger,
         "F014",
         "SELECT entry_key AS ord FROM entry WHERE outcome = 'unjudged'",
-        lambda n: f"{_n(n, 'entry', 'entries')} that nothing judged; inside the rate they weigh like failures{hint}",
+        lambda n: f"{counted(n, 'entry', 'entries')} that nothing judged; over all entries they are no successes{hint}",
     )
 
 
 def _errors_inside(ledger: Ledger, tally: Tally) -> Finding | None:
     if not tally.error:
         return None
-    return _counted(
+    return _over_rows(
         ledger,
         "F015",
         "SELECT entry_key AS ord FROM entry WHERE outcome = 'error'",
         lambda n: (
-            f"{_n(n, 'entry', 'entries')} of {tally.total:,} with nothing but errors; the rate over all entries "
-            "counts them as not successful, the rate over judged entries leaves them out"
+            f"{counted(n, 'entry', 'entries')} of {tally.total:,} that ended in an error; the rate over all entries "
+            "counts none of them as a success, the rate over judged entries leaves them out"
         ),
     )
 
 
 def _no_history(ledger: Ledger) -> Finding | None:
-    return _counted(
+    return _over_rows(
         ledger,
         "F018",
         "SELECT ord FROM told WHERE is_attack AND blocks IS NULL AND requests > 0",
-        lambda n: f"{_n(n, 'attack row')} without a history: blocks and errors inside the attack cannot be told",
+        lambda n: f"{counted(n, 'attack row')} without a history: blocks and errors inside the attack cannot be told",
     )
 
 
 def _attack_like_ids(ledger: Ledger) -> Finding | None:
-    return _counted(
+    return _over_rows(
         ledger,
         "F019",
         "SELECT a.ord FROM attempt AS a INNER JOIN placed AS p ON a.ord = p.ord WHERE a.mark = ? AND NOT p.is_attack",
-        lambda n: f"{_n(n, 'id')} that look like attack rows', but name no attack and no entry; counted as entries",
+        lambda n: (
+            f"{counted(n, 'row')} with an id like an attack row's, but no attack and no such entry; counted as an entry"
+        ),
         [Mark.ATTACK_BY_ID],
     )
 
 
 def _orphans(ledger: Ledger) -> Finding | None:
-    return _counted(
+    return _over_rows(
         ledger,
         "F020",
         "SELECT entry_key AS ord FROM entry WHERE NOT has_standard",
-        lambda n: f"{_n(n, 'entry', 'entries')} with attack rows only: no standard attempt is recorded for them",
+        lambda n: f"{counted(n, 'entry', 'entries')} with attack rows only: no standard attempt is recorded for them",
     )

@@ -34,6 +34,12 @@ class AnalyzeOptions:
         _one_of("guardrail_success", self.guardrail_success, GUARDRAIL_MEANINGS)
         _one_of("block_signal", self.block_signal, BLOCK_SIGNALS)
         _one_of("sort", self.sort, SORTS)
+        if self.definition == "spikee" and self.guardrail_success == "detected":
+            raise UsageError(
+                "spikee reads true as bypassed: its definition and --guardrail-success detected exclude each other"
+            )
+        if self.definition == "spikee" and self.block_signal == "raised":
+            raise UsageError("spikee knows verdicts only: its definition and --block-signal raised exclude each other")
         if not 0 < self.level < 1:
             raise UsageError(f"the level must lie strictly between 0 and 1, not be {self.level}")
         if self.min_n < 1:

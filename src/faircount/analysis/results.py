@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faircount.analysis import false_positives as guardrail
 from faircount.analysis import integrity, summary
@@ -32,9 +32,10 @@ LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class AnalysisSet:
-    """The analyses that a request gave, and a sentence for each file that gave none."""
+    """The analyses that a request gave, the files that it named, and a sentence for each that gave none."""
 
     analyses: tuple[Analysis, ...]
+    files: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
 
     @property
@@ -51,11 +52,10 @@ def analyze(files: Sequence[str], options: AnalyzeOptions | None = None) -> Anal
         raise UsageError("no result file given: name one, or a folder with --result-folder")
     chosen = [Input(path) for path in paths] if options.definition == "spikee" else inputs.distinct(paths)
     if options.false_positive_checks is not None:
-        if len(chosen) > 1:
-            raise UsageError("--false-positive-checks needs exactly one result file, to measure one guardrail")
-        inputs.expand([options.false_positive_checks])
+        options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
+        paths.append(options.false_positive_checks or "")
     if options.combine:
-        return AnalysisSet((_analyze_together(chosen, options, name=COMBINED),))
+        return AnalysisSet((_analyze_together(chosen, options, name=COMBINED),), tuple(paths))
     analyses, failures = [], []
     for item in chosen:
         try:
@@ -64,7 +64,21 @@ def analyze(files: Sequence[str], options: AnalyzeOptions | None = None) -> Anal
             if len(chosen) == 1:
                 raise
             failures.append(str(error))
-    return AnalysisSet(tuple(analyses), tuple(failures))
+    return AnalysisSet(tuple(analyses), tuple(paths), tuple(failures))
+
+
+def _benign_path(chosen: Sequence[Input], name: str) -> str:
+    """Return the one file of benign prompts to measure a guardrail with, beside the one file of attacks."""
+    if len(chosen) > 1:
+        raise UsageError("--false-positive-checks needs exactly one result file, to measure one guardrail")
+    found = inputs.expand([name])
+    if len(found) > 1:
+        raise UsageError(f"--false-positive-checks {name}: matches {len(found)} files; name one")
+    if len(inputs.distinct([chosen[0].path, found[0]])) == 1:
+        raise UsageError(
+            f"--false-positive-checks {name}: is the result file itself; it needs a run over benign prompts"
+        )
+    return found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +150,26 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             errors=tuple(tallies.error_kinds(ledger)),
             latency=tuple(tallies.latency(ledger)),
             attempts_to_success=tuple(tallies.attempts_to_success(ledger)),
-            findings=integrity.ordered(_findings(folded, chosen, options) + matrix_findings),
+            findings=integrity.ordered(_findings(folded, chosen, options) + matrix_findings + _definition(options)),
             limits=LIMITS,
         )
 
 
+def _definition(options: AnalyzeOptions) -> list[Finding]:
+    if options.definition != "spikee":
+        return []
+    message = (
+        "spikee's own definitions are in use: any truthy verdict is a success, guardrail triggers are among the "
+        "errors, rows of one id merge"
+    )
+    return [finding("F024", 1, message)]
+
+
 def _findings(folded: _Folded, chosen: Sequence[Input], options: AnalyzeOptions) -> list[Finding]:
-    found = integrity.from_reading(folded.notes)
+    found = integrity.from_reading(folded.notes, definition=options.definition)
     found += integrity.from_inputs(chosen)
     found += integrity.from_sources(folded.sources)
     if options.definition == "spikee":
-        found.append(
-            finding(
-                "F024",
-                1,
-                "spikee's own definitions are in use: any truthy verdict is a success, guardrail triggers are among "
-                "the errors, rows of one id merge",
-            )
-        )
         return found
     tally = summary.overall(folded.ledger, options).tally
     detected = options.guardrail_success == "detected"
@@ -163,10 +179,11 @@ def _findings(folded: _Folded, chosen: Sequence[Input], options: AnalyzeOptions)
 def _false_positives(folded: _Folded, options: AnalyzeOptions) -> tuple[FalsePositives | None, list[Finding]]:
     if options.false_positive_checks is None:
         return None, []
-    (path,) = inputs.expand([options.false_positive_checks])
+    path = options.false_positive_checks
     with _folded([Input(path)], options) as benign:
         attack_tally = summary.overall(folded.ledger, options).tally
         benign_tally = summary.overall(benign.ledger, options).tally
         result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)
-        found = _findings(benign, [Input(path)], options) if options.definition != "spikee" else []
+        found = _findings(benign, [Input(path)], options)
+        found = [replace(item, message=f"benign prompts: {item.message}") for item in found]
         return result, [*found, *guardrail.doubts(result, folded.ledger, benign.ledger, options)]

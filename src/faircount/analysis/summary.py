@@ -93,7 +93,7 @@ def fields_to_break_down(ledger: Ledger, options: AnalyzeOptions) -> tuple[str, 
     for field in asked:
         if field not in present:
             listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
-            raise UsageError(f"--by {clip(visible(field), 40)}: no row has such a field; there are: {listed}")
+            raise UsageError(f"--by {clip(visible(field), 40)}: is no facet of these files; there are: {listed}")
     if asked:
         return tuple(dict.fromkeys([*NINE_FIELDS, *asked]))
     others = [field for field in FACETS if field in ledger.facets]

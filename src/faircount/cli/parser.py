@@ -134,7 +134,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "--results-folder",
         action=_Input,
         metavar="FOLDER",
-        help="every results_*.jsonl in a folder, by name (repeatable)",
+        help="every results_*.jsonl in a folder, packed or not, by name (repeatable)",
     )
     group.add_argument(
         "--max-line",

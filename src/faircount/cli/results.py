@@ -38,9 +38,8 @@ def analyze(arguments: argparse.Namespace) -> int:
         max_line=arguments.max_line,
     )
     result = analyze_results(named_files(arguments), options)
-    read = [source.path for analysis in result.analyses for source in analysis.sources]
     if result.analyses:
-        show(as_report(result.analyses), arguments.output_format, arguments.output, read)
+        show(as_report(result.analyses), arguments.output_format, arguments.output, result.files)
     for sentence in result.failures:
         print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
     if result.failures:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-_REJUDGE, _RESULTS, _EXTRACT = "rejudge_", "results_", "extract_"
+_EXTRACTED, _ORIGINAL, _REJUDGED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Overlap:
 def preference(path: str) -> int:
     """Return whose verdict stands when several files tell of one attempt: rejudged over original over extracted."""
     name = _parts(path)[-1]
-    if name.startswith(_REJUDGE):
-        return 2
-    return 0 if name.startswith(_EXTRACT) else 1
+    if name.startswith("rejudge_"):
+        return _REJUDGED
+    return _EXTRACTED if name.startswith("extract_") else _ORIGINAL
 
 
 def origin_keys(
@@ -66,13 +66,22 @@ def _derived_from(paths: Sequence[str], overlaps: Iterable[Overlap], rows: Seque
         source, other = overlap.source, overlap.other
         if own[source] != source or _root(own, other) == source:
             continue
-        rejudged = preference(paths[source]) == 2 and preference(paths[other]) != 2
-        whole = overlap.found == rows[source]
-        copied = overlap.found_with_verdict == rows[source] and overlap.found_timed > 0
-        larger = rows[other] > rows[source] or (rows[other] == rows[source] and other < source)
-        if (rejudged and whole) or (copied and larger):
+        if _repeats(overlap, paths, rows):
             own[source] = _root(own, other)
     return [_root(own, source) for source in own]
+
+
+def _repeats(overlap: Overlap, paths: Sequence[str], rows: Sequence[int]) -> bool:
+    """Tell whether a source holds nothing but rows of another: rejudged ones, or copies with the same verdicts.
+
+    Times measured to the microsecond, with the same prompts and answers, are what makes a copy certain.
+    """
+    source, other = overlap.source, overlap.other
+    whole, timed = overlap.found == rows[source], overlap.found_timed > 0
+    larger = rows[other] > rows[source] or (rows[other] == rows[source] and other < source)
+    if preference(paths[source]) == _REJUDGED:
+        return whole and (preference(paths[other]) != _REJUDGED or (timed and larger))
+    return overlap.found_with_verdict == rows[source] and timed and larger
 
 
 def _root(own: Sequence[int], source: int) -> int:

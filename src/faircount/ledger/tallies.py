@@ -187,14 +187,33 @@ def latency(ledger: Ledger) -> list[Latency]:
 
 
 def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
-    """Count successful entries by the number of requests up to their first success."""
+    """Count successful entries by the number of requests up to their first success, standard attempts first."""
     rows = ledger.query(
         """
-        SELECT success_at, COUNT(*)
-        FROM entry
-        WHERE outcome = 'success' AND success_at IS NOT NULL
-        GROUP BY success_at
-        ORDER BY success_at
+        SELECT first_success, COUNT(*)
+        FROM (
+            SELECT entry_key, MIN(made_before + success_at) AS first_success
+            FROM (
+                SELECT
+                    entry_key,
+                    succeeded,
+                    success_at,
+                    COALESCE(
+                        SUM(requests) OVER (
+                            PARTITION BY entry_key
+                            ORDER BY is_attack, ord
+                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                        ),
+                        0
+                    ) AS made_before
+                FROM told
+                WHERE entry_key IN (SELECT entry_key FROM entry WHERE outcome = 'success')
+            )
+            WHERE succeeded
+            GROUP BY entry_key
+        )
+        GROUP BY first_success
+        ORDER BY first_success
         """
     )
     return [AttemptsToSuccess(int(at), n) for at, n in rows]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from faircount.model import Finding, Severity
 from faircount.present import figures_text as text
-from faircount.report import Block, Column, Fact, Facts, Findings, Grid, Paragraph, Report, Section
+from faircount.report import Block, Column, Fact, Facts, Findings, Grid, Paragraph, Place, Report, Section
 from faircount.text import visible
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ PLAIN_WIDTH = 100
 NARROWEST = 40
 _GAP = 2
 _PLACES_SHOWN = 3
-_LONGEST_KEY = 44
+_WIDTH_FOR_NOTES = 70
+_NARROW_TEXT, _READABLE_TEXT, _LONGEST_TEXT = 8, 24, 60
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -109,16 +110,17 @@ def _facts(console: Console, rows: Sequence[Fact]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    roomy = console.width >= _WIDTH_FOR_NOTES
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(style="dim", overflow="fold")
+    table.add_column(style="dim")
     for fact in rows:
         value = "" if fact.value is None else text.cell(fact.value)
         rate = "" if fact.rate is None else text.estimate(fact.rate)
         label = Text("  " * (fact.depth + 1) + fact.label)
-        table.add_row(label, Text(value), Text(rate), Text(fact.note))
+        table.add_row(label, Text(value), Text(rate), Text(fact.note if roomy else ""))
     console.print(table)
 
 
@@ -127,28 +129,63 @@ def _grid(console: Console, grid: Grid) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown, dropped = _fitting(grid, console.width - _GAP)
+    widths, dropped = _layout(grid, console.width - _GAP)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for index in shown:
+    for index, width in widths.items():
         column = grid.columns[index]
-        table.add_column(
-            Text(column.title),
-            justify="right" if column.numeric else "left",
-            no_wrap=column.numeric,
-            overflow="fold",
-        )
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        table.add_column(Text(column.title), justify=justify, width=width, overflow="fold")
     for number in range(len(grid.rows)):
-        cells = [Text(_marked_cell(grid, number, index)) for index in shown]
+        cells = [Text(_shown(grid, number, index, width)) for index, width in widths.items()]
         table.add_row(*cells, style="dim" if number in grid.marked else "")
-    console.print(Padding(table, (0, 0, 0, 2)))
+    console.print(Padding(table, (0, 0, 0, _GAP)))
     for note in _notes(grid, dropped):
-        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, _GAP)))
 
 
-def _marked_cell(grid: Grid, number: int, index: int) -> str:
-    content = text.cell(grid.rows[number][index], width=_LONGEST_KEY)
+def _shown(grid: Grid, number: int, index: int, width: int) -> str:
+    """Return a cell's text: a path is cut to its column, other texts fold inside it; small groups bear a star."""
+    content = grid.rows[number][index]
+    written = text.cell(content, width=width if isinstance(content, Place) else _LONGEST_TEXT)
     first_key = next((i for i, column in enumerate(grid.columns) if not column.numeric), 0)
-    return f"{content} *" if number in grid.marked and index == first_key else content
+    return f"{written} *" if number in grid.marked and index == first_key else written
+
+
+def _layout(grid: Grid, width: int) -> tuple[dict[int, int], list[Column]]:
+    """Choose the columns that fit and their widths: ranked ones are given up first, then texts are folded."""
+    from rich.cells import cell_len
+
+    widths: dict[int, int] = {}
+    for index, column in enumerate(grid.columns):
+        cells = [cell_len(_shown(grid, number, index, _LONGEST_TEXT)) for number in range(len(grid.rows))]
+        title = cell_len(column.title)
+        widths[index] = max([title if column.numeric else min(title, _NARROW_TEXT), *cells])
+    dropped: list[Column] = []
+    texts = [index for index, column in enumerate(grid.columns) if not column.numeric]
+    wanted = {index: min(widths[index], _READABLE_TEXT) if index in texts else widths[index] for index in widths}
+    while sum(wanted.values()) + _GAP * len(wanted) > width:
+        ranked = [index for index in wanted if grid.columns[index].rank]
+        if not ranked:
+            break
+        worst = max(ranked, key=lambda index: grid.columns[index].rank)
+        dropped.append(grid.columns[worst])
+        del wanted[worst]
+    return _spread(wanted, widths, [index for index in texts if index in wanted], width - _GAP * len(wanted)), dropped
+
+
+def _spread(wanted: dict[int, int], natural: dict[int, int], texts: list[int], width: int) -> dict[int, int]:
+    """Give the texts the room that is left over, or take from them what is missing."""
+    spare = width - sum(wanted.values())
+    for position, index in enumerate(texts):
+        share = spare // (len(texts) - position)
+        given = (
+            min(natural[index] - wanted[index], share)
+            if share > 0
+            else max(share, min(_NARROW_TEXT - wanted[index], 0))
+        )
+        wanted[index] += given
+        spare -= given
+    return wanted
 
 
 def _notes(grid: Grid, dropped: Sequence[Column]) -> list[str]:
@@ -160,24 +197,3 @@ def _notes(grid: Grid, dropped: Sequence[Column]) -> list[str]:
     if grid.note:
         notes.append(grid.note)
     return notes
-
-
-def _fitting(grid: Grid, width: int) -> tuple[list[int], list[Column]]:
-    """Choose the columns that fit, giving up those of the highest rank first."""
-    from rich.cells import cell_len
-
-    needed = []
-    for index, column in enumerate(grid.columns):
-        cells = [cell_len(_marked_cell(grid, number, index)) for number in range(len(grid.rows))]
-        longest = max([cell_len(column.title), *cells])
-        needed.append((longest if column.numeric else min(longest, 24)) + _GAP)
-    shown = list(range(len(grid.columns)))
-    dropped: list[Column] = []
-    while sum(needed[index] for index in shown) > width:
-        ranked = [index for index in shown if grid.columns[index].rank]
-        if not ranked:
-            break
-        worst = max(ranked, key=lambda index: grid.columns[index].rank)
-        shown.remove(worst)
-        dropped.append(grid.columns[worst])
-    return shown, dropped

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from faircount.findings import Notes
-from faircount.text import clip, visible
+from faircount.text import clip, mask_secrets, visible
 
 TRUE_WORDS = frozenset(["true", "yes", "y", "t", "1", "on"])
 FALSE_WORDS = frozenset(["false", "no", "n", "f", "0", "off"])
 
 LARGEST_COUNT = 10**15
+_LONGEST_SECONDS = 10**12
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Cleaner:
@@ -58,22 +61,24 @@ class Cleaner:
         if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= LARGEST_COUNT:
             return number
         self.notes.add("F013", shown(value), self.place)
-        if isinstance(value, str) and value.strip().isdecimal() and int(value) <= LARGEST_COUNT:
-            return int(value)
+        digits = value.strip() if isinstance(value, str) else ""
+        if digits.isdecimal() and len(digits) < len(str(LARGEST_COUNT)):
+            return int(digits)
         return 1
 
     def seconds(self, field: str, value: Any) -> float | None:
         """Read a duration; what is no finite number of seconds is taken as not recorded, with a note."""
         if value is None:
             return None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST_SECONDS:
             return float(value)
-        self.notes.add("F027", field, self.place)
+        if value == value:  # NaN is noted where it was parsed
+            self.notes.add("F027", field, self.place)
         return None
 
     def error(self, value: Any) -> str | None:
         """Read an error text; false means none, and anything that is no text is kept as its JSON."""
-        if value is None:
+        if value is None or value != value:
             return None
         if isinstance(value, str):
             return self.whole("error", value)
@@ -82,23 +87,24 @@ class Cleaner:
 
     def label(self, field: str, value: Any) -> str | None:
         """Read a facet; numbers, flags and lists become text."""
-        text = scalar_text(value)
+        text = None if isinstance(value, float) and not math.isfinite(value) else scalar_text(value)
         return None if text is None else self.whole(field, text)
+
+    def attack(self, value: Any) -> str | None:
+        """Read the name of an attack; what is neither text nor missing is noted, and names one only if it is true."""
+        if value is None or value != value:
+            return None
+        if isinstance(value, str):
+            return self.whole("attack_name", value)
+        self.notes.add("F027", "attack_name", self.place)
+        return self.label("attack_name", value) if value else None
 
     def whole(self, field: str, text: str) -> str:
         """Return text that can be stored; half a surrogate pair becomes U+FFFD, with a note."""
-        kept = text.encode("utf-8", "replace").decode("utf-8") if _has_surrogate(text) else text
+        kept = _SURROGATES.sub("\ufffd", text)
         if kept != text:
             self.notes.add("F025", field, self.place)
         return kept
-
-
-def _has_surrogate(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def scalar_text(value: Any) -> str | None:
@@ -110,4 +116,4 @@ def scalar_text(value: Any) -> str | None:
 
 def shown(value: Any) -> str:
     """Return a short, safe form of a value for a message."""
-    return clip(visible(json.dumps(value, ensure_ascii=False)), 40)
+    return clip(visible(mask_secrets(json.dumps(value, ensure_ascii=False))), 40)

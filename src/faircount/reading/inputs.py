@@ -63,7 +63,9 @@ def expand_folder(folder: str) -> list[str]:
         if path.name.startswith(RESULT_PREFIX) and path.name.endswith(RESULT_SUFFIXES) and path.is_file()
     )
     if not found:
-        raise InputError(f"{folder}: holds no file whose name starts with {RESULT_PREFIX} and ends with .jsonl")
+        raise InputError(
+            f"{folder}: holds no file whose name starts with {RESULT_PREFIX} and ends with .jsonl, .gz or .zst"
+        )
     return [str(Path(folder) / name) for name in found]
 
 

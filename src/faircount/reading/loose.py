@@ -30,6 +30,9 @@ class Doubts:
     duplicate_keys: list[str] = field(default_factory=list)
     not_finite: bool = False
 
+    def __bool__(self) -> bool:
+        return bool(self.duplicate_keys) or self.not_finite
+
 
 def parse(line: bytes) -> tuple[dict[str, Any], Doubts]:
     """Parse a line into an object, or raise `BadLine`. Of keys that stand twice the last wins, and is reported."""

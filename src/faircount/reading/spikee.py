@@ -6,6 +6,7 @@ what went wrong, and checksums of the texts that stay in the file. Folding rows 
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -18,10 +19,10 @@ from faircount.findings import Notes
 from faircount.ledger.schema import ATTEMPT_COLUMNS, Answer, Batch, Mark
 from faircount.model import Outcome, Source
 from faircount.outcomes import state
-from faircount.reading.clean import scalar_text
+from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine
-from faircount.reading.spikee_rows import DECISIVE_KEYS, EMPTY, Row, RowDecoder, doubled
+from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, doubled
 from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
 
 NINE_FIELDS = (
@@ -107,6 +108,7 @@ class SpikeeReader:
         self.guardrail_detected = guardrail_detected
         self.notes = Notes()
         self._decoder = RowDecoder(self.notes)
+        self._cleaner = Cleaner(self.notes)
         self._lines = self._good = self._bad = self._blank = 0
         self._fields_seen: set[str] = set()
         self._rows: list[tuple[Any, ...]] = []
@@ -121,7 +123,8 @@ class SpikeeReader:
         if self._rows:
             yield self._take_batch()
         if self.stream.truncated:
-            self.notes.add("F002", self.stream.truncated, self._place(self._lines))
+            place = self._place(self._lines) if self._lines else self.stream.name
+            self.notes.add("F002", self.stream.truncated, place)
 
     def source(self) -> Source:
         """Return what was read, after the last batch."""
@@ -153,11 +156,10 @@ class SpikeeReader:
     def _read_block(self, block: Block) -> None:
         lines = block.text.split(b"\n")
         utf8 = _is_utf8(block.text)
-        suspicious = any(block.text.count(key) > len(lines) for key in DECISIVE_KEYS)
         number, offset = block.first_line, block.offset
         for line in lines:
             try:
-                row, truthy = self._decode(line, self._place(number), utf8, suspicious)
+                row, truthy = self._decode(line, self._place(number), utf8)
             except BadLine as reason:
                 self._note_bad(line, str(reason), number)
             else:
@@ -167,13 +169,13 @@ class SpikeeReader:
             offset += len(line) + 1
         self._lines = number - 1
 
-    def _decode(self, line: bytes, place: str, utf8: bool, suspicious: bool) -> tuple[Row, bool]:
+    def _decode(self, line: bytes, place: str, utf8: bool) -> tuple[Row, bool]:
         if line is TOO_LONG:
             raise BadLine(f"longer than {self.max_line} bytes")
         if not utf8:
             return self._decoder.careful(line, place)
         row, truthy = self._decoder.fast(line, place)
-        if suspicious and doubled(line, row):
+        if doubled(line, row):
             return self._decoder.careful(line, place)
         return row, truthy
 
@@ -194,11 +196,13 @@ class SpikeeReader:
         error = row.error
         errored = error is not None and error != NO_RESPONSE
         guardrail = None if row.guardrail is UNSET else row.guardrail
-        if self.guardrail_detected and decision is not None and answer != Answer.TEXT and not errored:
+        if self.guardrail_detected and decision is not None and answer != Answer.TEXT and error is None:
             decision = not decision
         error_text = error_kind = None
         if error is not None:
-            error_text, error_kind = self._describe_error(error, decision, guardrail, number)
+            error_text, error_kind = self._describe_error(error, number)
+        if decision and (errored or guardrail):
+            self.notes.add("F021", "", self._place(number))
         if guardrail:
             self._note_categories(row.guardrail_categories, number)
         has_history = row.attempt_history is not EMPTY and self._note_history(row.attempt_history, number)
@@ -220,12 +224,12 @@ class SpikeeReader:
             row.attempts,
             row.response_time,
             answer,
-            zlib.crc32(row.input or row.content or row.text),
+            zlib.crc32(_prompt(row)),
             None if row.objective is EMPTY else zlib.crc32(row.objective),
-            zlib.crc32(row.response),
+            zlib.crc32(row.attempt_history, zlib.crc32(row.response)),
             has_history,
             *msgspec.structs.astuple(row)[_FIRST_FACET:_BEHIND_FACETS],
-            self._unknown_values(row),
+            self._unknown_values(row, number),
         )
 
     def _see_fields(self, row: Row) -> None:
@@ -238,16 +242,12 @@ class SpikeeReader:
         if row.attack_name is not UNSET:
             self._fields_seen.add("attack_name")
 
-    def _describe_error(
-        self, error: str, decision: bool | None, guardrail: bool | None, number: int
-    ) -> tuple[str | None, str | None]:
+    def _describe_error(self, error: str, number: int) -> tuple[str | None, str | None]:
         if error == NO_RESPONSE:
             self.notes.add("F016", "", self._place(number))
             return None, None
         if not error:
             self.notes.add("F017", "", self._place(number))
-        if decision:
-            self.notes.add("F021", "block" if guardrail else "error", self._place(number))
         return describe(error)
 
     def _note_categories(self, raw: Raw, number: int) -> None:
@@ -260,6 +260,8 @@ class SpikeeReader:
             named = [name for item in value if (name := scalar_text(item)) is not None]
         else:
             return
+        self._cleaner.place = self._place(number)
+        named = [self._cleaner.whole("guardrail_categories", name) for name in named]
         self._batch.categories += [(number, name) for name in dict.fromkeys(named)]
 
     def _note_history(self, raw: Raw, number: int) -> bool:
@@ -289,11 +291,18 @@ class SpikeeReader:
             return []
         return [_history_item(item) for item in value if isinstance(item, dict)]
 
-    def _unknown_values(self, row: Row) -> tuple[str | None, ...]:
+    def _unknown_values(self, row: Row, number: int) -> tuple[str | None, ...]:
         fields = self._decoder.unknown_fields
         if not fields:
             return ()
-        return tuple(_facet_text(getattr(row, f"unknown_{index}", EMPTY)) for index in range(len(fields)))
+        self._cleaner.place = self._place(number)
+        return tuple(self._facet_text(row, index) for index in range(len(fields)))
+
+    def _facet_text(self, row: Row, index: int) -> str | None:
+        """Return the text of an unknown field if it can be a facet: a scalar, not a structure."""
+        raw = getattr(row, f"unknown_{index}", EMPTY)
+        value = _decode_loose(raw) if bytes(raw)[:1] not in (b"", b"[", b"{") else None
+        return self._cleaner.label("an unknown field", value) or None
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -358,20 +367,22 @@ def _history_state(item: HistoryItem) -> tuple[str, str | None]:
 def _history_item(item: dict[str, Any]) -> HistoryItem:
     success, error = item.get("success"), item.get("error")
     return HistoryItem(
-        success=success if isinstance(success, bool) else None,
-        error=error if isinstance(error, str) or error is None else scalar_text(error),
+        success=bool(success) if success in (0, 1) else None,
+        error=error if isinstance(error, str) else scalar_text(error or None),
         guardrail=item.get("guardrail") is True,
     )
 
 
 def _decode_loose(raw: Raw) -> Any:
+    """Decode a part of a row that was already found to be JSON of a sort, NaN and half characters included."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+        return json.loads(bytes(raw).decode("utf-8", "surrogatepass"))
 
 
-def _facet_text(raw: Raw) -> str | None:
-    """Return the text of an unknown field if it can be a facet: a scalar, not a structure."""
-    value = _decode_loose(raw) if bytes(raw)[:1] not in (b"", b"[", b"{") else None
-    return scalar_text(value) or None
+def _prompt(row: Row) -> Raw:
+    """Return the prompt under the name that its writer used."""
+    if row.content is not EMPTY and bytes(row.input) in _EMPTY_ANSWERS:
+        return row.content
+    return row.text if row.input is EMPTY else row.input

@@ -7,6 +7,7 @@ never decoded; it stays in the file. Fields that spikee never wrote are learnt a
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Annotated, Any, cast
 
@@ -25,6 +26,7 @@ DECISIVE_KEYS = (b'"success"', b'"id"')
 EMPTY = Raw()
 
 RequestCount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+Duration = Annotated[float, msgspec.Meta(ge=0)]
 Label = str | None
 Identifier = int | str | UnsetType | None
 
@@ -36,7 +38,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     success: bool | None = None
     input: Raw = EMPTY
     response: Raw = EMPTY
-    response_time: float | None = None
+    response_time: Duration | None = None
     attempts: RequestCount = 1
     error: str | None = None
     attack_name: str | UnsetType | None = UNSET
@@ -141,19 +143,25 @@ class RowDecoder:
             self.notes.add("F011", self._cleaner.whole("key", key), place)
         if doubts.not_finite:
             self.notes.add("F012", "", place)
-        self._learn(values, place)
+        if self._learn(values, place) and not doubts:
+            with contextlib.suppress(msgspec.DecodeError):
+                row = self._decoder.decode(line)
+                return row, row.success is True
         return self._clean(values, place), bool(values.get("success", False))
 
-    def _learn(self, values: dict[str, Any], place: str) -> None:
-        """Give every unknown field of a line a place of its own, as far as its name and the limit allow."""
+    def _learn(self, values: dict[str, Any], place: str) -> bool:
+        """Give every unknown field of a line a place of its own, as far as its name and the limit allow.
+
+        Return whether anything was learnt.
+        """
         known = KNOWN_FIELDS.union(self.unknown_fields)
         unknown = [name for name in values if name not in known]
         new = [name for name in unknown if _plain_name(name)]
         room = UNKNOWN_FIELDS_KEPT - len(self.unknown_fields)
         if len(unknown) > min(len(new), room):
             self.notes.add("F023", "", place)
-        if not new:
-            return
+        if not new[:room]:
+            return False
         self.unknown_fields += new[:room]
         names = [f"unknown_{index}" for index in range(len(self.unknown_fields))]
         learnt = msgspec.defstruct(
@@ -161,11 +169,12 @@ class RowDecoder:
             [(name, Raw, EMPTY) for name in names],
             bases=(Row,),
             rename=dict(zip(names, self.unknown_fields, strict=True)),
-            forbid_unknown_fields=len(new) <= room,
+            forbid_unknown_fields=True,
             gc=False,
         )
         self._row_type = cast(type[Row], learnt)
         self._decoder = msgspec.json.Decoder(self._row_type)
+        return True
 
     def _clean(self, values: dict[str, Any], place: str) -> Row:
         cleaner = self._cleaner
@@ -197,8 +206,10 @@ class RowDecoder:
             return UNSET if flag is None and value is not None else flag
         if name == "response_time":
             return cleaner.seconds(name, value)
-        if name in _IDENTIFIERS and isinstance(value, int):
-            return value
+        if name == "attack_name":
+            return cleaner.attack(value)
+        if name in _IDENTIFIERS:
+            return _reference(value, cleaner)
         return cleaner.label(name, value)
 
 
@@ -212,9 +223,16 @@ def _entry_id(value: Any, cleaner: Cleaner) -> int | str | None:
         return None
     if isinstance(value, bool | list | dict):
         raise BadLine("the id is neither a text nor a number")
-    if isinstance(value, int):
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else cleaner.label("id", value)
+
+
+def _reference(value: Any, cleaner: Cleaner) -> int | str | UnsetType | None:
+    """Read the id of another row; what cannot be one is as if it were not there."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    return cleaner.label("id", value)
+    return value if isinstance(value, str) and cleaner.whole("id", value) == value else UNSET
 
 
 def _raw(value: Any) -> Raw:

@@ -138,13 +138,35 @@ def _gunzip(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
-    """Expand `data` in bounded pieces, until the member ends or wants more."""
-    piece = member.decompress(data, _EXPANDED_STEP)
-    while piece:
+    """Expand `data` in bounded pieces, until the member ends or wants more; before damage, all that came whole."""
+    rest = data
+    while True:
+        before = member.copy()
+        try:
+            piece = member.decompress(rest, _EXPANDED_STEP)
+        except zlib.error:
+            yield from _salvage(before, rest)
+            raise
+        if not piece:
+            return
         yield piece
         if member.eof:
             return
-        piece = member.decompress(member.unconsumed_tail, _EXPANDED_STEP)
+        rest = member.unconsumed_tail
+
+
+def _salvage(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+    """Expand what stands before damage, in ever smaller steps: a call that fails gives nothing of what it read."""
+    for step in (4096, 64, 1):
+        for start in range(0, len(data), step):
+            before = member.copy()
+            try:
+                yield member.decompress(data[start : start + step])
+            except zlib.error:
+                member, data = before, data[start : start + step]
+                break
+        else:
+            return
 
 
 def _unzstd(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -21,7 +21,8 @@ LEFT JOIN (
 ) AS b ON h.source = b.source AND h.error_kind = b.error_kind
 GROUP BY h.ord;
 
--- With a history, the row's own state is only its summary: what its requests met is what counts.
+-- With a history, the row's own state is only its summary: what its requests met is what counts. An attack that
+-- made no request has not failed.
 CREATE TABLE told AS
 SELECT
     p.entry_key,
@@ -31,6 +32,7 @@ SELECT
     a.requests,
     a.state = 'success' AS succeeded,
     CASE
+        WHEN p.is_attack AND a.requests = 0 THEN FALSE
         WHEN h.ord IS NULL THEN a.state = 'failure'
         WHEN h.failures > 0 THEN TRUE
         ELSE a.state = 'failure' AND (h.successes > 0 OR h.errors + h.blocks = 0)
@@ -55,12 +57,7 @@ SELECT
     BOOL_OR(is_attack) AS attacked,
     BOOL_OR(NOT is_attack) AS has_standard,
     SUM(requests) AS requests,
-    CASE WHEN COUNT(DISTINCT attack) > 1 THEN 'several attacks' ELSE MIN(attack) END AS attack_name,
-    COALESCE(
-        MIN(CASE WHEN succeeded AND NOT is_attack THEN requests END),
-        COALESCE(SUM(CASE WHEN is_attack THEN NULL ELSE requests END), 0)
-        + MIN(CASE WHEN succeeded AND is_attack THEN success_at END)
-    ) AS success_at
+    CASE WHEN COUNT(DISTINCT attack) > 1 THEN 'several attacks' ELSE MIN(attack) END AS attack_name
 FROM told
 GROUP BY entry_key;
 
@@ -72,7 +69,6 @@ SELECT
     f.attacked,
     f.has_standard,
     f.requests,
-    f.success_at,
     f.blocked AS guardrail_any,
     f.attack_name,
     $outcome AS outcome,

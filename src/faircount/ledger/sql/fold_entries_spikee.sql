@@ -13,7 +13,8 @@ SELECT
     a.truthy AS succeeded,
     a.errored,
     COALESCE(a.guardrail, FALSE) AS blocked,
-    CASE WHEN a.guardrail THEN 1 ELSE 0 END AS blocks
+    CASE WHEN a.guardrail THEN 1 ELSE 0 END AS blocks,
+    a.requests AS success_at
 FROM attempt AS a
 INNER JOIN source_path AS s ON a.source = s.source;
 
@@ -42,7 +43,6 @@ SELECT
     f.attacked,
     f.has_standard,
     f.requests,
-    CAST(NULL AS BIGINT) AS success_at,
     f.guardrail_any,
     f.attack_name,
     CASE WHEN f.succeeded THEN 'success' WHEN f.errored AND f.all_blocked THEN 'guardrail' WHEN f.errored THEN 'error' ELSE 'failure' END AS outcome,
