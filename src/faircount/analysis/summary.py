@@ -79,7 +79,8 @@ def by_source(ledger: Ledger, options: AnalyzeOptions) -> tuple[SourceFigures, .
     """Return each source's share of the entries, in the order of the sources."""
     counted = tallies.by_source(ledger)
     figures = []
-    for source, path in enumerate(ledger.paths):
+    for path in dict.fromkeys(ledger.paths):
+        source = ledger.paths.index(path)
         counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
         rate = wilson(counts.tally.success, counts.tally.total, level=options.level)
         figures.append(SourceFigures(path, counts.tally, counts.attempts, rate))
