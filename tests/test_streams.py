@@ -22,7 +22,7 @@ def numbered_lines(stream: Stream, max_line: int = streams.MAX_LINE_BYTES) -> li
     found = []
     for block in blocks(stream, max_line):
         offset = block.offset
-        for number, line in enumerate(block.text.split(b"\n"), start=block.first_line):
+        for number, line in enumerate(block.lines, start=block.first_line):
             found.append((number, offset, line))
             offset += len(line) + 1
     return found

@@ -3,6 +3,8 @@
 Each code has a page `docs/findings/<code>.md` with cause, effect on the numbers and remedy. Codes are never reused.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -65,21 +67,29 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 @dataclass(slots=True)
 class Notes:
-    """Doubts gathered while reading: exact counts, the first few places, bounded memory.
+    """Doubts gathered while reading a source: exact counts, the first few lines, bounded memory.
 
     A note is kept under (code, subject): the subject is the field or reason, in our own words or made visible.
     """
 
+    name: str
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
-    def add(self, code: str, subject: str, place: str) -> None:
-        """Count one more occurrence at `place` (`file:line`)."""
+    def add(self, code: str, subject: str, line: int) -> None:
+        """Count one more occurrence at a line; 0 stands for the source as a whole."""
         key = (code, subject)
         self.counts[key] = self.counts.get(key, 0) + 1
-        places = self.places.setdefault(key, [])
-        if len(places) < EXAMPLES_KEPT:
-            places.append(place)
+        lines = self.lines.setdefault(key, [])
+        if len(lines) < EXAMPLES_KEPT:
+            lines.append(line)
+
+    def absorb(self, later: Notes, lines_before: int) -> None:
+        """Add the notes of a later part of the source, whose lines were counted from 1."""
+        for key, count in later.counts.items():
+            self.counts[key] = self.counts.get(key, 0) + count
+            lines = self.lines.setdefault(key, [])
+            lines += [line + lines_before for line in later.lines[key][: EXAMPLES_KEPT - len(lines)]]
 
     def total(self, code: str) -> int:
         """Return how often `code` was noted, whatever the subject."""
@@ -91,11 +101,6 @@ class Notes:
         yield from sorted(found, key=lambda pair: -pair[1])
 
     def where(self, code: str) -> list[str]:
-        """Return the first places noted under `code`, in the order of their lines."""
-        places = [place for (noted, _), places in self.places.items() if noted == code for place in places]
-        return sorted(places, key=_line)
-
-
-def _line(place: str) -> int:
-    line = place.rpartition(":")[2]
-    return int(line) if line.isdecimal() else 0
+        """Return the first places (`file:line`) noted under `code`, in the order of their lines."""
+        lines = sorted(line for (noted, _), lines in self.lines.items() if noted == code for line in lines)
+        return [f"{self.name}:{line}" if line else self.name for line in lines]

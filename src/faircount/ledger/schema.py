@@ -8,6 +8,7 @@ three checksums of it are enough to tell whether two rows tell of the same case 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,8 @@ ATTEMPT_COLUMNS: dict[str, str] = {
     "byte_offset": "BIGINT",
     "own_id": "VARCHAR",
     "parent_id": "VARCHAR",
-    "origin": "VARCHAR",
+    "result_origin": "VARCHAR",
+    "source_file": "VARCHAR",
     "mark": "TINYINT",
     "attack": "VARCHAR",
     "decision": "BOOLEAN",
@@ -67,9 +69,28 @@ CATEGORY_COLUMNS: dict[str, str] = {"line": "BIGINT", "category": "VARCHAR"}
 
 @dataclass(slots=True)
 class Batch:
-    """A bounded number of rows on their way from a reader to the ledger."""
+    """A bounded number of rows on their way from a reader to the ledger, column by column."""
 
-    columns: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    facets: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ATTEMPT_COLUMNS})
+    facets: dict[str, list[str | None]] = field(default_factory=dict)
     history: list[tuple[Any, ...]] = field(default_factory=list)
     categories: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns["line"])
+
+    def add(self, columns: Mapping[str, Sequence[Any]], facets: Mapping[str, Sequence[str | None]]) -> None:
+        """Append rows; a facet that is new, or that these rows do not have, is missing elsewhere."""
+        before = len(self)
+        for name, values in columns.items():
+            self.columns[name] += values
+        for name, labels in facets.items():
+            if name in self.facets or any(labels):
+                column = self.facets.setdefault(name, [])
+                column += [None] * (before - len(column))
+                column += labels
+
+    def facet(self, name: str) -> list[str | None]:
+        """Return a facet's values for all rows."""
+        values = self.facets[name]
+        return values + [None] * (len(self) - len(values))

@@ -69,10 +69,8 @@ class Ledger:
         lines = batch.columns["line"]
         self.rows[source] += len(lines)
         attempts: dict[str, Sequence[Any]] = dict(batch.columns)
-        for name, values in batch.facets.items():
-            if name not in self.facets and not any(values):
-                continue
-            attempts[self._facet_column(name)] = values
+        for name in batch.facets:
+            attempts[self._facet_column(name)] = batch.facet(name)
         self._insert("attempt", source, lines, attempts)
         for table, columns, rows in (
             ("history", HISTORY_COLUMNS, batch.history),
@@ -143,11 +141,11 @@ class Ledger:
         self._create("source_path", {"source": "INTEGER", "path": "VARCHAR"})
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_path VALUES (?, ?)", [source, path])
-        unnamed = "s.path" if combined else "''"
+        unnamed = "s.path" if combined else "a.source_file, ''"
         self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list())
 
     def _place_origins(self) -> None:
-        named = self.query("SELECT DISTINCT source, COALESCE(origin, '') FROM attempt ORDER BY 1, 2")
+        named = self.query("SELECT DISTINCT source, COALESCE(result_origin, source_file, '') FROM attempt ORDER BY 1, 2")
         overlaps: Iterable[Overlap] = ()
         if len(self.paths) > 1:
             overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]

@@ -22,11 +22,11 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Cleaner:
-    """Cleans the values of one row at a time; `place` names the row in the notes."""
+    """Cleans the values of one row at a time; `line` is the row's in the notes."""
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
-        self.place = ""
+        self.line = 0
 
     def verdict(self, value: Any) -> bool | None:
         """Read a verdict: true, false, 0, 1 and null as they stand, words with a note, anything else unjudged."""
@@ -36,9 +36,9 @@ class Cleaner:
             return bool(value)
         word = value.strip().lower() if isinstance(value, str) else None
         if word in TRUE_WORDS or word in FALSE_WORDS:
-            self.notes.add("F003", shown(value), self.place)
+            self.notes.add("F003", shown(value), self.line)
             return word in TRUE_WORDS
-        self.notes.add("F004", shown(value), self.place)
+        self.notes.add("F004", shown(value), self.line)
         return None
 
     def flag(self, field: str, value: Any) -> bool | None:
@@ -48,7 +48,7 @@ class Cleaner:
         if isinstance(value, int | float) and value in (0, 1):
             return bool(value)
         word = value.strip().lower() if isinstance(value, str) else None
-        self.notes.add("F027", field, self.place)
+        self.notes.add("F027", field, self.line)
         if word in TRUE_WORDS:
             return True
         return False if word in FALSE_WORDS else None
@@ -60,7 +60,7 @@ class Cleaner:
             number = int(number)
         if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= LARGEST_COUNT:
             return number
-        self.notes.add("F013", shown(value), self.place)
+        self.notes.add("F013", shown(value), self.line)
         digits = value.strip() if isinstance(value, str) else ""
         if digits.isdecimal() and len(digits) < len(str(LARGEST_COUNT)):
             return int(digits)
@@ -73,7 +73,7 @@ class Cleaner:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST_SECONDS:
             return float(value)
         if value == value:  # NaN is noted where it was parsed
-            self.notes.add("F027", field, self.place)
+            self.notes.add("F027", field, self.line)
         return None
 
     def error(self, value: Any) -> str | None:
@@ -82,7 +82,7 @@ class Cleaner:
             return None
         if isinstance(value, str):
             return self.whole("error", value)
-        self.notes.add("F027", "error", self.place)
+        self.notes.add("F027", "error", self.line)
         return None if value is False else scalar_text(value)
 
     def label(self, field: str, value: Any) -> str | None:
@@ -96,14 +96,14 @@ class Cleaner:
             return None
         if isinstance(value, str):
             return self.whole("attack_name", value)
-        self.notes.add("F027", "attack_name", self.place)
+        self.notes.add("F027", "attack_name", self.line)
         return self.label("attack_name", value) if value else None
 
     def whole(self, field: str, text: str) -> str:
         """Return text that can be stored; half a surrogate pair becomes U+FFFD, with a note."""
         kept = _SURROGATES.sub("\ufffd", text)
         if kept != text:
-            self.notes.add("F025", field, self.place)
+            self.notes.add("F025", field, self.line)
         return kept
 
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from faircount.findings import Notes
-from faircount.ledger.schema import ATTEMPT_COLUMNS, Answer, Batch, Mark
+from faircount.ledger.schema import Answer, Batch, Mark
 from faircount.model import Outcome, Source
 from faircount.outcomes import state
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine
-from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, doubled
+from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, may_double_a_key
 from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
 
 NINE_FIELDS = (
@@ -52,13 +54,12 @@ FACETS = (
     "target",
     "target_options",
 )
-"""Fields that say what kind of case a row is; the fields of `Row` stand in the same order."""
+"""Fields that say what kind of case a row is."""
 
 CASE_FACETS = (*NINE_FIELDS, "document_id", "prefix_id", "system_message")
 """Facets that make two rows with one id different cases; who judged them does not."""
 
-_FIRST_FACET = Row.__struct_fields__.index(FACETS[0])
-_BEHIND_FACETS = _FIRST_FACET + len(FACETS)
+_facets_of = attrgetter(*FACETS)
 
 NO_RESPONSE = "No response received"
 """spikee 0.1's words for a target that never answered; spikee does not count them as an error."""
@@ -80,6 +81,8 @@ _STATES = {
     for error in (True, False)
     for guardrail in (True, False)
 }
+_PLAIN_STATES = {decision: _STATES[decision, False, False] for decision in (True, False, None)}
+_ROWS_THAT_TELL_THE_VERSION = 20
 _VERSION_BY_FIELD = (
     ("attempt_history", "0.9.2 or later"),
     ("input_type", "0.8 or later"),
@@ -106,25 +109,23 @@ class SpikeeReader:
         self.stream = stream
         self.max_line = max_line
         self.guardrail_detected = guardrail_detected
-        self.notes = Notes()
+        self.notes = Notes(stream.name)
         self._decoder = RowDecoder(self.notes)
         self._cleaner = Cleaner(self.notes)
         self._lines = self._good = self._bad = self._blank = 0
         self._fields_seen: set[str] = set()
-        self._rows: list[tuple[Any, ...]] = []
         self._batch = Batch()
 
     def batches(self) -> Iterator[Batch]:
         """Yield the source's rows in bounded batches."""
         for block in blocks(self.stream, self.max_line):
             self._read_block(block)
-            if len(self._rows) >= BATCH_ROWS:
+            if len(self._batch) >= BATCH_ROWS:
                 yield self._take_batch()
-        if self._rows:
+        if len(self._batch):
             yield self._take_batch()
         if self.stream.truncated:
-            place = self._place(self._lines) if self._lines else self.stream.name
-            self.notes.add("F002", self.stream.truncated, place)
+            self.notes.add("F002", self.stream.truncated, self._lines)
 
     def source(self) -> Source:
         """Return what was read, after the last batch."""
@@ -139,102 +140,129 @@ class SpikeeReader:
             bytes=self.stream.bytes_read,
         )
 
-    def _place(self, number: int) -> str:
-        return f"{self.stream.name}:{number}"
-
     def _take_batch(self) -> Batch:
         batch, self._batch = self._batch, Batch()
-        rows, self._rows = self._rows, []
-        columns = list(zip(*rows, strict=True))
-        width = len(ATTEMPT_COLUMNS)
-        batch.columns = dict(zip(ATTEMPT_COLUMNS, columns[:width], strict=True))
-        batch.facets = dict(zip(FACETS, columns[width:-1], strict=True))
-        for position, name in enumerate(self._decoder.unknown_fields):
-            batch.facets[name] = tuple(values[position] if position < len(values) else None for values in columns[-1])
         return batch
 
+    # -- lines become rows ---------------------------------------------------------------------------------------
+
     def _read_block(self, block: Block) -> None:
-        lines = block.text.split(b"\n")
+        """Read a block at once if all its lines are clean, else line by line."""
+        numbers = range(block.first_line, block.first_line + len(block.lines))
+        offsets = list(accumulate((len(line) + 1 for line in block.lines[:-1]), initial=block.offset))
         utf8 = _is_utf8(block.text)
-        number, offset = block.first_line, block.offset
-        for line in lines:
+        rows = self._decoder.all_fast(block.lines) if utf8 and block.text is not TOO_LONG else None
+        if rows is not None and not may_double_a_key(block.text, rows):
+            self._add_rows(rows, numbers, offsets, [row.success is True for row in rows])
+        else:
+            self._read_lines(block, numbers, offsets, utf8)
+        self._lines = numbers[-1]
+
+    def _read_lines(self, block: Block, numbers: Sequence[int], offsets: Sequence[int], utf8: bool) -> None:
+        good: list[tuple[Row, int, int, bool]] = []
+        for line, number, offset in zip(block.lines, numbers, offsets, strict=True):
             try:
-                row, truthy = self._decode(line, self._place(number), utf8)
+                row, truthy = self._decode(line, number, utf8)
             except BadLine as reason:
                 self._note_bad(line, str(reason), number)
             else:
-                self._good += 1
-                self._rows.append(self._columns(row, truthy, number, offset))
-            number += 1
-            offset += len(line) + 1
-        self._lines = number - 1
+                good.append((row, number, offset, truthy))
+        if good:
+            self._add_rows(*map(list, zip(*good, strict=True)))
 
-    def _decode(self, line: bytes, place: str, utf8: bool) -> tuple[Row, bool]:
+    def _decode(self, line: bytes, number: int, utf8: bool) -> tuple[Row, bool]:
         if line is TOO_LONG:
             raise BadLine(f"longer than {self.max_line} bytes")
-        if not utf8:
-            return self._decoder.careful(line, place)
-        row, truthy = self._decoder.fast(line, place)
-        if doubled(line, row):
-            return self._decoder.careful(line, place)
-        return row, truthy
+        return self._decoder.fast(line, number) if utf8 else self._decoder.careful(line, number)
 
     def _note_bad(self, line: bytes, reason: str, number: int) -> None:
         if not line.strip():
             self._blank += 1
             return
         self._bad += 1
-        self.notes.add("F001", reason, self._place(number))
+        self.notes.add("F001", reason, number)
 
-    def _columns(self, row: Row, truthy: bool, number: int, offset: int) -> tuple[Any, ...]:
-        if self._good <= 100 or row.attempt_history is not EMPTY:
+    # -- rows become columns -------------------------------------------------------------------------------------
+
+    def _add_rows(
+        self, rows: Sequence[Row], numbers: Sequence[int], offsets: Sequence[int], truthy: Sequence[bool]
+    ) -> None:
+        """Add rows column by column: what all rows have at once, what only some have row by row."""
+        self._good += len(rows)
+        for row in rows[:_ROWS_THAT_TELL_THE_VERSION]:
             self._see_fields(row)
-        own_id = row.id if isinstance(row.id, str) else str(row.id)
+        nothing: list[Any] = [None] * len(rows)
+        ids = [row.id if type(row.id) is str else str(row.id) for row in rows]
+        responses = [bytes(row.response) for row in rows]
+        decisions = [None if row.success is UNSET else row.success for row in rows]
+        columns: dict[str, list[Any]] = {
+            "line": list(numbers),
+            "byte_offset": list(offsets),
+            "own_id": ids,
+            "parent_id": ids.copy(),
+            "result_origin": nothing.copy(),
+            "source_file": nothing.copy(),
+            "mark": [Mark.STANDARD] * len(rows),
+            "attack": nothing.copy(),
+            "decision": decisions,
+            "truthy": list(truthy),
+            "state": [_PLAIN_STATES[decision] for decision in decisions],
+            "errored": [False] * len(rows),
+            "guardrail": nothing.copy(),
+            "error_text": nothing.copy(),
+            "error_kind": nothing.copy(),
+            "requests": [row.attempts for row in rows],
+            "response_time": [row.response_time for row in rows],
+            "answer": [_answer(response) for response in responses],
+            "text_crc": [zlib.crc32(row.input) for row in rows],
+            "objective_crc": nothing.copy(),
+            "response_crc": [zlib.crc32(response) for response in responses],
+            "has_history": [False] * len(rows),
+        }
+        for index, row in enumerate(rows):
+            if self.guardrail_detected or not _is_plain(row):
+                self._complete(columns, index, row)
+        facets = dict(zip(FACETS, zip(*map(_facets_of, rows), strict=True), strict=True))
+        for position, name in enumerate(self._decoder.unknown_fields):
+            facets[name] = tuple(
+                self._facet_text(row, position, number) for row, number in zip(rows, numbers, strict=True)
+            )
+        self._batch.add(columns, facets)
+
+    def _complete(self, columns: dict[str, list[Any]], index: int, row: Row) -> None:
+        """Write what a row has beyond the ordinary: its attack, its error, its block, its history, its origin."""
+        number, own_id = columns["line"][index], columns["own_id"][index]
         mark = _mark(row, own_id)
-        answer = _answer(row.response)
-        decision = row.success
         error = row.error
         errored = error is not None and error != NO_RESPONSE
         guardrail = None if row.guardrail is UNSET else row.guardrail
-        if self.guardrail_detected and decision is not None and answer != Answer.TEXT and error is None:
+        decision = columns["decision"][index]
+        if self.guardrail_detected and decision is not None and columns["answer"][index] != Answer.TEXT and not error:
             decision = not decision
-        error_text = error_kind = None
         if error is not None:
-            error_text, error_kind = self._describe_error(error, number)
+            columns["error_text"][index], columns["error_kind"][index] = self._describe_error(error, number)
         if decision and (errored or guardrail):
-            self.notes.add("F021", "", self._place(number))
+            self.notes.add("F021", "", number)
         if guardrail:
             self._note_categories(row.guardrail_categories, number)
-        has_history = row.attempt_history is not EMPTY and self._note_history(row.attempt_history, number)
-        return (
-            number,
-            offset,
-            own_id,
-            _parent_id(row, own_id, mark),
-            row.result_origin or row.source_file,
-            mark,
-            _attack_name(row.attack_name),
-            decision,
-            truthy,
-            _STATES[decision, errored, bool(guardrail)],
-            errored,
-            guardrail,
-            error_text,
-            error_kind,
-            row.attempts,
-            row.response_time,
-            answer,
-            zlib.crc32(_prompt(row)),
-            None if row.objective is EMPTY else zlib.crc32(row.objective),
-            zlib.crc32(row.attempt_history, zlib.crc32(row.response)),
-            has_history,
-            *msgspec.structs.astuple(row)[_FIRST_FACET:_BEHIND_FACETS],
-            self._unknown_values(row, number),
-        )
-
-    def _see_fields(self, row: Row) -> None:
         if row.attempt_history is not EMPTY:
             self._fields_seen.add("attempt_history")
+            columns["has_history"][index] = self._note_history(row.attempt_history, number)
+            columns["response_crc"][index] = zlib.crc32(row.attempt_history, columns["response_crc"][index])
+        if row.objective is not EMPTY:
+            columns["objective_crc"][index] = zlib.crc32(row.objective)
+        columns["parent_id"][index] = _parent_id(row, own_id, mark)
+        columns["result_origin"][index] = row.result_origin
+        columns["source_file"][index] = row.source_file
+        columns["mark"][index] = mark
+        columns["attack"][index] = _attack_name(row.attack_name)
+        columns["decision"][index] = decision
+        columns["state"][index] = _STATES[decision, errored, bool(guardrail)]
+        columns["errored"][index] = errored
+        columns["guardrail"][index] = guardrail
+        columns["text_crc"][index] = zlib.crc32(_prompt(row))
+
+    def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
             self._fields_seen.add("input_type")
         if row.judge_name is not None:
@@ -244,10 +272,10 @@ class SpikeeReader:
 
     def _describe_error(self, error: str, number: int) -> tuple[str | None, str | None]:
         if error == NO_RESPONSE:
-            self.notes.add("F016", "", self._place(number))
+            self.notes.add("F016", "", number)
             return None, None
         if not error:
-            self.notes.add("F017", "", self._place(number))
+            self.notes.add("F017", "", number)
         return describe(error)
 
     def _note_categories(self, raw: Raw, number: int) -> None:
@@ -260,7 +288,7 @@ class SpikeeReader:
             named = [name for item in value if (name := scalar_text(item)) is not None]
         else:
             return
-        self._cleaner.place = self._place(number)
+        self._cleaner.line = number
         named = [self._cleaner.whole("guardrail_categories", name) for name in named]
         self._batch.categories += [(number, name) for name in dict.fromkeys(named)]
 
@@ -286,22 +314,16 @@ class SpikeeReader:
         value = _decode_loose(raw)
         if value is None:
             return []
-        self.notes.add("F027", "attempt_history", self._place(number))
+        self.notes.add("F027", "attempt_history", number)
         if not isinstance(value, list):
             return []
         return [_history_item(item) for item in value if isinstance(item, dict)]
 
-    def _unknown_values(self, row: Row, number: int) -> tuple[str | None, ...]:
-        fields = self._decoder.unknown_fields
-        if not fields:
-            return ()
-        self._cleaner.place = self._place(number)
-        return tuple(self._facet_text(row, index) for index in range(len(fields)))
-
-    def _facet_text(self, row: Row, index: int) -> str | None:
+    def _facet_text(self, row: Row, position: int, number: int) -> str | None:
         """Return the text of an unknown field if it can be a facet: a scalar, not a structure."""
-        raw = getattr(row, f"unknown_{index}", EMPTY)
+        raw = getattr(row, f"unknown_{position}", EMPTY)
         value = _decode_loose(raw) if bytes(raw)[:1] not in (b"", b"[", b"{") else None
+        self._cleaner.line = number
         return self._cleaner.label("an unknown field", value) or None
 
 
@@ -314,6 +336,24 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _is_plain(row: Row) -> bool:
+    """Tell whether a row has nothing but what every row has."""
+    return (
+        row.attack_name == "None"
+        and row.error is None
+        and row.guardrail is UNSET
+        and row.original_id is UNSET
+        and row.result_parent_id is UNSET
+        and row.attack_parent_id is UNSET
+        and row.result_origin is None
+        and row.source_file is None
+        and row.content is EMPTY
+        and row.text is EMPTY
+        and row.objective is EMPTY
+        and row.attempt_history is EMPTY
+    )
 
 
 def _mark(row: Row, own_id: str) -> int:
@@ -346,13 +386,12 @@ def _attack_name(name: Any) -> str | None:
     return str(name)
 
 
-def _answer(response: Raw) -> int:
-    text = bytes(response)
-    if len(text) > _LONGEST_SHORT_ANSWER:
+def _answer(response: bytes) -> int:
+    if len(response) > _LONGEST_SHORT_ANSWER:
         return Answer.TEXT
-    if text in _EMPTY_ANSWERS:
+    if response in _EMPTY_ANSWERS:
         return Answer.EMPTY
-    return Answer.BOOLEAN if text in _BOOLEAN_ANSWERS else Answer.TEXT
+    return Answer.BOOLEAN if response in _BOOLEAN_ANSWERS else Answer.TEXT
 
 
 def _history_state(item: HistoryItem) -> tuple[str, str | None]:

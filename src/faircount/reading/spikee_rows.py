@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -20,7 +21,7 @@ from faircount.reading.clean import LARGEST_COUNT, Cleaner
 from faircount.reading.loose import BadLine
 
 UNKNOWN_FIELDS_KEPT = 32
-DECISIVE_KEYS = (b'"success"', b'"id"')
+_DECISIVE_KEYS = (b'"success"', b'"id"')
 """Keys that are looked for twice in a line; of any other doubled key the last wins in silence."""
 
 EMPTY = Raw()
@@ -35,7 +36,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A clean row. `Raw` fields are carried undecoded; a field that is not listed is unknown, and learnt."""
 
     id: int | str
-    success: bool | None = None
+    success: bool | UnsetType | None = UNSET
     input: Raw = EMPTY
     response: Raw = EMPTY
     response_time: Duration | None = None
@@ -126,30 +127,46 @@ class RowDecoder:
         self._decoder: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
         self._row_type: type[Row] = Row
 
-    def fast(self, line: bytes, place: str) -> tuple[Row, bool]:
-        """Decode a line that is known to be UTF-8 and to hold no decisive key twice."""
+    def all_fast(self, lines: Sequence[bytes]) -> list[Row] | None:
+        """Decode lines that are known to be UTF-8 all at once, or give up on all of them if one is not clean."""
+        try:
+            rows = list(map(self._decoder.decode, lines))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        try:
+            for row in rows:
+                if row.has_structures() or _nests(row.input) or _nests(row.response):
+                    _refuse_deep(row)
+        except BadLine:
+            return None
+        return rows
+
+    def fast(self, line: bytes, number: int) -> tuple[Row, bool]:
+        """Decode a line that is known to be UTF-8."""
         try:
             row = self._decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self.careful(line, place)
+            return self.careful(line, number)
         if _nests(row.input) or _nests(row.response) or row.has_structures():
             _refuse_deep(row)
+        if _doubled(line, row):
+            return self.careful(line, number)
         return row, row.success is True
 
-    def careful(self, line: bytes, place: str) -> tuple[Row, bool]:
+    def careful(self, line: bytes, number: int) -> tuple[Row, bool]:
         """Parse a line loosely and clean its fields; also return spikee's own reading of the verdict."""
         values, doubts = loose.parse(line)
         for key in doubts.duplicate_keys:
-            self.notes.add("F011", self._cleaner.whole("key", key), place)
+            self.notes.add("F011", self._cleaner.whole("key", key), number)
         if doubts.not_finite:
-            self.notes.add("F012", "", place)
-        if self._learn(values, place) and not doubts:
+            self.notes.add("F012", "", number)
+        if self._learn(values, number) and not doubts:
             with contextlib.suppress(msgspec.DecodeError):
                 row = self._decoder.decode(line)
                 return row, row.success is True
-        return self._clean(values, place), bool(values.get("success", False))
+        return self._clean(values, number), bool(values.get("success", False))
 
-    def _learn(self, values: dict[str, Any], place: str) -> bool:
+    def _learn(self, values: dict[str, Any], number: int) -> bool:
         """Give every unknown field of a line a place of its own, as far as its name and the limit allow.
 
         Return whether anything was learnt.
@@ -159,7 +176,7 @@ class RowDecoder:
         new = [name for name in unknown if _plain_name(name)]
         room = UNKNOWN_FIELDS_KEPT - len(self.unknown_fields)
         if len(unknown) > min(len(new), room):
-            self.notes.add("F023", "", place)
+            self.notes.add("F023", "", number)
         if not new[:room]:
             return False
         self.unknown_fields += new[:room]
@@ -176,9 +193,9 @@ class RowDecoder:
         self._decoder = msgspec.json.Decoder(self._row_type)
         return True
 
-    def _clean(self, values: dict[str, Any], place: str) -> Row:
+    def _clean(self, values: dict[str, Any], number: int) -> Row:
         cleaner = self._cleaner
-        cleaner.place = place
+        cleaner.line = number
         cleaned: dict[str, Any] = {}
         for name, value in values.items():
             if name in KNOWN_FIELDS:
@@ -250,9 +267,15 @@ def _refuse_deep(row: Row) -> None:
             raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
 
 
-def doubled(line: bytes, row: Row) -> bool:
+def may_double_a_key(text: bytes, rows: Sequence[Row]) -> bool:
+    """Tell whether a decisive key stands in a text more often than its rows can account for."""
+    verdicts = sum(row.success is not UNSET for row in rows)
+    return text.count(b'"success"') > verdicts or text.count(b'"id"') > len(rows)
+
+
+def _doubled(line: bytes, row: Row) -> bool:
     """Tell whether a decisive key stands more than once at the top of a line, not inside what it holds."""
-    for key in DECISIVE_KEYS:
+    for key in _DECISIVE_KEYS:
         extra = line.count(key) - 1
         if extra > 0:
             extra -= sum(bytes(getattr(row, name)).count(key) for name in _NESTED_FIELDS)

@@ -37,11 +37,12 @@ TOO_LONG = b"(a line over the limit)"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a source: the number of the first, its byte offset, and the text between their line feeds."""
+    """Whole lines of a source: the number of the first, its byte offset, their text, and each without its line feed."""
 
     first_line: int
     offset: int
     text: bytes
+    lines: list[bytes]
 
 
 @dataclass(slots=True)
@@ -252,15 +253,15 @@ class _Splitter:
 
     def _carried_block(self, line_feed: int) -> Block:
         line = TOO_LONG if self.skipping else b"".join(self.carried)
-        block = Block(self.line, self.offset, line)
+        block = Block(self.line, self.offset, line, [line])
         self.line += 1
         self.offset += self.carried_bytes + line_feed
         self.carried, self.carried_bytes, self.skipping = [], 0, False
         return block
 
     def _whole_lines(self, text: bytes) -> Iterator[Block]:
-        block = Block(self.line, self.offset, text)
-        self.line += text.count(b"\n") + 1
+        block = Block(self.line, self.offset, text, text.split(b"\n"))
+        self.line += len(block.lines)
         self.offset += len(text) + 1
         if len(text) > self.max_line:
             yield from _split_overlong(block, self.max_line)
@@ -271,6 +272,7 @@ class _Splitter:
 def _split_overlong(block: Block, max_line: int) -> Iterator[Block]:
     """Yield a block line by line, with the over-long ones replaced, so that every offset stays exact."""
     offset = block.offset
-    for number, line in enumerate(block.text.split(b"\n"), start=block.first_line):
-        yield Block(number, offset, TOO_LONG if len(line) > max_line else line)
+    for number, line in enumerate(block.lines, start=block.first_line):
+        shown = TOO_LONG if len(line) > max_line else line
+        yield Block(number, offset, shown, [shown])
         offset += len(line) + 1

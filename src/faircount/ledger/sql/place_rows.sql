@@ -15,7 +15,7 @@ SELECT
     a.mark = 1 OR (a.mark = 2 AND p.own_id IS NOT NULL) AS is_attack,
     CASE WHEN a.mark = 2 AND p.own_id IS NULL THEN a.own_id ELSE a.parent_id END AS entry_id
 FROM attempt AS a
-INNER JOIN origin_key AS k ON a.source = k.source AND COALESCE(a.origin, '') = k.origin
+INNER JOIN origin_key AS k ON a.source = k.source AND COALESCE(a.result_origin, a.source_file, '') = k.origin
 LEFT JOIN (
     SELECT DISTINCT source, own_id
     FROM attempt
