@@ -145,7 +145,8 @@ class Ledger:
         self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list())
 
     def _place_origins(self) -> None:
-        named = self.query("SELECT DISTINCT source, COALESCE(result_origin, source_file, '') FROM attempt ORDER BY 1, 2")
+        origin = "COALESCE(result_origin, source_file, '')"
+        named = self.query(f"SELECT DISTINCT source, {origin} FROM attempt ORDER BY 1, 2")
         overlaps: Iterable[Overlap] = ()
         if len(self.paths) > 1:
             overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
