@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from faircount import Analysis, AnalyzeOptions, analyze
 from faircount.cli import main
 
 ROOT = Path(__file__).parent.parent
+
+# These machines are noisy: how long an example takes says nothing about the code.
+settings.register_profile("faircount", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("faircount")
 
 
 def shared_folder() -> Path | None:
