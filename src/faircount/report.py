@@ -96,7 +96,57 @@ class Paragraph:
     text: str
 
 
-Block = Facts | Grid | Findings | Paragraph
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One rate of a figure."""
+
+    label: Cell
+    estimate: Estimate
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A figure: rates as bars with their intervals as whiskers, beside the rate over all entries."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    overall: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A figure: the rates of two facets crossed; a cell without entries is None."""
+
+    title: str
+    row_title: str
+    column_title: str
+    rows: tuple[Record, ...]
+    columns: tuple[Record, ...]
+    cells: tuple[tuple[Estimate | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A successful attempt to look at: where it stands, how it was made, and what was said."""
+
+    place: Place
+    entry: Record
+    strategy: Record
+    judge: Record
+    prompt: Record
+    response: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Some of the successful attempts, and how many there are in all."""
+
+    exhibits: tuple[Exhibit, ...]
+    total: int
+
+
+Block = Bars | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _block(console: Console, block: Block) -> None:
         _facts(console, block.rows)
     elif isinstance(block, Grid):
         _grid(console, block)
-    else:
+    elif isinstance(block, Paragraph):
         _paragraph(console, block)
 
 
