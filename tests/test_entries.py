@@ -156,6 +156,7 @@ def test_an_attack_row_joins_the_case_that_it_attacked(write: Write, with_object
 def test_attack_rows_without_standard_rows_are_kept_apart_by_their_facets(write: Write) -> None:
     analysis = analysis_of(write([attack("x", suffix_id="a", success=True), attack("x", suffix_id="b")]))
     assert outcomes_of(analysis) == {"success": 1, "failure": 1}
+    assert codes(analysis)["F005"] == 2
 
 
 def test_a_second_attempt_at_the_same_case_is_one_entry(write: Write) -> None:

@@ -119,7 +119,7 @@ def test_the_judged_rate_stands_beside_only_where_it_differs(write: Write) -> No
     same = console.render(as_report(analyze([write([standard(1), standard(2)])]).analyses))
     differs = console.render(as_report(analyze([write([standard(1), standard(2, error="x")])]).analyses))
     assert "judged entries" not in same
-    assert "of 1 judged entries" in differs
+    assert "of 1 judged entry" in differs
 
 
 def test_undefined_is_a_word_not_a_zero(write: Write) -> None:

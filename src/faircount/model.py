@@ -7,6 +7,7 @@ the documentation.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -223,6 +224,47 @@ class Combinations:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """The rates of two fields crossed: a value of each per row and column; a cell without entries is None."""
+
+    row_field: str
+    column_field: str
+    rows: tuple[str | None, ...]
+    columns: tuple[str | None, ...]
+    cells: tuple[tuple[Estimate | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessfulAttempt:
+    """A successful attempt with its texts, read back from its source; secrets are masked, long texts cut."""
+
+    place: str
+    entry: str
+    strategy: str
+    judge: str | None
+    prompt: str | None
+    response: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessfulAttempts:
+    """Some of the successful attempts, how many there are in all, and where one could not be read back, and why."""
+
+    shown: tuple[SuccessfulAttempt, ...]
+    total: int
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """How a report was made: the command, the versions of the programs, and the SHA-256 of each file by its path."""
+
+    command: str
+    versions: tuple[tuple[str, str], ...]
+    digests: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """Every figure of one analysis, as data."""
 
@@ -247,3 +289,5 @@ class Analysis:
     attempts_to_success: tuple[AttemptsToSuccess, ...]
     findings: tuple[Finding, ...]
     limits: tuple[str, ...] = field(default=())
+    crossing: Crossing | None = None
+    evidence: SuccessfulAttempts | None = None

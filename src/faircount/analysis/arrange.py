@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faircount.analysis.document import document
+from faircount.analysis.evidence import sources_of
 from faircount.analysis.results import COMBINED
-from faircount.model import Analysis, Combinations, Dynamic, Estimate, FalsePositives, Group
+from faircount.findings import counted
+from faircount.model import (
+    Analysis,
+    Combinations,
+    Crossing,
+    Dynamic,
+    Estimate,
+    FalsePositives,
+    Group,
+    MadeWith,
+    SuccessfulAttempts,
+)
 from faircount.report import (
+    Bar,
+    Bars,
     Block,
     Cell,
     Column,
+    Evidence,
+    Exhibit,
     Fact,
     Facts,
     Findings,
     Grid,
+    HeatMap,
     Paragraph,
     Place,
     Record,
@@ -46,36 +63,39 @@ FIELD_TITLES = {
 }
 ROWS_SHOWN = 40
 ERROR_KINDS_SHOWN = 10
+BARS_SHOWN = 12
 
 
-def as_report(analyses: Sequence[Analysis]) -> Report:
-    """Arrange analyses into one report."""
-    sections = [section for analysis in analyses for section in _sections(analysis)]
+def as_report(analyses: Sequence[Analysis], *, figures: bool = False, made_with: MadeWith | None = None) -> Report:
+    """Arrange analyses into one report, with figures if asked for, and with how it was made if that is told."""
+    sections = [section for analysis in analyses for section in _sections(analysis, figures)]
+    if made_with is not None:
+        sections.append(_made_with(analyses, made_with))
     return Report(tuple(sections), document(analyses))
 
 
-def _sections(a: Analysis) -> Iterator[Section]:
+def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
     yield _heading(a)
-    yield Section("General", _general(a))
+    yield Section("General", (*_general(a), *(_headline(a) if figures else ())))
     if a.dynamic is not None:
         yield Section("Dynamic attacks", _dynamic(a.dynamic))
     if a.by_source:
         yield Section("Sources", (_source_grid(a),))
     if not a.overview:
-        yield from _details(a)
+        yield from _details(a, figures)
+    if a.evidence is not None:
+        yield Section("Successful attempts", tuple(_evidence(a.evidence)))
     yield Section("What these numbers cannot tell", tuple(Paragraph(text) for text in a.limits))
 
 
-def _details(a: Analysis) -> Iterator[Section]:
+def _details(a: Analysis, figures: bool) -> Iterator[Section]:
     if a.false_positives is not None:
         yield Section(
             "False positives, checked with",
             _false_positives(a.false_positives),
             subject=Place(a.false_positives.benign.path),
         )
-    for field in a.asked or a.breakdowns:
-        if field in a.asked or len(a.breakdowns[field]) > 1:
-            yield _breakdown(a, field, a.breakdowns[field])
+    yield from _breakdowns(a, figures)
     if a.guardrail_categories:
         yield Section("Guardrail categories", (_category_grid(a),))
     if a.errors:
@@ -88,6 +108,14 @@ def _details(a: Analysis) -> Iterator[Section]:
         yield from _combinations(a, a.combinations)
     elif a.combinations.min_n > 1 and a.combinations.count == 0:
         yield Section("Combinations", (Paragraph(f"None has at least {a.combinations.min_n} entries (--min-n)."),))
+
+
+def _breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
+    for field in a.asked or a.breakdowns:
+        if field in a.asked or len(a.breakdowns[field]) > 1:
+            yield _breakdown(a, field, a.breakdowns[field], figures)
+    if figures and a.crossing is not None:
+        yield _crossing(a.crossing)
 
 
 def _heading(a: Analysis) -> Section:
@@ -114,7 +142,8 @@ def _general(a: Analysis) -> tuple[Block, ...]:
         Fact("Successful attacks", tally.success, a.asr, _denominator(a)),
     ]
     if a.asr_judged.n != a.asr.n:
-        facts.append(Fact("over judged entries", None, a.asr_judged, f"of {a.asr_judged.n:,} judged entries", depth=1))
+        denominator = f"of {counted(a.asr_judged.n, 'judged entry', 'judged entries')}"
+        facts.append(Fact("over judged entries", None, a.asr_judged, denominator, depth=1))
     if a.dynamic is not None:
         facts += [
             Fact("initially successful", a.dynamic.initially_successful, a.dynamic.initial_rate, depth=1),
@@ -131,7 +160,7 @@ def _general(a: Analysis) -> tuple[Block, ...]:
 
 
 def _denominator(a: Analysis) -> str:
-    return f"of {a.asr.n:,} entries ({100 * a.level:g} % Wilson)"
+    return f"of {counted(a.asr.n, 'entry', 'entries')} ({100 * a.level:g} % Wilson)"
 
 
 def _guardrail_note(a: Analysis) -> str:
@@ -207,12 +236,14 @@ def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
     return (matrix, quality)
 
 
-def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...]) -> Section:
+def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool) -> Section:
     title = FIELD_TITLES.get(field)
-    grid = _group_grid(a, "Value", [Record(group.value) for group in groups], groups)
+    blocks: list[Block] = [_group_grid(a, "Value", [Record(group.value) for group in groups], groups)]
+    if figures and len(groups) > 1:
+        blocks.insert(0, _group_bars(a, title or "value", groups))
     if title is None:
-        return Section("Breakdown by", (grid,), subject=Record(field))
-    return Section(f"Breakdown by {title}", (grid,))
+        return Section("Breakdown by", tuple(blocks), subject=Record(field))
+    return Section(f"Breakdown by {title}", tuple(blocks))
 
 
 def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[Group]) -> Grid:
@@ -284,3 +315,76 @@ def _attempts_grid(a: Analysis) -> Grid:
     hidden = len(rows) - ROWS_SHOWN
     note = f"{hidden:,} more steps are in the JSON output." if hidden > 0 else ""
     return Grid(columns, tuple(rows[:ROWS_SHOWN]), note=note)
+
+
+# -- what only a page or a document shows -----------------------------------------------------------------------
+
+
+def _headline(a: Analysis) -> tuple[Block, ...]:
+    """Return the split that matters most: without and with dynamic attacks, among the judged, by source."""
+    if not a.tally.total:
+        return ()
+    bars = [Bar("all entries", a.asr)]
+    if a.dynamic is not None:
+        bars = [Bar("without dynamic attacks", a.dynamic.initial_rate), Bar("with dynamic attacks", a.asr)]
+    if a.asr_judged.n != a.asr.n and a.asr_judged.value is not None:
+        bars.append(Bar("judged entries alone", a.asr_judged))
+    sources = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
+    bars += [Bar(Place(s.path), s.rate) for s in sources[:BARS_SHOWN] if s.rate.value is not None]
+    return (Bars(_of_how_many("Success rate", len(sources), "files"), tuple(bars), a.asr),)
+
+
+def _group_bars(a: Analysis, title: str, groups: Sequence[Group]) -> Bars:
+    bars = tuple(Bar(Record(group.value), group.rate, group.small) for group in groups[:BARS_SHOWN])
+    return Bars(_of_how_many(f"Success rate by {title}", len(groups), "groups"), bars, a.asr)
+
+
+def _of_how_many(title: str, count: int, things: str) -> str:
+    """Return a figure's title, which says so if not all things are drawn."""
+    return title if count <= BARS_SHOWN else f"{title} (the first {BARS_SHOWN} of {count:,} {things})"
+
+
+def _crossing(crossing: Crossing) -> Section:
+    row_title, column_title = FIELD_TITLES[crossing.row_field], FIELD_TITLES[crossing.column_field]
+    title = f"Success rate by {row_title} and {column_title}"
+    rows, columns = (tuple(map(Record, values)) for values in (crossing.rows, crossing.columns))
+    heat_map = HeatMap(title, row_title, column_title, rows, columns, crossing.cells)
+    return Section(f"{row_title} and {column_title} together".capitalize(), (heat_map,))
+
+
+def _evidence(evidence: SuccessfulAttempts) -> Iterator[Block]:
+    if not evidence.total:
+        yield Paragraph("There is none.")
+        return
+    exhibits = tuple(
+        Exhibit(
+            Place(attempt.place),
+            Record(attempt.entry),
+            Record(attempt.strategy),
+            Record(attempt.judge),
+            Record(attempt.prompt),
+            Record(attempt.response),
+        )
+        for attempt in evidence.shown
+    )
+    if exhibits:
+        yield Evidence(exhibits, evidence.total)
+    if evidence.missing:
+        columns = (Column("Place", numeric=False), Column("Not shown because", numeric=False))
+        yield Grid(columns, tuple((Place(place), reason) for place, reason in evidence.missing))
+
+
+def _made_with(analyses: Sequence[Analysis], made_with: MadeWith) -> Section:
+    tools: list[tuple[Cell, ...]] = [("Command", Place(made_with.command)), *made_with.versions]
+    columns = (
+        Column("File", numeric=False),
+        Column("Bytes"),
+        Column("Lines"),
+        Column("SHA-256", numeric=False),
+    )
+    sources = dict.fromkeys(source for analysis in analyses for source in sources_of(analysis))
+    rows = tuple((Place(s.path), s.bytes, s.lines, made_with.digests.get(s.path)) for s in sources)
+    unknown = any(row[-1] is None for row in rows)
+    note = "SHA-256: ? for what is no file, or was changed while it was read." if unknown else ""
+    blocks = (Grid((Column("", numeric=False),) * 2, tuple(tools)), Grid(columns, rows, note=note))
+    return Section("Made with", blocks, level=1 if len(analyses) > 1 else 2)

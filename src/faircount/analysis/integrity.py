@@ -132,9 +132,9 @@ def _over_rows(
 
 
 def _different_cases(ledger: Ledger) -> Finding | None:
-    shared = "SELECT origin_key, entry_id FROM standard_case GROUP BY origin_key, entry_id HAVING COUNT(*) > 1"
+    shared = "SELECT origin_key, entry_id FROM every_case GROUP BY origin_key, entry_id HAVING COUNT(*) > 1"
     ids = _count(ledger, shared)
-    cases = f"SELECT c.case_ord FROM standard_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
+    cases = f"SELECT c.case_ord FROM every_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
     return _over_rows(
         ledger,
         "F005",

@@ -28,6 +28,8 @@ class AnalyzeOptions:
     level: float = 0.95
     definition: str = "faircount"
     max_line: int = MAX_LINE_BYTES
+    evidence: int = 0
+    figures: bool = False
 
     def __post_init__(self) -> None:
         _one_of("definition", self.definition, DEFINITIONS)
@@ -44,6 +46,8 @@ class AnalyzeOptions:
             raise UsageError(f"the level must lie strictly between 0 and 1, not be {self.level}")
         if self.min_n < 1:
             raise UsageError(f"min-n must be at least 1, not {self.min_n}")
+        if self.evidence < 0:
+            raise UsageError(f"evidence must be 0 or more attempts, not {self.evidence}")
         if self.max_line < 1:
             raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from faircount.analysis import evidence, integrity, summary
 from faircount.analysis import false_positives as guardrail
-from faircount.analysis import integrity, summary
 from faircount.analysis.options import AnalyzeOptions
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
@@ -16,8 +16,8 @@ from faircount.ledger.store import Ledger
 from faircount.model import Analysis, FalsePositives, Finding, Source
 from faircount.reading import inputs
 from faircount.reading.inputs import Input
-from faircount.reading.spikee import CASE_FACETS, SpikeeReader
-from faircount.reading.streams import open_stream
+from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.spikee import CASE_FACETS
 from faircount.stats import wilson
 
 COMBINED = "Combined"
@@ -44,8 +44,13 @@ class AnalysisSet:
         return any(f.code in ("F001", "F002") for a in self.analyses for f in a.findings)
 
 
-def analyze(files: Sequence[str], options: AnalyzeOptions | None = None) -> AnalysisSet:
-    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`."""
+def analyze(
+    files: Sequence[str], options: AnalyzeOptions | None = None, progress: Progress = lambda _: None
+) -> AnalysisSet:
+    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`.
+
+    `progress` hears how many more bytes of the files were read.
+    """
     options = options or AnalyzeOptions()
     paths = inputs.expand(files)
     if not paths:
@@ -54,17 +59,27 @@ def analyze(files: Sequence[str], options: AnalyzeOptions | None = None) -> Anal
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
-    if options.combine:
-        return AnalysisSet((_analyze_together(chosen, options, name=COMBINED),), tuple(paths))
+    how = ReadOptions(options.max_line, options.guardrail_success == "detected")
+    with Loader(paths, how, progress) as loader:
+        if options.combine:
+            return AnalysisSet((_analyze_together(chosen, options, COMBINED, loader),), tuple(paths))
+        analyses, failures = _analyze_each(chosen, options, loader)
+        return AnalysisSet(analyses, tuple(paths), failures)
+
+
+def _analyze_each(
+    chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader
+) -> tuple[tuple[Analysis, ...], tuple[str, ...]]:
+    """Analyse files one by one; among several, one that cannot be used does not stop the others."""
     analyses, failures = [], []
     for item in chosen:
         try:
-            analyses.append(_analyze_together([item], options, name=item.path))
+            analyses.append(_analyze_together([item], options, item.path, loader))
         except InputError as error:
             if len(chosen) == 1:
                 raise
             failures.append(str(error))
-    return AnalysisSet(tuple(analyses), tuple(paths), tuple(failures))
+    return tuple(analyses), tuple(failures)
 
 
 def _benign_path(chosen: Sequence[Input], name: str) -> str:
@@ -91,20 +106,14 @@ class _Folded:
 
 
 @contextmanager
-def _folded(chosen: Sequence[Input], options: AnalyzeOptions) -> Iterator[_Folded]:
+def _folded(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[_Folded]:
     """Read the sources into a ledger and fold it by the chosen definition."""
     sources, notes = [], []
     with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
-        for index, item in enumerate(chosen):
-            reader = SpikeeReader(
-                open_stream(item.path, item.path),
-                max_line=options.max_line,
-                guardrail_detected=options.guardrail_success == "detected",
-            )
-            for batch in reader.batches():
-                ledger.load(index, batch)
-            sources.append(reader.source())
-            notes.append(reader.notes)
+        for index in range(len(chosen)):
+            read = loader.load(ledger, index)
+            sources.append(read.source)
+            notes.append(read.notes)
         _refuse_hopeless(sources, notes)
         if options.definition == "spikee":
             ledger.fold_as_spikee(combined=options.combine)
@@ -123,12 +132,13 @@ def _refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
     raise InputError(f"{worst.path}: cannot read {lines} as a spikee result; most often: {reason}")
 
 
-def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str) -> Analysis:
-    with _folded(chosen, options) as folded:
+def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+    with _folded(chosen, options, loader) as folded:
         ledger = folded.ledger
         counts = summary.overall(ledger, options)
-        matrix, matrix_findings = _false_positives(folded, options)
+        matrix, matrix_findings = _false_positives(folded, options, loader)
         fields = summary.fields_to_break_down(ledger, options)
+        breakdowns = summary.breakdowns(ledger, fields, options)
         tally = counts.tally
         return Analysis(
             name=name,
@@ -143,7 +153,7 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             dynamic=summary.dynamic(ledger, counts, options),
             false_positives=matrix,
             by_source=summary.by_source(ledger, options) if options.combine else (),
-            breakdowns={field: summary.breakdown(ledger, field, options) for field in fields},
+            breakdowns=breakdowns,
             asked=summary.asked_fields(options),
             combinations=summary.combinations(ledger, options),
             guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
@@ -152,6 +162,8 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             attempts_to_success=tuple(tallies.attempts_to_success(ledger)),
             findings=integrity.ordered(_findings(folded, chosen, options) + matrix_findings + _definition(options)),
             limits=LIMITS,
+            crossing=summary.crossing(ledger, breakdowns, options) if options.figures else None,
+            evidence=evidence.gather(ledger, options.evidence, max_line=options.max_line) if options.evidence else None,
         )
 
 
@@ -176,11 +188,13 @@ def _findings(folded: _Folded, chosen: Sequence[Input], options: AnalyzeOptions)
     return found + integrity.from_ledger(folded.ledger, tally, folded.sources, detected=detected)
 
 
-def _false_positives(folded: _Folded, options: AnalyzeOptions) -> tuple[FalsePositives | None, list[Finding]]:
+def _false_positives(
+    folded: _Folded, options: AnalyzeOptions, loader: Loader
+) -> tuple[FalsePositives | None, list[Finding]]:
     if options.false_positive_checks is None:
         return None, []
     path = options.false_positive_checks
-    with _folded([Input(path)], options) as benign:
+    with _folded([Input(path)], options, loader) as benign:
         attack_tally = summary.overall(folded.ledger, options).tally
         benign_tally = summary.overall(benign.ledger, options).tally
         result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)

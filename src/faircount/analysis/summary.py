@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations as pairs_of
 
 from faircount.analysis.options import AnalyzeOptions
 from faircount.errors import UsageError
@@ -13,7 +14,9 @@ from faircount.model import (
     CategoryCount,
     Combinations,
     Counts,
+    Crossing,
     Dynamic,
+    Estimate,
     Group,
     SourceFigures,
     Tally,
@@ -27,6 +30,7 @@ SMALL_GROUP = 20
 
 COMBINATIONS_SHOWN = 10
 VALUES_OF_AN_UNKNOWN_FACET = 50
+VALUES_OF_A_CROSSED_FIELD = range(2, 13)
 ATTACK_FIELD = "attack_name"
 ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
 
@@ -118,6 +122,11 @@ def _column(ledger: Ledger, field: str) -> str:
     return ATTACK_FIELD if field == ATTACK_FIELD else "CAST(NULL AS VARCHAR)"
 
 
+def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, tuple[Group, ...]]:
+    """Return the groups of every field."""
+    return dict(zip(fields, ledger.each(lambda field: breakdown(ledger, field, options), fields), strict=True))
+
+
 def breakdown(ledger: Ledger, field: str, options: AnalyzeOptions) -> tuple[Group, ...]:
     """Return the groups of entries that share a value of a field, sorted as asked."""
     counted = tallies.by_facet(ledger, _column(ledger, field))
@@ -169,6 +178,58 @@ def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
 
     count = tallies.count_combinations(ledger, columns, min_n=options.min_n)
     return Combinations(COMBINED_FIELDS, options.min_n, count, ranked(most=True), ranked(most=False))
+
+
+def crossing(ledger: Ledger, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions) -> Crossing | None:
+    """Cross the two fields that tell most about success; None where no two of them have 2 to 12 values.
+
+    With `--by`, only the fields that were asked for are looked at. Two fields of which one follows from the other
+    are passed over: crossed, they show nothing new.
+    """
+    for first, second in _pairs_to_cross(breakdowns, asked_fields(options)):
+        counted = tallies.by_two_facets(ledger, _column(ledger, first), _column(ledger, second))
+        rows, columns = (tuple(group.value for group in breakdowns[field]) for field in (first, second))
+        if len(counted) > max(len(rows), len(columns)):
+            return Crossing(first, second, rows, columns, _crossed_rates(counted, rows, columns, options))
+    return None
+
+
+def _pairs_to_cross(breakdowns: Mapping[str, tuple[Group, ...]], asked: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of fields, the most telling first; of each pair, the one with more values first, for the rows."""
+    known = (*NINE_FIELDS, ATTACK_FIELD)
+    fields = [
+        field
+        for field in known
+        if (field in asked or not asked) and len(breakdowns.get(field, ())) in VALUES_OF_A_CROSSED_FIELD
+    ]
+    told = {field: _spread(breakdowns[field]) for field in fields}
+    for first, second in sorted(pairs_of(fields, 2), key=lambda pair: -(told[pair[0]] + told[pair[1]])):
+        yield (first, second) if len(breakdowns[first]) >= len(breakdowns[second]) else (second, first)
+
+
+def _spread(groups: Sequence[Group]) -> float:
+    """Return how far the rates of groups lie apart: their variance, each weighted by its entries.
+
+    The plain distance from lowest to highest would let groups of one or two entries decide.
+    """
+    sizes = [group.counts.tally.total for group in groups]
+    rates = [group.rate.value or 0.0 for group in groups]
+    total = sum(sizes)
+    mean = sum(size * rate for size, rate in zip(sizes, rates, strict=True)) / total
+    return sum(size * (rate - mean) ** 2 for size, rate in zip(sizes, rates, strict=True)) / total
+
+
+def _crossed_rates(
+    counted: Mapping[tuple[str | None, str | None], Counts],
+    rows: Sequence[str | None],
+    columns: Sequence[str | None],
+    options: AnalyzeOptions,
+) -> tuple[tuple[Estimate | None, ...], ...]:
+    def rate(row: str | None, column: str | None) -> Estimate | None:
+        counts = counted.get((row, column))
+        return None if counts is None else wilson(counts.tally.success, counts.tally.total, level=options.level)
+
+    return tuple(tuple(rate(row, column) for column in columns) for row in rows)
 
 
 def guardrail_categories(ledger: Ledger, total: int, options: AnalyzeOptions) -> tuple[CategoryCount, ...]:

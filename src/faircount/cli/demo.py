@@ -78,6 +78,7 @@ def _next_steps(files: SampleFiles) -> None:
     _say("\nWhat to try next")
     for words, meaning in (
         ([str(files.dynamic)], "everything about one file"),
+        ([str(files.dynamic), "--output-format", "html"], "the same as a page with figures and evidence"),
         ([str(files.plain[0]), "--output-format", "json"], "every figure as data"),
         (
             [str(files.plain[1]), "--definition", "spikee", "--overview"],

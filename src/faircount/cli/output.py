@@ -6,18 +6,28 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
 from faircount.present import console, json_text
 from faircount.report import Report
+from faircount.text import visible
+
+STDIN = "-"
+PAGE_SUFFIX = "_analysis.html"
+_PACKED = (".gz", ".zst")
+_START_OF_A_PAGE = 4096
 
 
 def show(report: Report, output_format: str, path: str | None, inputs: Iterable[str] = ()) -> None:
     """Show a report in a format on standard output, or write it to `path`; `inputs` are never overwritten."""
     if output_format == "json":
         text = json_text.render(report)
+    elif output_format == "markdown":
+        from faircount.present import markdown
+
+        text = markdown.render(report)
     else:
         terminal = path is None and sys.stdout.isatty()
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -25,10 +35,88 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
     if path is None:
         sys.stdout.write(text)
         return
+    _refuse_inputs(path, inputs)
+    write_whole(path, text)
+
+
+def _refuse_inputs(path: str, inputs: Iterable[str]) -> None:
     for name in inputs:
         if Path(path).exists() and Path(name).exists() and Path(path).samefile(name):
             raise UsageError(f"{path}: is an input; the answer needs a file of its own")
-    write_whole(path, text)
+
+
+# -- pages ------------------------------------------------------------------------------------------------------
+
+
+def show_pages(
+    pages: Sequence[tuple[str, Report]], path: str | None, inputs: Sequence[str] = (), *, several: bool = False
+) -> None:
+    """Write each report as an HTML page and print where it is. A page is known by its input, or by a name.
+
+    Without `path` a page goes beside its input. `path` is the file to write or, with `several` pages, a folder. A
+    file that the user did not name is replaced only if Faircount wrote it. Nothing is written if any page cannot be.
+    """
+    from faircount.present import html
+
+    named = path is not None and not several and not Path(path).is_dir()
+    targets = [path] if path is not None and named else _unique([_page_path(name, path) for name, _ in pages])
+    for target in targets:
+        _refuse_inputs(target, inputs)
+        if not named:
+            _refuse_strangers(target)
+    if path is not None and several:
+        _make_folder(path)
+    for target, (_, report) in zip(targets, pages, strict=True):
+        write_whole(target, html.render(report))
+        sys.stdout.write(f"{visible(target)}\n")
+
+
+def _page_path(name: str, folder: str | None) -> str:
+    """Return where the page of an input goes: into the folder if there is one, else beside the input."""
+    source = Path("stdin" if name == STDIN else name)
+    stem = source.name
+    for packed in _PACKED:
+        if stem.endswith(f".jsonl{packed}"):
+            stem = stem.removesuffix(packed)
+    page = stem.removesuffix(".jsonl") + PAGE_SUFFIX
+    return str((source.parent if folder is None else Path(folder)) / page)
+
+
+def _unique(paths: Sequence[str]) -> list[str]:
+    """Number the paths that stand more than once, also where only the case of their letters differs."""
+    taken: set[str] = set()
+    result = []
+    for path in paths:
+        unique, number = path, 1
+        while os.path.realpath(unique).casefold() in taken:
+            number += 1
+            unique = f"{path.removesuffix(PAGE_SUFFIX)}_{number}{PAGE_SUFFIX}"
+        taken.add(os.path.realpath(unique).casefold())
+        result.append(unique)
+    return result
+
+
+def _refuse_strangers(path: str) -> None:
+    """Raise if there is a file at a place that the user did not name, and Faircount did not write it."""
+    from faircount.present import html
+
+    if not Path(path).exists():
+        return
+    ours = False
+    if Path(path).is_file():
+        with contextlib.suppress(OSError), Path(path).open(encoding="utf-8", errors="replace") as file:
+            ours = html.is_ours(file.read(_START_OF_A_PAGE))
+    if not ours:
+        raise UsageError(f"{path}: is there already and is no page of Faircount's; name another place with -o")
+
+
+def _make_folder(path: str) -> None:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UsageError(f"{path}: is a file; several pages need a folder") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be made: {error.strerror or error}") from error
 
 
 def write_whole(path: str, text: str) -> None:

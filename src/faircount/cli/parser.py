@@ -19,7 +19,9 @@ exit codes: 0 done, 1 a gate failed, 2 usage or configuration, 3 bad input, 4 in
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; wrong words end with exit code 2 and a hint."""
-    return build().parse_args(argv)
+    arguments = build().parse_args(argv)
+    arguments.words = tuple(argv)
+    return arguments
 
 
 class _Parser(argparse.ArgumentParser):
@@ -200,13 +202,29 @@ def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
         help="break down by this field (repeatable; attack, document and judge for short)",
     )
     group.add_argument("--sort", choices=SORTS, default=SORTS[0], help="order of the groups (default: rate)")
+    group.add_argument(
+        "--evidence",
+        type=int,
+        metavar="N",
+        help="show N successful attempts with prompt and response (default: 5 in html, else 0)",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the choice of format and place, shared by every command that shows a report."""
     group = parser.add_argument_group("output")
-    group.add_argument("--output-format", choices=("console", "json"), default="console", help="(default: console)")
-    group.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
+    group.add_argument(
+        "--output-format",
+        choices=("console", "json", "markdown", "html"),
+        default="console",
+        help="html is a page in a file of its own, beside the input unless -o is given (default: console)",
+    )
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write there instead of to standard output; a folder for the pages of several files",
+    )
 
 
 def _add_demo(nouns: argparse._SubParsersAction[_Parser]) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 
 from faircount.analysis.arrange import as_report
+from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.results import AnalysisSet
 from faircount.analysis.results import analyze as analyze_results
-from faircount.cli.output import show
-from faircount.errors import InputError
+from faircount.cli.output import show, show_pages
+from faircount.cli.progress import ReadingBar
+from faircount.errors import InputError, UsageError
 from faircount.reading.inputs import expand_folder
 from faircount.text import visible
+
+EVIDENCE_IN_A_PAGE = 5
+_WITH_FIGURES = ("html", "markdown")
 
 
 def named_files(arguments: argparse.Namespace) -> list[str]:
@@ -36,10 +43,14 @@ def analyze(arguments: argparse.Namespace) -> int:
         level=arguments.level,
         definition=arguments.definition,
         max_line=arguments.max_line,
+        evidence=_evidence(arguments),
+        figures=arguments.output_format in _WITH_FIGURES,
     )
-    result = analyze_results(named_files(arguments), options)
+    files = named_files(arguments)
+    with ReadingBar(files) as bar:
+        result = analyze_results(files, options, bar.advance)
     if result.analyses:
-        show(as_report(result.analyses), arguments.output_format, arguments.output, result.files)
+        _answer(result, arguments)
     for sentence in result.failures:
         print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
     if result.failures:
@@ -48,3 +59,28 @@ def analyze(arguments: argparse.Namespace) -> int:
         print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
         return InputError.exit_code
     return 0
+
+
+def _evidence(arguments: argparse.Namespace) -> int:
+    """Return how many successful attempts to show: as many as asked for, and some in a page."""
+    if arguments.evidence is None:
+        return EVIDENCE_IN_A_PAGE if arguments.output_format == "html" and not arguments.overview else 0
+    if arguments.evidence and arguments.output_format == "json":
+        raise UsageError("--evidence: the JSON document holds no evidence; choose console, markdown or html")
+    return int(arguments.evidence)
+
+
+def _answer(result: AnalysisSet, arguments: argparse.Namespace) -> None:
+    """Show what was found out in the chosen format, where it belongs."""
+    if arguments.output_format not in _WITH_FIGURES:
+        show(as_report(result.analyses), arguments.output_format, arguments.output, result.files)
+        return
+    made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
+    if arguments.output_format == "markdown":
+        report = as_report(result.analyses, figures=True, made_with=made)
+        show(report, arguments.output_format, arguments.output, result.files)
+        return
+    pages = [(analysis.name, as_report([analysis], figures=True, made_with=made)) for analysis in result.analyses]
+    benign_files = 0 if arguments.false_positive_checks is None else 1
+    several = not arguments.combine and len(result.files) - benign_files > 1
+    show_pages(pages, arguments.output, result.files, several=several)

@@ -6,11 +6,14 @@ The engine may neither load extensions nor open files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from faircount.ledger import transport
 from faircount.ledger.origins import Overlap, origin_keys, preference
 from faircount.ledger.schema import ATTEMPT_COLUMNS, CATEGORY_COLUMNS, HISTORY_COLUMNS, Batch
 from faircount.model import Outcome
@@ -18,11 +21,21 @@ from faircount.outcomes import PRECEDENCE
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow
 
 LINE_BITS = 40
 ARROW_FROM_ROWS = 4000
+SIDE_BY_SIDE_FROM_ROWS = 50_000
+
+T = TypeVar("T")
+Answered = TypeVar("Answered")
 
 _KEY_COLUMNS = {"ord": "BIGINT", "source": "INTEGER"}
+_TABLES = {
+    "attempt": _KEY_COLUMNS | ATTEMPT_COLUMNS,
+    "history": _KEY_COLUMNS | HISTORY_COLUMNS,
+    "category": _KEY_COLUMNS | CATEGORY_COLUMNS,
+}
 _SEPARATOR = "\x1f"
 
 
@@ -30,23 +43,28 @@ class Ledger:
     """Rows of one or more sources, folded on request into entries."""
 
     def __init__(self, paths: Sequence[str], case_facets: Sequence[str]) -> None:
-        import duckdb
-
         self.paths = list(paths)
         self.case_facets = tuple(case_facets)
         self.facets: dict[str, str] = {}
         self.rows = [0] * len(self.paths)
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect(
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """The engine, started when it is first needed: reading can begin before."""
+        import duckdb
+
+        connection = duckdb.connect(
             ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
-        self._connection.execute("SET enable_external_access = false")
-        self._create("attempt", _KEY_COLUMNS | ATTEMPT_COLUMNS)
-        self._create("history", _KEY_COLUMNS | HISTORY_COLUMNS)
-        self._create("category", _KEY_COLUMNS | CATEGORY_COLUMNS)
+        connection.execute("SET enable_external_access = false")
+        for table, columns in _TABLES.items():
+            connection.execute(_create_statement(table, columns))
+        return connection
 
     def close(self) -> None:
         """Give the memory back."""
-        self._connection.close()
+        if "_connection" in self.__dict__:
+            self._connection.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -56,7 +74,16 @@ class Ledger:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
-        return self._connection.execute(sql, list(parameters)).fetchall()
+        return self._connection.cursor().execute(sql, list(parameters)).fetchall()
+
+    def each(self, ask: Callable[[T], Answered], items: Sequence[T]) -> list[Answered]:
+        """Return the answer for each item: side by side where the ledger is large enough for that to pay."""
+        if sum(self.rows) < SIDE_BY_SIDE_FROM_ROWS:
+            return [ask(item) for item in items]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            return list(pool.map(ask, items))
 
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
@@ -66,23 +93,29 @@ class Ledger:
 
     def load(self, source: int, batch: Batch) -> None:
         """Add a reader's batch to the ledger."""
-        lines = batch.columns["line"]
-        self.rows[source] += len(lines)
-        attempts: dict[str, Sequence[Any]] = dict(batch.columns)
+        self.rows[source] += len(batch)
+        if len(batch) >= ARROW_FROM_ROWS:
+            for table, stream in transport.packed(batch).items():
+                self._insert_arrow(table, transport.unpacked(stream), source)
+            return
+        columns: dict[str, Sequence[Any]] = dict(batch.columns)
         for name in batch.facets:
-            attempts[self._facet_column(name)] = batch.facet(name)
-        self._insert("attempt", source, lines, attempts)
-        for table, columns, rows in (
+            columns[self._facet_column(name)] = batch.facet(name)
+        self._insert_lists("attempt", source, columns)
+        for table, kinds, rows in (
             ("history", HISTORY_COLUMNS, batch.history),
             ("category", CATEGORY_COLUMNS, batch.categories),
         ):
             if rows:
-                values_by_column = dict(zip(columns, zip(*rows, strict=True), strict=True))
-                self._insert(table, source, values_by_column["line"], values_by_column)
+                self._insert_lists(table, source, dict(zip(kinds, zip(*rows, strict=True), strict=True)))
 
-    def _create(self, table: str, columns: dict[str, str]) -> None:
-        described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-        self._connection.execute(f"CREATE TABLE {table} ({described})")
+    def load_packed(self, source: int, streams: Mapping[str, bytes], lines_before: int) -> None:
+        """Add a batch that another process read, whose lines were counted from 1 behind `lines_before` others."""
+        for table, stream in streams.items():
+            rows = transport.unpacked(stream)
+            if table == "attempt":
+                self.rows[source] += rows.num_rows
+            self._insert_arrow(table, rows, source, lines_before)
 
     def _facet_column(self, name: str) -> str:
         """Return the column of a facet, made on first sight; its name is ours, never the record's."""
@@ -93,39 +126,29 @@ class Ledger:
             self._connection.execute(f"ALTER TABLE attempt ADD COLUMN {column} VARCHAR")
         return column
 
-    def _insert(self, table: str, source: int, lines: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert_lists(self, table: str, source: int, columns: Mapping[str, Sequence[Any]]) -> None:
+        kinds = _TABLES[table]
+        named = ", ".join(["ord", "source", *columns])
+        unnested = ", ".join(f"UNNEST(${name}::{kinds.get(name, 'VARCHAR')}[])" for name in columns)
+        parameters: dict[str, Any] = {name: list(values) for name, values in columns.items()}
         start = source << LINE_BITS
-        values: dict[str, Sequence[Any]] = {
-            "ord": [start + line for line in lines],
-            "source": [source] * len(lines),
-            **columns,
-        }
-        if len(lines) < ARROW_FROM_ROWS:
-            self._insert_lists(table, values)
-        else:
-            self._insert_arrow(table, values)
+        self._connection.execute(
+            f"INSERT INTO {table} ({named}) SELECT {start} + UNNEST($line), {source}, {unnested}", parameters
+        )
 
-    def _insert_lists(self, table: str, values: dict[str, Sequence[Any]]) -> None:
-        kinds = _KEY_COLUMNS | ATTEMPT_COLUMNS | HISTORY_COLUMNS | CATEGORY_COLUMNS
-        unnested = ", ".join(f"UNNEST(${name}::{kinds.get(name, 'VARCHAR')}[])" for name in values)
-        parameters = {name: list(column) for name, column in values.items()}
-        self._connection.execute(f"INSERT INTO {table} ({', '.join(values)}) SELECT {unnested}", parameters)
-
-    def _insert_arrow(self, table: str, values: dict[str, Sequence[Any]]) -> None:
-        import pyarrow
-
-        types = {
-            "BIGINT": pyarrow.int64(),
-            "INTEGER": pyarrow.int32(),
-            "TINYINT": pyarrow.int8(),
-            "BOOLEAN": pyarrow.bool_(),
-            "DOUBLE": pyarrow.float64(),
-            "VARCHAR": pyarrow.string(),
-        }
-        kinds = _KEY_COLUMNS | ATTEMPT_COLUMNS | HISTORY_COLUMNS | CATEGORY_COLUMNS
-        arrays = [pyarrow.array(column, type=types[kinds.get(name, "VARCHAR")]) for name, column in values.items()]
-        self._connection.register("batch", pyarrow.table(arrays, names=list(values)))
-        self._connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM batch")
+    def _insert_arrow(self, table: str, rows: pyarrow.Table, source: int, lines_before: int = 0) -> None:
+        columns = [name for name in rows.column_names if name != "line"]
+        targets = [
+            self._facet_column(name.removeprefix("facet:")) if name.startswith("facet:") else name for name in columns
+        ]
+        start = (source << LINE_BITS) + lines_before
+        plain = [f"c{index}" for index in range(len(columns))]
+        renamed = rows.select(["line", *columns]).rename_columns(["line", *plain])
+        self._connection.register("batch", renamed)
+        self._connection.execute(
+            f"INSERT INTO {table} (ord, source, line, {', '.join(targets)})"
+            f" SELECT {start} + line, {source}, line + {lines_before}, {', '.join(plain)} FROM batch"
+        )
         self._connection.unregister("batch")
 
     # -- folding -------------------------------------------------------------------------------------------------
@@ -138,11 +161,14 @@ class Ledger:
 
     def fold_as_spikee(self, *, combined: bool) -> None:
         """Fold the rows into entries as spikee 0.9.2 does."""
-        self._create("source_path", {"source": "INTEGER", "path": "VARCHAR"})
+        self._create_table("source_path", {"source": "INTEGER", "path": "VARCHAR"})
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_path VALUES (?, ?)", [source, path])
         unnamed = "s.path" if combined else "a.source_file, ''"
         self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list())
+
+    def _create_table(self, table: str, columns: Mapping[str, str]) -> None:
+        self._connection.execute(_create_statement(table, columns))
 
     def _place_origins(self) -> None:
         origin = "COALESCE(result_origin, source_file, '')"
@@ -151,10 +177,10 @@ class Ledger:
         if len(self.paths) > 1:
             overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
         keys = origin_keys(self.paths, [(row[0], row[1]) for row in named], overlaps, self.rows)
-        self._create("origin_key", {"source": "INTEGER", "origin": "VARCHAR", "origin_key": "INTEGER"})
+        self._create_table("origin_key", {"source": "INTEGER", "origin": "VARCHAR", "origin_key": "INTEGER"})
         for (source, origin), key in keys.items():
             self.query("INSERT INTO origin_key VALUES (?, ?, ?)", [source, origin, key])
-        self._create("source_preference", {"source": "INTEGER", "preference": "INTEGER"})
+        self._create_table("source_preference", {"source": "INTEGER", "preference": "INTEGER"})
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_preference VALUES (?, ?)", [source, preference(path)])
 
@@ -171,6 +197,11 @@ class Ledger:
         for statement in _statement(name, **parts).split(";"):
             if statement.strip():
                 self._connection.execute(statement)
+
+
+def _create_statement(table: str, columns: Mapping[str, str]) -> str:
+    described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return f"CREATE TABLE {table} ({described})"
 
 
 def _statement(name: str, **parts: str) -> str:

@@ -35,6 +35,20 @@ class AttackCounts:
     entries_blocked: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class SuccessRow:
+    """A row that tells of a success: where it stands, what it belongs to, and what identifies its text."""
+
+    ord: int
+    source: int
+    line: int
+    byte_offset: int
+    entry: str
+    strategy: str
+    facet: str | None
+    checksums: tuple[Any, ...]
+
+
 def _counts(row: tuple[Any, ...]) -> Counts:
     tally = Tally(*(int(number) for number in row[: len(Outcome) + 1]))
     attempts, initial, attack_only, guardrail_any = (int(number) for number in row[len(Outcome) + 1 :])
@@ -56,6 +70,13 @@ def by_facet(ledger: Ledger, column: str) -> list[tuple[str | None, Counts]]:
     """Count entries by the values of a column of `entry`, in order of first appearance."""
     rows = ledger.query(f"SELECT {_COUNTS}, {column} FROM entry GROUP BY {column} ORDER BY MIN(entry_key)")
     return [(row[_WIDTH], _counts(row[:_WIDTH])) for row in rows]
+
+
+def by_two_facets(ledger: Ledger, first: str, second: str) -> dict[tuple[str | None, str | None], Counts]:
+    """Count entries by the values of two columns of `entry`, in order of first appearance; empty pairs are absent."""
+    keys = f"{first}, {second}"
+    rows = ledger.query(f"SELECT {_COUNTS}, {keys} FROM entry GROUP BY {keys} ORDER BY MIN(entry_key)")
+    return {(row[_WIDTH], row[_WIDTH + 1]): _counts(row[:_WIDTH]) for row in rows}
 
 
 def distinct_values(ledger: Ledger, column: str) -> int:
@@ -217,3 +238,49 @@ def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
         """
     )
     return [AttemptsToSuccess(int(at), n) for at, n in rows]
+
+
+IDENTITY_COLUMNS = ("own_id", "text_crc", "response_crc")
+"""Columns of an attempt that tell whether a line still holds the row that was read."""
+
+
+def count_successes(ledger: Ledger) -> int:
+    """Return how many rows tell of a success."""
+    return int(ledger.query("SELECT COUNT(*) FROM told WHERE succeeded")[0][0])
+
+
+def first_successes(ledger: Ledger, column: str, limit: int) -> list[SuccessRow]:
+    """Return each entry's first success, standard attempts first: up to `limit` per source and value of `column`."""
+    checksums = ", ".join(f"a.{name}" for name in IDENTITY_COLUMNS)
+    rows = ledger.query(
+        f"""
+        SELECT s.ord, a.source, a.line, a.byte_offset, a.parent_id, s.strategy, s.facet, {checksums}
+        FROM (
+            SELECT
+                f.ord,
+                f.strategy,
+                f.facet,
+                ROW_NUMBER() OVER (PARTITION BY f.source, f.facet ORDER BY f.ord) AS turn
+            FROM (
+                SELECT
+                    t.ord,
+                    e.source,
+                    {column} AS facet,
+                    CASE WHEN t.is_attack THEN COALESCE(t.attack, ?) ELSE ? END AS strategy,
+                    ROW_NUMBER() OVER (PARTITION BY t.entry_key ORDER BY t.is_attack, t.ord) AS nth
+                FROM told AS t
+                INNER JOIN entry AS e ON t.entry_key = e.entry_key
+                WHERE t.succeeded
+            ) AS f
+            WHERE f.nth = 1
+        ) AS s
+        INNER JOIN attempt AS a ON s.ord = a.ord
+        WHERE s.turn <= ?
+        ORDER BY s.ord
+        """,
+        [UNNAMED_ATTACK, STANDARD, limit],
+    )
+    return [
+        SuccessRow(ord_, source, line, offset, entry, strategy, facet, tuple(identity))
+        for ord_, source, line, offset, entry, strategy, facet, *identity in rows
+    ]

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Literal
 
 from faircount.model import Finding, Severity
 from faircount.present import figures_text as text
-from faircount.report import Block, Column, Fact, Facts, Findings, Grid, Paragraph, Place, Report, Section
+from faircount.report import (
+    Block,
+    Column,
+    Evidence,
+    Exhibit,
+    Fact,
+    Facts,
+    Findings,
+    Grid,
+    Paragraph,
+    Place,
+    Report,
+    Section,
+)
 from faircount.text import visible
 
 if TYPE_CHECKING:
@@ -24,6 +37,7 @@ _GAP = 2
 _PLACES_SHOWN = 3
 _WIDTH_FOR_NOTES = 70
 _NARROW_TEXT, _READABLE_TEXT, _LONGEST_TEXT = 8, 24, 60
+_SPOKEN_TEXT = 600
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -81,6 +95,8 @@ def _block(console: Console, block: Block) -> None:
         _facts(console, block.rows)
     elif isinstance(block, Grid):
         _grid(console, block)
+    elif isinstance(block, Evidence):
+        _evidence(console, block)
     elif isinstance(block, Paragraph):
         _paragraph(console, block)
 
@@ -90,6 +106,31 @@ def _paragraph(console: Console, block: Paragraph) -> None:
     from rich.text import Text
 
     console.print(Padding(Text("- " + block.text), (0, 0, 0, 2)))
+
+
+def _evidence(console: Console, block: Evidence) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    counted = f"{len(block.exhibits):,} of {block.total:,}; texts are cut after {_SPOKEN_TEXT} characters"
+    console.print(Padding(Text(counted, style="dim"), (0, 0, 0, _GAP)))
+    for exhibit in block.exhibits:
+        _exhibit(console, exhibit)
+
+
+def _exhibit(console: Console, exhibit: Exhibit) -> None:
+    """Show who said what, each text in one paragraph in which nothing is hidden."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    made = f"entry {text.cell(exhibit.entry)}, {text.cell(exhibit.strategy)}, judge {text.cell(exhibit.judge)}"
+    console.print()
+    console.print(Padding(Text(text.cell(exhibit.place, width=1000), style="bold"), (0, 0, 0, _GAP)))
+    console.print(Padding(Text(made, style="dim"), (0, 0, 0, _GAP)))
+    for name, spoken in (("prompt", exhibit.prompt), ("response", exhibit.response)):
+        line = Text(f"{name}: ", style="dim")
+        line.append(text.cell(spoken, width=_SPOKEN_TEXT), style="not dim")
+        console.print(Padding(line, (0, 0, 0, 2 * _GAP)), overflow="fold")
 
 
 def _finding(console: Console, item: Finding) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any
@@ -24,7 +24,7 @@ from faircount.outcomes import state
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine
-from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, may_double_a_key
+from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder
 from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
 
 NINE_FIELDS = (
@@ -113,7 +113,7 @@ class SpikeeReader:
         self._decoder = RowDecoder(self.notes)
         self._cleaner = Cleaner(self.notes)
         self._lines = self._good = self._bad = self._blank = 0
-        self._fields_seen: set[str] = set()
+        self.fields_seen: set[str] = set()
         self._batch = Batch()
 
     def batches(self) -> Iterator[Batch]:
@@ -129,10 +129,9 @@ class SpikeeReader:
 
     def source(self) -> Source:
         """Return what was read, after the last batch."""
-        version = next((label for field, label in _VERSION_BY_FIELD if field in self._fields_seen), "0.1")
         return Source(
             path=self.stream.name,
-            tool_version=version if self._good else None,
+            tool_version=tool_version(self.fields_seen) if self._good else None,
             lines=self._lines,
             good_lines=self._good,
             bad_lines=self._bad,
@@ -150,9 +149,9 @@ class SpikeeReader:
         """Read a block at once if all its lines are clean, else line by line."""
         numbers = range(block.first_line, block.first_line + len(block.lines))
         offsets = list(accumulate((len(line) + 1 for line in block.lines[:-1]), initial=block.offset))
-        utf8 = _is_utf8(block.text)
-        rows = self._decoder.all_fast(block.lines) if utf8 and block.text is not TOO_LONG else None
-        if rows is not None and not may_double_a_key(block.text, rows):
+        utf8 = all(map(_is_utf8, block.lines))
+        rows = self._decoder.all_fast(block.lines) if utf8 and block.lines[0] is not TOO_LONG else None
+        if rows is not None:
             self._add_rows(rows, numbers, offsets, [row.success is True for row in rows])
         else:
             self._read_lines(block, numbers, offsets, utf8)
@@ -220,8 +219,12 @@ class SpikeeReader:
             "has_history": [False] * len(rows),
         }
         for index, row in enumerate(rows):
-            if self.guardrail_detected or not _is_plain(row):
-                self._complete(columns, index, row)
+            if row.attack_name != "None" or not _has_plain_origin(row):
+                _place(columns, index, row)
+            if row.error is not None or row.guardrail is not UNSET or self.guardrail_detected:
+                self._judge(columns, index, row)
+            if row.attempt_history is not EMPTY:
+                self._tell_history(columns, index, row)
         facets = dict(zip(FACETS, zip(*map(_facets_of, rows), strict=True), strict=True))
         for position, name in enumerate(self._decoder.unknown_fields):
             facets[name] = tuple(
@@ -229,15 +232,17 @@ class SpikeeReader:
             )
         self._batch.add(columns, facets)
 
-    def _complete(self, columns: dict[str, list[Any]], index: int, row: Row) -> None:
-        """Write what a row has beyond the ordinary: its attack, its error, its block, its history, its origin."""
-        number, own_id = columns["line"][index], columns["own_id"][index]
-        mark = _mark(row, own_id)
-        error = row.error
+    def _judge(self, columns: dict[str, list[Any]], index: int, row: Row) -> None:
+        """Write what became of a row that records an error or a block, or whose verdict must be turned round."""
+        number, error, decision = columns["line"][index], row.error, columns["decision"][index]
         errored = error is not None and error != NO_RESPONSE
         guardrail = None if row.guardrail is UNSET else row.guardrail
-        decision = columns["decision"][index]
-        if self.guardrail_detected and decision is not None and columns["answer"][index] != Answer.TEXT and not error:
+        if (
+            self.guardrail_detected
+            and decision is not None
+            and columns["answer"][index] != Answer.TEXT
+            and error is None
+        ):
             decision = not decision
         if error is not None:
             columns["error_text"][index], columns["error_kind"][index] = self._describe_error(error, number)
@@ -245,30 +250,24 @@ class SpikeeReader:
             self.notes.add("F021", "", number)
         if guardrail:
             self._note_categories(row.guardrail_categories, number)
-        if row.attempt_history is not EMPTY:
-            self._fields_seen.add("attempt_history")
-            columns["has_history"][index] = self._note_history(row.attempt_history, number)
-            columns["response_crc"][index] = zlib.crc32(row.attempt_history, columns["response_crc"][index])
-        if row.objective is not EMPTY:
-            columns["objective_crc"][index] = zlib.crc32(row.objective)
-        columns["parent_id"][index] = _parent_id(row, own_id, mark)
-        columns["result_origin"][index] = row.result_origin
-        columns["source_file"][index] = row.source_file
-        columns["mark"][index] = mark
-        columns["attack"][index] = _attack_name(row.attack_name)
         columns["decision"][index] = decision
         columns["state"][index] = _STATES[decision, errored, bool(guardrail)]
         columns["errored"][index] = errored
         columns["guardrail"][index] = guardrail
-        columns["text_crc"][index] = zlib.crc32(_prompt(row))
+
+    def _tell_history(self, columns: dict[str, list[Any]], index: int, row: Row) -> None:
+        """Write what happened inside a dynamic attack; rows that differ in it tell of different attempts."""
+        self.fields_seen.add("attempt_history")
+        columns["has_history"][index] = self._note_history(row.attempt_history, columns["line"][index])
+        columns["response_crc"][index] = zlib.crc32(row.attempt_history, columns["response_crc"][index])
 
     def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
-            self._fields_seen.add("input_type")
+            self.fields_seen.add("input_type")
         if row.judge_name is not None:
-            self._fields_seen.add("judge_name")
+            self.fields_seen.add("judge_name")
         if row.attack_name is not UNSET:
-            self._fields_seen.add("attack_name")
+            self.fields_seen.add("attack_name")
 
     def _describe_error(self, error: str, number: int) -> tuple[str | None, str | None]:
         if error == NO_RESPONSE:
@@ -327,6 +326,11 @@ class SpikeeReader:
         return self._cleaner.label("an unknown field", value) or None
 
 
+def tool_version(fields_seen: Collection[str]) -> str:
+    """Guess which spikee wrote a file from the fields that its rows have."""
+    return next((label for field, label in _VERSION_BY_FIELD if field in fields_seen), "0.1")
+
+
 def _is_utf8(text: bytes) -> bool:
     """Tell whether text is UTF-8: the strict decoder does not look at what it skips."""
     if text.isascii():
@@ -338,13 +342,10 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _is_plain(row: Row) -> bool:
-    """Tell whether a row has nothing but what every row has."""
+def _has_plain_origin(row: Row) -> bool:
+    """Tell whether a row names no other row or file, and has its prompt where it belongs."""
     return (
-        row.attack_name == "None"
-        and row.error is None
-        and row.guardrail is UNSET
-        and row.original_id is UNSET
+        row.original_id is UNSET
         and row.result_parent_id is UNSET
         and row.attack_parent_id is UNSET
         and row.result_origin is None
@@ -352,8 +353,22 @@ def _is_plain(row: Row) -> bool:
         and row.content is EMPTY
         and row.text is EMPTY
         and row.objective is EMPTY
-        and row.attempt_history is EMPTY
     )
+
+
+def _place(columns: dict[str, list[Any]], index: int, row: Row) -> None:
+    """Write which entry, attack and file a row belongs to."""
+    own_id = columns["own_id"][index]
+    mark = _mark(row, own_id)
+    columns["mark"][index] = mark
+    columns["parent_id"][index] = _parent_id(row, own_id, mark)
+    columns["attack"][index] = _attack_name(row.attack_name)
+    columns["result_origin"][index] = row.result_origin
+    columns["source_file"][index] = row.source_file
+    if row.objective is not EMPTY:
+        columns["objective_crc"][index] = zlib.crc32(row.objective)
+    if row.content is not EMPTY or row.text is not EMPTY:
+        columns["text_crc"][index] = zlib.crc32(_prompt(row))
 
 
 def _mark(row: Row, own_id: str) -> int:

@@ -21,10 +21,12 @@ from faircount.reading.clean import LARGEST_COUNT, Cleaner
 from faircount.reading.loose import BadLine
 
 UNKNOWN_FIELDS_KEPT = 32
-_DECISIVE_KEYS = (b'"success"', b'"id"')
+_VERDICT_KEY, _ID_KEY = b'"success"', b'"id"'
+_DECISIVE_KEYS = (_VERDICT_KEY, _ID_KEY)
 """Keys that are looked for twice in a line; of any other doubled key the last wins in silence."""
 
 EMPTY = Raw()
+_OPENINGS = (b"[", b"{")
 
 RequestCount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Duration = Annotated[float, msgspec.Meta(ge=0)]
@@ -93,13 +95,15 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     attack_result_format: Raw = EMPTY
 
     def has_structures(self) -> bool:
-        """Tell whether the row holds any of the fields that are lists or objects by nature."""
+        """Tell whether the row holds anything that can be a list or an object."""
         return not (
             self.objective is EMPTY
             and self.attempt_history is EMPTY
             and self.conversation is EMPTY
             and self.meta is EMPTY
             and self.guardrail_categories is EMPTY
+            and memoryview(self.response)[:1] not in _OPENINGS
+            and memoryview(self.input)[:1] not in _OPENINGS
         )
 
 
@@ -133,12 +137,11 @@ class RowDecoder:
             rows = list(map(self._decoder.decode, lines))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        try:
-            for row in rows:
-                if row.has_structures() or _nests(row.input) or _nests(row.response):
-                    _refuse_deep(row)
-        except BadLine:
-            return None
+        for line, row in zip(lines, rows, strict=True):
+            if (line.count(_VERDICT_KEY) > 1 or line.count(_ID_KEY) > 1) and _doubled(line, row):
+                return None
+            if row.has_structures() and _too_deep(row):
+                return None
         return rows
 
     def fast(self, line: bytes, number: int) -> tuple[Row, bool]:
@@ -147,8 +150,8 @@ class RowDecoder:
             row = self._decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self.careful(line, number)
-        if _nests(row.input) or _nests(row.response) or row.has_structures():
-            _refuse_deep(row)
+        if row.has_structures() and _too_deep(row):
+            raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
         if _doubled(line, row):
             return self.careful(line, number)
         return row, row.success is True
@@ -257,20 +260,14 @@ def _raw(value: Any) -> Raw:
 
 
 def _nests(raw: Raw) -> bool:
-    return bytes(raw)[:1] in (b"[", b"{")
+    return memoryview(raw)[:1] in _OPENINGS
 
 
-def _refuse_deep(row: Row) -> None:
-    for name in _NESTED_FIELDS:
-        raw = getattr(row, name)
-        if _nests(raw) and loose.depth(bytes(raw)) >= loose.MAX_DEPTH:
-            raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
-
-
-def may_double_a_key(text: bytes, rows: Sequence[Row]) -> bool:
-    """Tell whether a decisive key stands in a text more often than its rows can account for."""
-    verdicts = sum(row.success is not UNSET for row in rows)
-    return text.count(b'"success"') > verdicts or text.count(b'"id"') > len(rows)
+def _too_deep(row: Row) -> bool:
+    return any(
+        raw is not EMPTY and _nests(raw) and loose.depth(bytes(raw)) >= loose.MAX_DEPTH
+        for raw in map(row.__getattribute__, _NESTED_FIELDS)
+    )
 
 
 def _doubled(line: bytes, row: Row) -> bool:

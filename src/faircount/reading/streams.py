@@ -11,13 +11,14 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 from faircount.errors import InputError, UsageError
 
 STDIN = "-"
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_EXPANSION = 200
 EXPANSION_CHECKED_FROM = 64 * 1024 * 1024
@@ -28,6 +29,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
 _EXPANDED_STEP = 1024 * 1024
+_LINE_STEP = 256 * 1024
 # One Zstandard block expands to at most 128 KiB and takes at least 4 bytes: 2 KiB in is at most 64 MiB out.
 _ZSTD_INPUT_STEP = 2048
 
@@ -37,11 +39,10 @@ TOO_LONG = b"(a line over the limit)"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a source: the number of the first, its byte offset, their text, and each without its line feed."""
+    """Whole lines of a source: the number of the first, its byte offset, and each without its line feed."""
 
     first_line: int
     offset: int
-    text: bytes
     lines: list[bytes]
 
 
@@ -53,6 +54,7 @@ class Stream:
     chunks: Iterator[bytes]
     bytes_read: int = 0
     truncated: str | None = None
+    starts_at: int = 0
     _expanded: int = field(default=0)
 
     def count(self, chunk: bytes) -> bytes:
@@ -85,6 +87,56 @@ def open_stream(path: str, name: str) -> Stream:
         raise InputError(f"{name}: is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
     stream.chunks = _expand(stream, first, raw)
     return stream
+
+
+def is_plain(path: str) -> bool:
+    """Tell whether a file is neither packed nor UTF-16, so that it can be read from anywhere in it."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(4)
+    except OSError:
+        return False
+    return not start.startswith((_GZIP_MAGIC, _ZSTD_MAGIC, *_UTF16_MARKS))
+
+
+def open_range(path: str, name: str, start: int, end: int) -> Stream:
+    """Open the part of a plain file that holds the lines beginning at `start` or later and before `end`."""
+    stream = Stream(name, iter(()))
+    stream.chunks = map(stream.count, _range_chunks(stream, path, start, end))
+    return stream
+
+
+def _range_chunks(stream: Stream, path: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield a range's lines: from the first that begins in it, which the stream is told, to the end of the last."""
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            position = max(start - 1, 0)
+            file.seek(position)
+            left = end - position
+            beginning = start > 0
+            while left > 0 and (chunk := file.read(min(BLOCK_BYTES, left))):
+                left -= len(chunk)
+                if beginning:
+                    cut = chunk.find(b"\n") + 1
+                    position += cut or len(chunk)
+                    if not cut:
+                        continue
+                    chunk, beginning = chunk[cut:], False
+                    stream.starts_at = position
+                yield chunk
+            if not beginning:
+                yield from _rest_of_line(file, chunk)
+    except OSError as error:
+        raise InputError(f"{stream.name}: cannot be read: {error.strerror or error}") from error
+
+
+def _rest_of_line(file: FileIO, last: bytes) -> Iterator[bytes]:
+    """Yield what completes the last line of a range, if it is not complete."""
+    while last and not last.endswith(b"\n"):
+        chunk = file.read(_LINE_STEP)
+        cut = chunk.find(b"\n") + 1
+        last = chunk[:cut] if cut else chunk
+        yield last
 
 
 def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
@@ -205,7 +257,8 @@ def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES) -> Iterator[Block]:
         data = chunk
         if first and data:
             first = False
-            if data.startswith(_UTF8_MARK):
+            splitter.offset = stream.starts_at
+            if not stream.starts_at and data.startswith(_UTF8_MARK):
                 splitter.offset = len(_UTF8_MARK)
                 data = data[len(_UTF8_MARK) :]
         yield from splitter.feed(data)
@@ -221,49 +274,51 @@ class _Splitter:
         self.offset = 0
         self.carried: list[bytes] = []
         self.carried_bytes = 0
-        self.skipping = False
 
     def feed(self, chunk: bytes) -> Iterator[Block]:
-        cut = chunk.rfind(b"\n")
-        if cut < 0:
-            self._carry(chunk)
+        """Yield the lines that a chunk completes; what it begins is carried on."""
+        lines = chunk.split(b"\n")
+        self._carry(lines[0])
+        if len(lines) == 1:
             return
-        head_end = chunk.find(b"\n")
-        if self.carried_bytes:
-            self._carry(chunk[:head_end])
-            yield self._carried_block(line_feed=1)
-            head_end += 1
+        last = lines.pop()
+        if len(self.carried) != 1 or self.carried_bytes > self.max_line:
+            yield self._carried_line()
+            del lines[0]
         else:
-            head_end = 0
-        if head_end <= cut:
-            yield from self._whole_lines(chunk[head_end:cut])
-        self._carry(chunk[cut + 1 :])
+            self._forget()
+        if lines:
+            yield from self._block(lines)
+        self._carry(last)
 
     def finish(self) -> Iterator[Block]:
+        """Yield a last line that has no line feed."""
         if self.carried_bytes:
-            yield self._carried_block(line_feed=0)
+            yield self._carried_line()
 
     def _carry(self, piece: bytes) -> None:
         self.carried_bytes += len(piece)
         if self.carried_bytes > self.max_line:
-            self.skipping = True
             self.carried.clear()
-        elif piece:
+        else:
             self.carried.append(piece)
 
-    def _carried_block(self, line_feed: int) -> Block:
-        line = TOO_LONG if self.skipping else b"".join(self.carried)
-        block = Block(self.line, self.offset, line, [line])
+    def _carried_line(self) -> Block:
+        line = TOO_LONG if self.carried_bytes > self.max_line else b"".join(self.carried)
+        block = Block(self.line, self.offset, [line])
         self.line += 1
-        self.offset += self.carried_bytes + line_feed
-        self.carried, self.carried_bytes, self.skipping = [], 0, False
+        self.offset += self.carried_bytes + 1
+        self._forget()
         return block
 
-    def _whole_lines(self, text: bytes) -> Iterator[Block]:
-        block = Block(self.line, self.offset, text, text.split(b"\n"))
-        self.line += len(block.lines)
-        self.offset += len(text) + 1
-        if len(text) > self.max_line:
+    def _forget(self) -> None:
+        self.carried, self.carried_bytes = [], 0
+
+    def _block(self, lines: list[bytes]) -> Iterator[Block]:
+        block = Block(self.line, self.offset, lines)
+        self.line += len(lines)
+        self.offset += sum(map(len, lines)) + len(lines)
+        if max(map(len, lines)) > self.max_line:
             yield from _split_overlong(block, self.max_line)
         else:
             yield block
@@ -273,6 +328,5 @@ def _split_overlong(block: Block, max_line: int) -> Iterator[Block]:
     """Yield a block line by line, with the over-long ones replaced, so that every offset stays exact."""
     offset = block.offset
     for number, line in enumerate(block.lines, start=block.first_line):
-        shown = TOO_LONG if len(line) > max_line else line
-        yield Block(number, offset, shown, [shown])
+        yield Block(number, offset, [TOO_LONG if len(line) > max_line else line])
         offset += len(line) + 1

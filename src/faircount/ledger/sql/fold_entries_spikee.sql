@@ -31,7 +31,7 @@ SELECT
     BOOL_OR(is_attack) AS attacked,
     BOOL_OR(NOT is_attack) AS has_standard,
     SUM(requests) AS requests,
-    CASE WHEN COUNT(DISTINCT attack) > 1 THEN 'several attacks' ELSE MIN(attack) END AS attack_name
+    CASE WHEN MIN(attack) <> MAX(attack) THEN 'several attacks' ELSE MIN(attack) END AS attack_name
 FROM told
 GROUP BY entry_key;
 

@@ -122,6 +122,14 @@ SELECT
 FROM row_story
 WHERE story = 'kept' AND is_attack AND ord NOT IN (SELECT ord FROM attack_case);
 
+CREATE TABLE every_case AS
+SELECT origin_key, entry_id, case_ord
+FROM standard_case
+UNION
+SELECT r.origin_key, r.entry_id, o.case_ord
+FROM orphan_case AS o
+INNER JOIN row_story AS r ON o.ord = r.ord;
+
 CREATE TABLE placed AS
 SELECT
     m.ord,

@@ -1,0 +1,195 @@
+"""The evidence behind a report: successful attempts read back from their files, and which files these were.
+
+Long texts are not in the ledger. They are fetched from the source by byte offset, or by line where the source is
+packed, and only believed if the line still reads as the row that was counted. What cannot be fetched is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from faircount.errors import FaircountError
+from faircount.ledger import tallies
+from faircount.ledger.store import Ledger
+from faircount.ledger.tallies import SuccessRow
+from faircount.model import Analysis, MadeWith, Source, SuccessfulAttempt, SuccessfulAttempts
+from faircount.reading.clean import scalar_text
+from faircount.reading.loose import BadLine, parse
+from faircount.reading.spikee import NINE_FIELDS, SpikeeReader
+from faircount.reading.streams import STDIN, Stream, blocks, is_plain, open_stream
+from faircount.text import mask_secrets
+from faircount.version import __version__
+
+LONGEST_TEXT = 4000
+_LOOKED_AT = 4 * LONGEST_TEXT
+_PROMPT_FIELDS = ("input", "content", "text")
+_NO_FACET = "CAST(NULL AS VARCHAR)"
+
+CHANGED = "the file has changed since it was read"
+VANISHED = "the file can no longer be read"
+READ_ONCE = "standard input and pipes can be read only once"
+
+
+def gather(ledger: Ledger, limit: int, *, max_line: int) -> SuccessfulAttempts:
+    """Return up to `limit` successful attempts of different entries, spread over sources and one facet."""
+    chosen = choose(tallies.first_successes(ledger, _spread_column(ledger), limit), limit)
+    found: dict[int, SuccessfulAttempt] = {}
+    missing: list[tuple[str, str]] = []
+    for source in dict.fromkeys(row.source for row in chosen):
+        wanted = [row for row in chosen if row.source == source]
+        path = ledger.paths[source]
+        try:
+            lines = _read_back(path, wanted, max_line)
+        except _Unreadable as reason:
+            missing.append((path, str(reason)))
+            continue
+        for row in wanted:
+            line = lines.get(row.line)
+            if line is None:
+                missing.append((ledger.place(row.ord), CHANGED))
+            else:
+                found[row.ord] = _attempt(ledger.place(row.ord), row, line)
+    shown = tuple(found[row.ord] for row in chosen if row.ord in found)
+    return SuccessfulAttempts(shown, tallies.count_successes(ledger), tuple(missing))
+
+
+# -- choosing ---------------------------------------------------------------------------------------------------
+
+
+def _spread_column(ledger: Ledger) -> str:
+    """Return the column whose values take turns: the first field that has more than one."""
+    columns = [ledger.facets[field] for field in NINE_FIELDS if field in ledger.facets]
+    return next((name for name in columns if tallies.distinct_values(ledger, name) > 1), _NO_FACET)
+
+
+def choose(rows: Sequence[SuccessRow], limit: int) -> list[SuccessRow]:
+    """Choose rows so that the values of the facet take turns, then the sources, then the order of the rows."""
+    waiting: dict[tuple[str | None, int], list[SuccessRow]] = {}
+    for row in sorted(rows, key=lambda row: row.ord, reverse=True):
+        waiting.setdefault((row.facet, row.source), []).append(row)
+    facets = {facet: 0 for facet, _ in waiting}
+    sources = {source: 0 for _, source in waiting}
+    chosen: list[SuccessRow] = []
+    while waiting and len(chosen) < limit:
+        key = min(waiting, key=lambda key: (facets[key[0]], sources[key[1]], waiting[key][-1].ord))
+        chosen.append(waiting[key].pop())
+        facets[key[0]] += 1
+        sources[key[1]] += 1
+        if not waiting[key]:
+            del waiting[key]
+    return chosen
+
+
+# -- reading back -----------------------------------------------------------------------------------------------
+
+
+class _Unreadable(Exception):
+    """A source that cannot be read a second time; the message is the reason."""
+
+
+def _read_back(path: str, wanted: Sequence[SuccessRow], max_line: int) -> dict[int, bytes]:
+    """Return the lines of the wanted rows by their numbers, without those that no longer hold what was read."""
+    if path == STDIN:
+        raise _Unreadable(READ_ONCE)
+    if not Path(path).is_file():
+        raise _Unreadable(READ_ONCE if Path(path).exists() else VANISHED)
+    try:
+        lines = dict(_at_offsets(path, wanted, max_line)) if is_plain(path) else {}
+        rest = [row for row in wanted if row.line not in lines]
+        return lines | dict(_at_lines(path, rest, max_line))
+    except (OSError, FaircountError) as error:
+        raise _Unreadable(VANISHED) from error
+
+
+def _at_offsets(path: str, wanted: Sequence[SuccessRow], max_line: int) -> Iterator[tuple[int, bytes]]:
+    with Path(path).open("rb") as file:
+        for row in wanted:
+            file.seek(row.byte_offset)
+            line = file.readline(max_line + 1).removesuffix(b"\n")
+            if _holds(line, row, max_line):
+                yield row.line, line
+
+
+def _at_lines(path: str, wanted: Sequence[SuccessRow], max_line: int) -> Iterator[tuple[int, bytes]]:
+    """Read a stream as far as needed. A plain file comes here only if it is not what it was."""
+    by_line = {row.line: row for row in wanted}
+    if not by_line:
+        return
+    last = max(by_line)
+    for block in blocks(open_stream(path, path), max_line):
+        for number in range(block.first_line, block.first_line + len(block.lines)):
+            line = block.lines[number - block.first_line]
+            if number in by_line and _holds(line, by_line[number], max_line):
+                yield number, line
+        if block.first_line + len(block.lines) > last:
+            return
+
+
+def _holds(line: bytes, row: SuccessRow, max_line: int) -> bool:
+    """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
+    for batch in SpikeeReader(Stream(STDIN, iter([line])), max_line=max_line).batches():
+        return tuple(batch.columns[name][0] for name in tallies.IDENTITY_COLUMNS) == row.checksums
+    return False
+
+
+def _attempt(place: str, row: SuccessRow, line: bytes) -> SuccessfulAttempt:
+    try:
+        fields, _ = parse(line)
+    except BadLine:
+        fields = {}
+    prompt = next((fields[name] for name in _PROMPT_FIELDS if fields.get(name) not in (None, "")), None)
+    judge = scalar_text(fields.get("judge_name"))
+    return SuccessfulAttempt(
+        place, row.entry, row.strategy, judge or None, _presentable(prompt), _presentable(fields.get("response"))
+    )
+
+
+def _presentable(value: Any) -> str | None:
+    """Return a prompt or a response as text, with secrets masked and no longer than people read."""
+    text = scalar_text(value)
+    if text is None:
+        return None
+    # Masking looks at a bounded part: a search through megabytes of hostile text could take for ever.
+    masked = mask_secrets(text[:_LOOKED_AT])
+    if len(masked) <= LONGEST_TEXT and len(text) <= _LOOKED_AT:
+        return masked
+    return f"{masked[:LONGEST_TEXT]}… [cut: the whole text has {len(text):,} characters]"
+
+
+# -- which files these were -------------------------------------------------------------------------------------
+
+
+def made_with(command: str, analyses: Sequence[Analysis]) -> MadeWith:
+    """Return how a report is being made, with the digest of each file as it is now."""
+    import platform
+    from importlib import metadata
+
+    versions = (
+        ("Faircount", __version__),
+        ("Python", platform.python_version()),
+        ("DuckDB", metadata.version("duckdb")),
+    )
+    digests = {source.path: _digest(source) for analysis in analyses for source in sources_of(analysis)}
+    return MadeWith(command, versions, digests)
+
+
+def sources_of(analysis: Analysis) -> tuple[Source, ...]:
+    """Return every file that an analysis rests on, the benign one included."""
+    benign = () if analysis.false_positives is None else (analysis.false_positives.benign,)
+    return (*analysis.sources, *benign)
+
+
+def _digest(source: Source) -> str | None:
+    """Return the SHA-256 of a file in hexadecimal, or None where it is not, or no longer, what was read."""
+    path = Path(source.path)
+    if source.path == STDIN or not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return digest if file.tell() == source.bytes else None
+    except OSError:
+        return None

@@ -1,0 +1,421 @@
+"""Figures of a report as SVG text: bars with their intervals, and heat maps of two crossed facets.
+
+The one place where Faircount draws. Each function is pure: a block of a report in, one `<svg>` element out, the same
+for a page, a file, a notebook or a document. An SVG stands alone (every colour has a fallback), follows the page that
+it is put into (custom properties `--fc-…`), needs no style element and no id, and says everything in words as well.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from faircount.model import Estimate
+from faircount.present import figures_text
+from faircount.present.markup import Attribute, Child, Markup, tag, together
+from faircount.report import Bar, Bars, Cell, HeatMap, Place
+from faircount.text import clip, clip_start
+
+# --- what both figures share ----------------------------------------------------------------------------------------
+
+INK = "var(--fc-ink, currentColor)"
+MUTED = "var(--fc-muted, currentColor)"
+TRACK = "var(--fc-track, rgba(128, 128, 128, 0.2))"
+BAR = "var(--fc-bar, #4f8fcb)"
+OVERALL = "var(--fc-overall, #c8601f)"
+FONT = "var(--fc-font, system-ui, sans-serif)"
+
+FULL_TEXT = 1000
+"""Characters of a label that its tooltip and the description show."""
+
+_AXIS_ENDS = (0.05, 0.1, 0.2, 0.4, 1.0)
+_ZOOM_MARGIN = 0.98
+
+
+def _svg(title: str, description: str, *children: Child, **attributes: Attribute) -> str:
+    """Return an accessible `<svg>`: named by its title, and told in full by its description."""
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("desc", description),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        font_family=FONT,
+        font_size=13,
+        fill=INK,
+        **attributes,
+    ).text
+
+
+def _axis_end(estimates: Sequence[Estimate]) -> float:
+    """Return where a scale that starts at 0 can end: 100 %, or earlier where all values and intervals are small."""
+    tops = [top for e in estimates for top in (e.value, e.high) if top is not None]
+    highest = max(tops, default=1.0)
+    return next((end for end in _AXIS_ENDS if highest <= end * _ZOOM_MARGIN), 1.0)
+
+
+def _zoom_note(end: float) -> str:
+    return "" if end >= 1 else f"The scale ends at {_round_percent(end)}, not at 100 %."
+
+
+def _round_percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def _count(estimate: Estimate) -> str:
+    return f"n = {estimate.n:,}"
+
+
+def _clipped(text: str, cells: int) -> str:
+    """Shorten a text to a number of cells; letters of East Asian scripts take two."""
+    widths = [2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text]
+    if sum(widths) <= cells:
+        return text
+    kept = taken = 0
+    while taken + widths[kept] < cells:
+        taken += widths[kept]
+        kept += 1
+    return clip(text, kept + 1)
+
+
+def _full(label: Cell) -> str:
+    return figures_text.cell(label, width=FULL_TEXT)
+
+
+# --- bars -----------------------------------------------------------------------------------------------------------
+
+_ROW = 44
+_LABEL_BASELINE = 14
+_BAR_TOP, _BAR_HEIGHT = 21, 12
+_LEGEND_LINE = 20
+_AXIS_HEIGHT = 24
+_SHORT_LABEL, _LONG_LABEL = 18, 44
+_HOLLOW: dict[str, Attribute] = {
+    "fill": BAR,
+    "fill_opacity": 0.25,
+    "stroke": BAR,
+    "stroke_width": 1.5,
+    "stroke_dasharray": "4 3",
+}
+_SMALL = "small group: read the interval, not the rate"
+
+
+def bars_svg(bars: Bars) -> str:
+    """Return rates as horizontal bars, with intervals as whiskers and a line at the rate over all entries.
+
+    Lengths are shares of the width and text has a fixed size, so that the figure can be as narrow as a telephone
+    or as wide as a sheet. Each label stands above its bar, its figures at the right.
+    """
+    shown = [bar.estimate for bar in bars.bars] + ([bars.overall] if bars.overall else [])
+    end = _axis_end(shown)
+    legend = list(_bars_legend(bars))
+    top = _LEGEND_LINE * len(legend) + (6 if legend else 0)
+    bottom = top + _ROW * len(bars.bars)
+    note = _zoom_note(end)
+    return _svg(
+        bars.title,
+        _bars_description(bars, note),
+        *[_moved(0, _LEGEND_LINE * index, item) for index, item in enumerate(legend)],
+        *[_moved(0, top + _ROW * index, _bar(bar, bars.overall, end)) for index, bar in enumerate(bars.bars)],
+        _moved(0, bottom, _axis(end)),
+        tag("text", note, x=0, y=bottom + _AXIS_HEIGHT + 14, font_size=12, fill=MUTED) if note else None,
+        class_="fc-bars",
+        width="100%",
+        height=bottom + _AXIS_HEIGHT + (20 if note else 0),
+        overflow="visible",
+    )
+
+
+def _moved(x: int, y: int, content: Markup) -> Markup:
+    return tag("g", content, transform=f"translate({x} {y})")
+
+
+def _along(share: float, end: float) -> str:
+    """Return a place on the scale as a share of the width, kept inside the figure."""
+    return f"{100 * min(max(share / end, 0.0), 1.0):.2f}%"
+
+
+def _bar(bar: Bar, overall: Estimate | None, end: float) -> Markup:
+    figures = f"{figures_text.estimate(bar.estimate)} · {_count(bar.estimate)}"
+    middle = _BAR_TOP + _BAR_HEIGHT / 2
+    return together(
+        *_bar_label(bar),
+        tag("text", figures, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
+        tag("rect", x=0, y=_BAR_TOP, width="100%", height=_BAR_HEIGHT, rx=2, fill=TRACK),
+        _bar_body(bar, end),
+        _overall_mark(overall, end),
+        _whisker(bar.estimate, end, middle),
+    )
+
+
+def _bar_label(bar: Bar) -> Iterator[Markup]:
+    """Yield the label cut for a narrow figure and, hidden unless a wide page shows it, the longer one."""
+    full = _full(bar.label)
+    star = " *" if bar.small else ""
+    for name, cells, size, display in (("fc-short", _SHORT_LABEL, 12, None), ("fc-long", _LONG_LABEL, 13, "none")):
+        cut = clip_start if isinstance(bar.label, Place) else _clipped
+        content = together(tag("title", full), cut(full, cells - len(star)) + star)
+        yield tag("text", content, class_=name, y=_LABEL_BASELINE, font_size=size, font_weight=600, display=display)
+
+
+def _bar_body(bar: Bar, end: float) -> Markup | None:
+    """Return the bar itself; that of a small group is hollow and dashed."""
+    if bar.estimate.value is None:
+        return None
+    width = _along(bar.estimate.value, end)
+    if bar.small:
+        return tag("rect", x=0, y=_BAR_TOP, width=width, height=_BAR_HEIGHT, rx=2, **_HOLLOW)
+    return tag("rect", x=0, y=_BAR_TOP, width=width, height=_BAR_HEIGHT, rx=2, fill=BAR)
+
+
+def _whisker(estimate: Estimate, end: float, y: float) -> Markup | None:
+    if estimate.low is None or estimate.high is None:
+        return None
+    low, high = _along(estimate.low, end), _along(estimate.high, end)
+    return tag(
+        "g",
+        tag("line", x1=low, x2=high, y1=y, y2=y),
+        tag("line", x1=low, x2=low, y1=y - 4, y2=y + 4),
+        tag("line", x1=high, x2=high, y1=y - 4, y2=y + 4),
+        stroke=INK,
+        stroke_width=1.5,
+    )
+
+
+def _overall_mark(overall: Estimate | None, end: float) -> Markup | None:
+    """Return the part of the overall line that crosses one bar; the gaps keep the labels readable."""
+    if overall is None or overall.value is None:
+        return None
+    x = _along(overall.value, end)
+    return tag("line", x1=x, x2=x, y1=_BAR_TOP - 4, y2=_BAR_TOP + _BAR_HEIGHT + 6, stroke=OVERALL, stroke_width=2.5)
+
+
+def _axis(end: float) -> Markup:
+    marks = []
+    for step in range(5):
+        x = f"{25 * step}%"
+        anchor = {0: "start", 4: "end"}.get(step, "middle")
+        marks.append(tag("line", x1=x, x2=x, y1=-6, y2=0, stroke=MUTED, stroke_width=1))
+        marks.append(tag("text", _round_percent(end * step / 4), x=x, y=14, text_anchor=anchor, font_size=11))
+    return tag("g", tag("line", x1=0, x2="100%", y1=-6, y2=-6, stroke=MUTED, stroke_width=1), *marks, fill=MUTED)
+
+
+def _bars_legend(bars: Bars) -> Iterator[Markup]:
+    if bars.overall is not None:
+        mark = tag("line", x1=8, x2=8, y1=0, y2=15, stroke=OVERALL, stroke_width=2.5)
+        yield _legend(mark, f"overall {figures_text.estimate(bars.overall)} · {_count(bars.overall)}")
+    whiskers = [bar.estimate for bar in bars.bars if bar.estimate.low is not None]
+    if whiskers:
+        ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
+        mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
+        yield _legend(mark, f"{_round_percent(whiskers[0].level)} interval")
+    if any(bar.small for bar in bars.bars):
+        yield _legend(tag("rect", x=1, y=3, width=14, height=10, rx=2, **_HOLLOW), f"* {_SMALL}")
+
+
+def _legend(mark: Markup, words: str) -> Markup:
+    return together(mark, tag("text", words, x=22, y=12, font_size=12, fill=MUTED))
+
+
+def _bars_description(bars: Bars, note: str) -> str:
+    lines = [f"{_full(bar.label)}: {_in_words(bar.estimate)}{', a small group' * bar.small}." for bar in bars.bars]
+    if bars.overall is not None:
+        lines.append(f"Overall: {_in_words(bars.overall)}.")
+    return " ".join([*lines, note] if note else lines)
+
+
+def _in_words(estimate: Estimate) -> str:
+    return f"{figures_text.estimate(estimate)}, {_count(estimate)}"
+
+
+# --- heat map -------------------------------------------------------------------------------------------------------
+
+HEAT_STEPS = (
+    "#f4f9fe",
+    "#e1edf8",
+    "#cde0f1",
+    "#b3d2e9",
+    "#92c2df",
+    "#6fafd6",
+    "#569fce",
+    "#2a72ae",
+    "#17599b",
+    "#0a3f7d",
+)
+"""One hue from light to dark, for all kinds of colour vision; the page has its own steps for dark surroundings."""
+
+_DARK_INK, _LIGHT_INK = "#0b1f33", "#ffffff"
+_CELL_WIDTH, _CELL_HEIGHT, _GAP = 84, 46, 2
+_ROW_LABEL, _COLUMN_LABEL = 20, 11
+_LETTER = 8.4
+_HEAD_HEIGHT = 56
+_LEGEND_HEIGHT = 64
+_NARROWEST_MAP = 330
+_EMPTY = "no entries"
+
+
+def heat_map_svg(heat_map: HeatMap) -> str:
+    """Return the rates of two crossed facets as a table of coloured cells, each with its rate and n as text."""
+    end = _axis_end([cell for row in heat_map.cells for cell in row if cell is not None])
+    left = _row_label_width(heat_map)
+    width = max(left + len(heat_map.columns) * (_CELL_WIDTH + _GAP), _NARROWEST_MAP)
+    bottom = _HEAD_HEIGHT + len(heat_map.rows) * (_CELL_HEIGHT + _GAP)
+    height = bottom + _LEGEND_HEIGHT + (16 if end < 1 else 0)
+    return _svg(
+        heat_map.title,
+        _heat_map_description(heat_map, _zoom_note(end)),
+        _axis_titles(heat_map, left),
+        *[_column_label(_full(label), _column_x(left, at)) for at, label in enumerate(heat_map.columns)],
+        *[_row_label(_full(label), left, _row_y(at)) for at, label in enumerate(heat_map.rows)],
+        *_cells(heat_map, left, end),
+        _moved(0, bottom + 16, _heat_legend(end)),
+        class_="fc-heat-map",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+    )
+
+
+def _column_x(left: int, at: int) -> int:
+    return left + at * (_CELL_WIDTH + _GAP)
+
+
+def _row_y(at: int) -> int:
+    return _HEAD_HEIGHT + at * (_CELL_HEIGHT + _GAP)
+
+
+def _row_label_width(heat_map: HeatMap) -> int:
+    longest = max((len(_clipped(_full(label), _ROW_LABEL)) for label in heat_map.rows), default=0)
+    return round(max(longest * _LETTER, (len(heat_map.row_title) + 2) * _LETTER, 60)) + 10
+
+
+def _axis_titles(heat_map: HeatMap, left: int) -> Markup:
+    return tag(
+        "g",
+        tag("text", f"{heat_map.column_title} →", x=left, y=12),
+        tag("text", f"{heat_map.row_title} ↓", x=0, y=_HEAD_HEIGHT - 8),
+        font_size=12,
+        fill=MUTED,
+    )
+
+
+def _column_label(label: str, x: int) -> Markup:
+    """Return a label of two short lines, so that no column needs to be turned to be read."""
+    first, second = _two_lines(label)
+    middle = x + _CELL_WIDTH / 2
+    return tag(
+        "text",
+        tag("title", label),
+        tag("tspan", first, x=middle, y=_HEAD_HEIGHT - 22 if second else _HEAD_HEIGHT - 8),
+        tag("tspan", second, x=middle, y=_HEAD_HEIGHT - 8),
+        text_anchor="middle",
+        font_size=11,
+        font_weight=600,
+    )
+
+
+def _two_lines(label: str) -> tuple[str, str]:
+    """Break a label after a space, hyphen or the like where one is near, else where the line is full."""
+    if len(_clipped(label, _COLUMN_LABEL)) == len(label) and not label.endswith("…"):
+        return label, ""
+    breaks = [m.end() for m in re.finditer(r"[\s_\-/.:·]", label[:_COLUMN_LABEL])]
+    at = breaks[-1] if breaks else len(_clipped(label, _COLUMN_LABEL)) - 1
+    return label[:at].rstrip(), _clipped(label[at:].lstrip(), _COLUMN_LABEL)
+
+
+def _row_label(label: str, left: int, y: int) -> Markup:
+    content = together(tag("title", label), _clipped(label, _ROW_LABEL))
+    middle = y + _CELL_HEIGHT / 2 + 4
+    return tag("text", content, x=left - 10, y=middle, text_anchor="end", font_size=12, font_weight=600)
+
+
+def _cells(heat_map: HeatMap, left: int, end: float) -> Iterator[Markup]:
+    for down, (row, estimates) in enumerate(zip(heat_map.rows, heat_map.cells, strict=True)):
+        for across, (column, estimate) in enumerate(zip(heat_map.columns, estimates, strict=True)):
+            name = f"{_full(row)} × {_full(column)}: {_EMPTY if estimate is None else _in_words(estimate)}"
+            content = _empty_cell(_EMPTY) if estimate is None else _cell(estimate, end)
+            yield _moved(_column_x(left, across), _row_y(down), together(tag("title", name), content))
+
+
+def _empty_cell(word: str) -> Markup:
+    """Return a cell without a colour: it is outside the scale, not at its lower end."""
+    outline: dict[str, Attribute] = {"fill": "none", "stroke": MUTED, "stroke_opacity": 0.6, "stroke_dasharray": "3 3"}
+    return together(
+        tag("rect", x=0.5, y=0.5, width=_CELL_WIDTH - 1, height=_CELL_HEIGHT - 1, rx=3, **outline),
+        tag("text", word, x=_CELL_WIDTH / 2, y=_CELL_HEIGHT / 2 + 4, text_anchor="middle", font_size=11, fill=MUTED),
+    )
+
+
+def _cell(estimate: Estimate, end: float) -> Markup:
+    if estimate.value is None:
+        return _empty_cell(figures_text.UNDEFINED)
+    step = heat_step(estimate.value / end)
+    text: dict[str, Attribute] = {"x": _CELL_WIDTH / 2, "text_anchor": "middle", "fill": _ink(step)}
+    return together(
+        tag("rect", width=_CELL_WIDTH, height=_CELL_HEIGHT, rx=3, fill=_heat(step)),
+        tag("text", figures_text.percent(estimate.value, 1), y=21, font_size=14, font_weight=600, **text),
+        tag("text", _count(estimate), y=37, font_size=11, **text),
+    )
+
+
+def heat_step(share: float) -> int:
+    """Return the step of the colour scale for a share of its length."""
+    return min(max(int(share * len(HEAT_STEPS)), 0), len(HEAT_STEPS) - 1)
+
+
+def _heat(step: int) -> str:
+    return f"var(--fc-heat-{step}, {HEAT_STEPS[step]})"
+
+
+def _ink(step: int) -> str:
+    """Return the colour of text on a step: whichever of dark and light stands out more."""
+    colour = HEAT_STEPS[step]
+    better = max((_DARK_INK, _LIGHT_INK), key=lambda ink: contrast(ink, colour))
+    return f"var(--fc-heat-ink-{step}, {better})"
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two `#rrggbb` colours (WCAG 2.2, contrast ratio): 1 to 21."""
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance of a `#rrggbb` colour (WCAG 2.2)."""
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _heat_legend(end: float) -> Markup:
+    side = 24
+    swatches = [
+        tag("rect", x=side * step, y=0, width=side, height=12, fill=_heat(step), stroke=MUTED, stroke_opacity=0.35)
+        for step in range(len(HEAT_STEPS))
+    ]
+    long = side * len(HEAT_STEPS)
+    labels = [(0, "start", 0.0), (long // 2, "middle", 0.5), (long, "end", 1.0)]
+    ends = [tag("text", _round_percent(end * at), x=x, y=27, text_anchor=anchor) for x, anchor, at in labels]
+    note = _zoom_note(end)
+    return tag(
+        "g",
+        *swatches,
+        *ends,
+        tag("text", "rate, with n: the number of entries", x=0, y=44),
+        tag("text", note, x=0, y=60) if note else None,
+        font_size=11,
+        fill=MUTED,
+    )
+
+
+def _heat_map_description(heat_map: HeatMap, note: str) -> str:
+    parts = [f"Rates by {heat_map.row_title} (down) and {heat_map.column_title} (across).", note]
+    for row, estimates in zip(heat_map.rows, heat_map.cells, strict=True):
+        cells = [
+            f"{_full(column)} {_EMPTY if estimate is None else _in_words(estimate)}"
+            for column, estimate in zip(heat_map.columns, estimates, strict=True)
+        ]
+        parts.append(f"{_full(row)}: {'; '.join(cells)}.")
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,457 @@
+"""A report as one HTML file that needs nothing else: no script, no network, no other file.
+
+It opens from disk with scripting off, reads on a telephone and on paper, and cannot be made to do anything by what
+the records hold: every text is escaped by the one function that makes elements (`figure.tag`), and a content security
+policy forbids whatever would still get through.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import assert_never
+
+from faircount.model import Estimate, Finding, Severity
+from faircount.present import figures_text
+from faircount.present.figure import bars_svg, heat_map_svg
+from faircount.present.markup import Child, Markup, tag, together
+from faircount.report import (
+    Bars,
+    Block,
+    Cell,
+    Evidence,
+    Exhibit,
+    Fact,
+    Facts,
+    Findings,
+    Grid,
+    HeatMap,
+    Paragraph,
+    Place,
+    Record,
+    Records,
+    Report,
+    Section,
+)
+from faircount.text import visible
+from faircount.version import __version__
+
+BREAK_MARK = "↵"
+"""Stands where a text breaks its line, so that a real break can be told from a line that was too long."""
+
+_LONGEST_TEXT = 2000
+_LONGEST_ENTRY = 60
+_PLACES_SHOWN = 3
+_SECTIONS_WITHOUT_CONTENTS = 4
+_SMALL_NOTE = "* a small group: read the interval, not the rate"
+_EMPTY = "(empty)"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_OURS = re.compile(
+    r'<!doctype html>\s*<html lang="en">.{0,1000}<meta name="generator" content="Faircount [^"]*">', re.DOTALL
+)
+_SIGNS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "ℹ"}
+
+
+def render(report: Report) -> str:
+    """Return the report as an HTML document."""
+    parts = _parts(report.sections)
+    title = _page_title(parts)
+    page = tag(
+        "html",
+        _head(title),
+        tag(
+            "body",
+            tag("a", "Skip to the report", class_="skip", href="#report"),
+            _banner(title),
+            tag("div", _contents(parts), _main(parts), class_="page"),
+            _footer(),
+        ),
+        lang="en",
+    )
+    return f"<!doctype html>\n{page.text}\n"
+
+
+def is_ours(text: str) -> bool:
+    """Say whether a text begins as the documents that `render` makes do, whatever the version."""
+    return _OURS.match(text) is not None
+
+
+# --- the parts of a page --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Titled:
+    """A section with its anchor and the rank of its heading on the page."""
+
+    section: Section
+    anchor: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An analysis: its heading, where it has one, and the sections under it."""
+
+    heading: _Titled | None
+    sections: tuple[_Titled, ...]
+
+
+def _parts(sections: Sequence[Section]) -> tuple[_Part, ...]:
+    """Gather sections under their analyses. Headings begin at 1 where there is one analysis, else at 2."""
+    groups: list[list[Section]] = []
+    for section in sections:
+        if section.level == 1 or not groups:
+            groups.append([])
+        groups[-1].append(section)
+    alone = len(groups) == 1 and groups[0][0].level == 1
+    return tuple(_part(group, number, 1 if alone else 2) for number, group in enumerate(groups, start=1))
+
+
+def _part(group: Sequence[Section], number: int, top: int) -> _Part:
+    heading = _Titled(group[0], f"a{number}", top) if group[0].level == 1 else None
+    rank = top if heading else top - 1
+    titled = []
+    for at, section in enumerate(group[1:] if heading else group, start=1):
+        wanted = (top if heading else top - 1) + section.level - 1
+        rank = min(max(wanted, 2), rank + 1, 6)
+        titled.append(_Titled(section, f"a{number}-{at}", rank))
+    return _Part(heading, tuple(titled))
+
+
+def _page_title(parts: Sequence[_Part]) -> tuple[str, Record | Place | None]:
+    """Return the page's own words and the record's text that belongs to them."""
+    if len(parts) == 1 and parts[0].heading is not None:
+        section = parts[0].heading.section
+        return section.title, section.subject
+    return (f"{len(parts)} analyses" if len(parts) > 1 else "Report"), None
+
+
+def _head(title: tuple[str, Record | Place | None]) -> Markup:
+    words, subject = title
+    css = _css()
+    name = " ".join([words] if subject is None else [words, figures_text.cell(subject, width=_LONGEST_TEXT)])
+    return tag(
+        "head",
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(css)),
+        tag("meta", charset="utf-8"),
+        tag("meta", name="generator", content=f"Faircount {__version__}"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{name} – Faircount"),
+        Markup(f"<style>{css}</style>"),
+    )
+
+
+@cache
+def _css() -> str:
+    return resources.files("faircount.present").joinpath("report.css").read_text(encoding="utf-8")
+
+
+def _policy(css: str) -> str:
+    """Return a policy that allows our one style element and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; script-src 'none'; img-src 'none'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _banner(title: tuple[str, Record | Place | None]) -> Markup:
+    words, subject = title
+    return tag("header", tag("p", "Faircount", class_="brand"), _heading(1, words, subject), class_="banner")
+
+
+def _heading(rank: int, words: str, subject: Record | Place | None, anchor: str | None = None) -> Markup:
+    return tag(f"h{rank}", words, _following(subject), id=anchor)
+
+
+def _following(subject: Record | Place | None) -> Markup | None:
+    """Return the record's text that belongs to a title."""
+    return None if subject is None else together(" ", _text(subject, "subject"))
+
+
+def _contents(parts: Sequence[_Part]) -> Markup | None:
+    """Return links to the parts, where there are enough of them to get lost."""
+    if len(parts) < 2 and sum(len(part.sections) for part in parts) <= _SECTIONS_WITHOUT_CONTENTS:
+        return None
+    nested = len(parts) > 1
+    entries: list[Markup] = []
+    for part in parts:
+        inner = [tag("li", _link(titled)) for titled in part.sections]
+        if nested and part.heading is not None:
+            entries.append(tag("li", _link(part.heading), tag("ul", *inner) if inner else None))
+        else:
+            entries += inner
+    title = tag("p", "Contents", class_="nav-title", id="contents")
+    return tag("nav", title, tag("ul", *entries), aria_labelledby="contents", tabindex=0)
+
+
+def _link(titled: _Titled) -> Markup:
+    subject = titled.section.subject
+    following = None if subject is None else together(" ", tag("bdi", figures_text.cell(subject, _LONGEST_ENTRY)))
+    return tag("a", titled.section.title, following, href=f"#{titled.anchor}")
+
+
+def _main(parts: Sequence[_Part]) -> Markup:
+    bodies = [_analysis(part, titled_by_page=len(parts) == 1) for part in parts]
+    nothing = None if parts else tag("p", "There is nothing to report.")
+    return tag("main", *bodies, nothing, id="report", tabindex=-1)
+
+
+def _analysis(part: _Part, *, titled_by_page: bool) -> Markup:
+    """Return an analysis: its findings first, then the rate that it is about, then everything in order."""
+    title: Child = None
+    opening: list[Markup] = []
+    label = None
+    if part.heading is not None:
+        section = part.heading.section
+        opening = [_block(block, section) for block in section.blocks]
+        if not titled_by_page:
+            label = part.heading.anchor
+            title = _heading(part.heading.rank, section.title, section.subject, label)
+    sections = [_section(titled) for titled in part.sections]
+    return tag("article", title, *opening, _headline(part), *sections, aria_labelledby=label)
+
+
+def _section(titled: _Titled) -> Markup:
+    section = titled.section
+    blocks = [_block(block, section) for block in section.blocks]
+    return tag("section", _heading(titled.rank, section.title, section.subject, titled.anchor), *blocks)
+
+
+def _footer() -> Markup:
+    words = f"Written by Faircount {__version__}. This file loads nothing, runs nothing and sends nothing."
+    return tag("footer", tag("p", words))
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def _block(block: Block, section: Section) -> Markup:
+    """Return a block of a section, by whose title its tables are called."""
+    match block:
+        case Findings():
+            return tag("ul", *[_finding(item) for item in block.items], class_="findings", aria_label="Findings")
+        case Facts():
+            return _facts(block.rows, section)
+        case Grid():
+            return _grid(block, section)
+        case Bars():
+            return _figure(block.title, Markup(bars_svg(block)))
+        case HeatMap():
+            return _figure(block.title, _scrolling(Markup(heat_map_svg(block)), f"Figure: {block.title}"))
+        case Evidence():
+            return _evidence(block)
+        case Paragraph():
+            return tag("p", block.text, class_="prose")
+        case _:
+            assert_never(block)
+
+
+def _figure(title: str, drawing: Markup) -> Markup:
+    return tag("figure", tag("figcaption", title), drawing)
+
+
+def _scrolling(content: Markup, label: str) -> Markup:
+    """Return content that may be wider than the page: it scrolls, by keyboard too, and says what it is."""
+    return tag("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
+
+
+def _finding(item: Finding) -> Markup:
+    severity = item.severity
+    badge = tag("span", tag("span", _SIGNS[severity], aria_hidden="true"), f" {severity.value} ", class_="severity")
+    return tag(
+        "li",
+        tag("p", badge, tag("span", item.code, class_="code"), " ", item.message),
+        *_places(item),
+        class_=f"finding {severity.value}",
+    )
+
+
+def _places(item: Finding) -> Iterator[Markup]:
+    """Yield the first places of a finding, and the others behind a click."""
+    first, others = item.where[:_PLACES_SHOWN], item.where[_PLACES_SHOWN:]
+    if first:
+        more = item.count > len(item.where) and not others
+        yield tag("p", "at ", *_listed(first), ", …" if more else None, class_="places")
+    if others:
+        more = item.count > len(item.where)
+        summary = tag("summary", f"{len(others)} more places")
+        yield tag("details", summary, tag("p", *_listed(others), ", …" if more else None), class_="places")
+
+
+def _listed(places: Sequence[str]) -> Iterator[Child]:
+    for index, place in enumerate(places):
+        if index:
+            yield ", "
+        yield _text(Place(place))
+
+
+def _headline(part: _Part) -> Markup | None:
+    """Return the rate that the analysis is about, large: the first rate among its first facts."""
+    facts = [block for titled in part.sections for block in titled.section.blocks if isinstance(block, Facts)]
+    rated = [(fact, fact.rate) for block in facts[:1] for fact in block.rows if fact.rate is not None]
+    if not rated:
+        return None
+    fact, rate = rated[0]
+    value = figures_text.UNDEFINED if rate.value is None else figures_text.percent(rate.value)
+    return tag(
+        "div",
+        tag("p", fact.label, class_="headline-label"),
+        tag("p", value, class_="headline-rate undefined" if rate.value is None else "headline-rate"),
+        tag("p", *_headline_words(fact, rate), class_="headline-words"),
+        class_="headline",
+    )
+
+
+def _headline_words(fact: Fact, rate: Estimate) -> Iterator[Child]:
+    if rate.low is not None and rate.high is not None:
+        interval = f"{100 * rate.low:.1f} % to {100 * rate.high:.1f} %"
+        yield together(f"{100 * rate.level:g} % interval ", tag("strong", interval), " · ")
+    count = "" if fact.value is None else f"{figures_text.cell(fact.value)} "
+    yield f"{count}{fact.note or f'of {rate.n:,}'}"
+
+
+def _facts(rows: Sequence[Fact], section: Section) -> Markup:
+    valued = any(fact.value is not None for fact in rows)
+    rated = any(fact.rate is not None for fact in rows)
+    roomy = _has_interval(fact.rate for fact in rows)
+    heads = ["Figure", *(["Count"] if valued else []), *(["Rate"] if rated else [])]
+    head = tag("tr", *[tag("th", tag("span", words, class_="unseen"), scope="col") for words in heads])
+    return _table(
+        section,
+        tag("thead", head),
+        tag("tbody", *[_fact(fact, valued, rated, roomy) for fact in rows]),
+        class_="facts",
+    )
+
+
+def _fact(fact: Fact, valued: bool, rated: bool, roomy: bool) -> Markup:
+    note = tag("span", fact.note, class_="fact-note") if fact.note else None
+    value = None if fact.value is None else _cell(fact.value)
+    return tag(
+        "tr",
+        tag("th", tag("span", fact.label, class_="fact-label"), note, scope="row"),
+        tag("td", value, class_="number") if valued else None,
+        tag("td", None if fact.rate is None else _estimate(fact.rate, roomy), class_="number") if rated else None,
+        class_=f"depth-{min(fact.depth, 3)}",
+    )
+
+
+def _grid(grid: Grid, section: Section) -> Markup:
+    key = next((index for index, column in enumerate(grid.columns) if not column.numeric), 0)
+    head = [
+        tag("th", column.title, scope="col", class_="number" if column.numeric else None) if column.title else tag("td")
+        for column in grid.columns
+    ]
+    roomy = [_has_interval(row[index] for row in grid.rows) for index in range(len(grid.columns))]
+    rows = [_row(grid, number, key, roomy) for number in range(len(grid.rows))]
+    notes = [note for note in (_SMALL_NOTE if grid.marked else "", grid.note) if note]
+    table = _table(section, tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="grid")
+    return together(table, *[tag("p", note, class_="note") for note in notes])
+
+
+def _row(grid: Grid, number: int, key: int, roomy: Sequence[bool]) -> Markup:
+    """Return a row of a grid; the row of a small group bears a star, as it does everywhere."""
+    small = number in grid.marked
+    cells = []
+    for index, (column, content) in enumerate(zip(grid.columns, grid.rows[number], strict=True)):
+        kind = "number" if column.numeric else None
+        if index == key:
+            cells.append(
+                tag("th", _cell(content, roomy[index]), f"{_NO_BREAK}*" if small else None, scope="row", class_=kind)
+            )
+        else:
+            cells.append(tag("td", _cell(content, roomy[index]), class_=kind))
+    return tag("tr", *cells, class_="small" if small else None)
+
+
+def _table(section: Section, *content: Child, class_: str) -> Markup:
+    """Return a table called by its section. Its frame is called by our words alone: attributes hold no record."""
+    caption = tag("caption", tag("span", section.title, _following(section.subject), class_="unseen"))
+    return _scrolling(tag("table", caption, *content, class_=class_), f"Table: {section.title}")
+
+
+def _has_interval(cells: Iterable[Cell]) -> bool:
+    return any(isinstance(cell, Estimate) and cell.low is not None for cell in cells)
+
+
+def _cell(content: Cell, roomy: bool = False) -> Child:
+    """Return a cell's content: text of a record apart from ours, and a rate with its interval kept in one piece."""
+    match content:
+        case None:
+            return tag("abbr", figures_text.UNKNOWN, title="not known")
+        case Record() | Place() | Records():
+            return _text(content)
+        case Estimate():
+            return _estimate(content, roomy)
+        case _:
+            return figures_text.cell(content)
+
+
+def _estimate(estimate: Estimate, roomy: bool) -> Markup:
+    """Return a rate with its interval; in a `roomy` column, one without keeps the room free, so that all line up."""
+    value, _, interval = figures_text.estimate(estimate).partition(" [")
+    limits = together(" ", tag("span", f"[{interval}" if interval else None, class_="interval")) if roomy else None
+    return tag("span", value, limits, class_="undefined" if estimate.value is None else "rate")
+
+
+def _text(content: Record | Place | Records, class_: str = "") -> Markup:
+    """Return a record's text, set apart so that its writing direction cannot disturb what stands beside it."""
+    kind = "place" if isinstance(content, Place) else "record"
+    return tag("bdi", figures_text.cell(content, width=_LONGEST_TEXT), class_=f"{kind} {class_}".strip())
+
+
+# --- evidence -------------------------------------------------------------------------------------------------------
+
+
+def _evidence(evidence: Evidence) -> Markup:
+    shown = len(evidence.exhibits)
+    words = f"{shown:,} of {evidence.total:,} successful attempts. {BREAK_MARK} marks a line break in the text."
+    return tag("div", tag("p", words, class_="note"), *map(_exhibit, evidence.exhibits), class_="evidence")
+
+
+def _exhibit(exhibit: Exhibit) -> Markup:
+    summary = tag(
+        "summary",
+        tag("span", "Entry ", _short(exhibit.entry), class_="exhibit-entry"),
+        " ",
+        tag("span", _short(exhibit.strategy), class_="exhibit-strategy"),
+    )
+    known: list[tuple[str, Record | Place]] = [
+        ("Entry", exhibit.entry),
+        ("Strategy", exhibit.strategy),
+        ("Judge", exhibit.judge),
+        ("Place", exhibit.place),
+    ]
+    facts = [tag("div", tag("dt", name), tag("dd", _text(content))) for name, content in known]
+    return tag(
+        "details",
+        summary,
+        tag("dl", *facts),
+        *_spoken("Prompt", exhibit.prompt),
+        *_spoken("Response", exhibit.response),
+        class_="exhibit",
+    )
+
+
+def _short(content: Record) -> Markup:
+    return tag("bdi", figures_text.cell(content, _LONGEST_ENTRY))
+
+
+def _spoken(name: str, content: Record) -> Iterator[Markup]:
+    yield tag("p", name, class_="spoken")
+    yield tag("pre", _lines(content.text), tabindex=0, role="group", aria_label=name, dir="auto")
+
+
+def _lines(text: str | None) -> str:
+    """Return a text with everything hidden spelled out, its line breaks kept and marked."""
+    if text is None:
+        return figures_text.MISSING
+    return f"{BREAK_MARK}\n".join(visible(line) for line in text.split("\n")) or _EMPTY

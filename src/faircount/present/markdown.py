@@ -1,0 +1,251 @@
+"""A report as GitHub-flavoured Markdown, for a pull request or the summary of a CI job.
+
+Text from a record always stands in a code span or a fenced block that is longer than any fence inside the text. There
+it is literal: no markup, no link, no image, no HTML, and no mention, reference or emoji of the platform that shows it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from faircount.model import Estimate, Finding
+from faircount.present import figures_text as text
+from faircount.report import (
+    Bars,
+    Block,
+    Cell,
+    Evidence,
+    Exhibit,
+    Fact,
+    Facts,
+    Findings,
+    Grid,
+    HeatMap,
+    Paragraph,
+    Place,
+    Record,
+    Records,
+    Report,
+    Section,
+)
+from faircount.text import clip, visible
+
+_PLACES_SHOWN = 3
+_RECORD_WIDTH = 100
+_PLACE_WIDTH = 2000
+_LABEL_WIDTH = 32
+_BAR_WIDTH = 40
+_EMPTY = "(empty)"
+_TICKS = re.compile(r"`+")
+_SAFE_PUNCTUATION = frozenset(" ,.;()'\"%…–·=?!/+-")
+# GitHub makes links of these without any markup: addresses, GH-12, and commits by their first digits.
+_LINKED = re.compile(r"www\.|\bgh-\d|\b[0-9a-f]{7,64}\b", re.IGNORECASE)
+_LEGEND = "Bars run from 0 to 100 %: █ up to the lower limit of the interval, ▓ to the rate, ░ to the upper limit."
+
+
+def render(report: Report) -> str:
+    """Return the report as Markdown."""
+    parts: list[str] = []
+    drawn = False
+    for section in report.sections:
+        parts += _section(section)
+        if not drawn and any(isinstance(block, Bars) for block in section.blocks):
+            drawn = True
+            parts.append(_LEGEND)
+    return "\n\n".join(parts) + "\n"
+
+
+# -- text -------------------------------------------------------------------------------------------------------
+
+
+def code(written: str, width: int = _RECORD_WIDTH) -> str:
+    """Return hostile text as a code span that it cannot leave, in a table or out of it."""
+    shown = clip(visible(written), width).replace("|", "\\x7c")
+    if not shown:
+        return _EMPTY
+    fence = _fence(shown, shortest=1)
+    padding = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{padding}{shown}{padding}{fence}"
+
+
+def _fence(written: str, shortest: int) -> str:
+    """Return a fence that is longer than every run of backticks in a text."""
+    longest = max((len(run) for run in _TICKS.findall(written)), default=0)
+    return "`" * max(longest + 1, shortest)
+
+
+def prose(written: str) -> str:
+    """Return a sentence that may quote a record: every word that could be more than a word becomes a code span."""
+    return " ".join(word if _is_plain_word(word) else code(word) for word in visible(written).split(" "))
+
+
+def _is_plain_word(word: str) -> bool:
+    body = word.removesuffix(":")
+    return all(c.isalnum() or c in _SAFE_PUNCTUATION for c in body) and "//" not in body and not _LINKED.search(body)
+
+
+def fenced(written: str) -> str:
+    """Return text of any length and shape as a block; line feeds stay, all else that is hidden is spelled out."""
+    lines = [visible(line) for line in written.split("\n")]
+    fence = _fence("\n".join(lines), shortest=3)
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def _cell(content: Cell, width: int = _RECORD_WIDTH) -> str:
+    if isinstance(content, Record):
+        return text.MISSING if content.text is None else code(content.text, width)
+    if isinstance(content, Place):
+        return code(content.text, _PLACE_WIDTH)
+    if isinstance(content, Records):
+        return text.BETWEEN_RECORDS.join(_cell(Record(item), width) for item in content.texts)
+    if isinstance(content, str):
+        return prose(content)
+    return text.cell(content)
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------
+
+
+def _section(section: Section) -> Iterator[str]:
+    subject = "" if section.subject is None else " " + _cell(section.subject)
+    yield f"{'#' * section.level} {prose(section.title)}{subject}"
+    for block in section.blocks:
+        yield from _block(block)
+
+
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Findings):
+        yield "\n".join(_finding(item) for item in block.items)
+    elif isinstance(block, Facts):
+        yield _facts(block.rows)
+    elif isinstance(block, Grid):
+        yield from _grid(block)
+    elif isinstance(block, Bars):
+        yield from _bars(block)
+    elif isinstance(block, HeatMap):
+        yield from _heat_map(block)
+    elif isinstance(block, Evidence):
+        yield from _evidence(block)
+    elif isinstance(block, Paragraph):
+        yield prose(block.text)
+
+
+def _finding(item: Finding) -> str:
+    line = f"- **{item.severity.value} {item.code}** {prose(item.message)}"
+    if not item.where:
+        return line
+    shown = ", ".join(code(place, _PLACE_WIDTH) for place in item.where[:_PLACES_SHOWN])
+    more = ", …" if item.count > _PLACES_SHOWN or len(item.where) > _PLACES_SHOWN else ""
+    return f"{line}\n  at {shown}{more}"
+
+
+def _facts(rows: Sequence[Fact]) -> str:
+    table = [
+        (
+            "&emsp;" * fact.depth + prose(fact.label),
+            "" if fact.value is None else _cell(fact.value),
+            "" if fact.rate is None else text.estimate(fact.rate),
+            prose(fact.note),
+        )
+        for fact in rows
+    ]
+    numeric = all(not isinstance(fact.value, Place | Record | str) for fact in rows)
+    heads = (("", False), ("", numeric), ("Rate", True), ("", False))
+    used = [index for index in range(len(heads)) if any(row[index] for row in table)]
+    return _table([heads[index] for index in used], [[row[index] for index in used] for row in table])
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    heads = [(prose(column.title), column.numeric) for column in grid.columns]
+    first_key = next((index for index, column in enumerate(grid.columns) if not column.numeric), 0)
+    rows = [
+        [
+            _cell(content) + (" \\*" if number in grid.marked and index == first_key else "")
+            for index, content in enumerate(cells)
+        ]
+        for number, cells in enumerate(grid.rows)
+    ]
+    yield _table(heads, rows)
+    if grid.marked:
+        yield "\\* a small group: read the interval, not the rate"
+    if grid.note:
+        yield prose(grid.note)
+
+
+def _table(heads: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are already safe; True aligns a column to the right."""
+    lines = [
+        _row([head for head, _ in heads]),
+        _row(["---:" if numeric else "---" for _, numeric in heads]),
+        *(_row(cells) for cells in rows),
+    ]
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _bars(figure: Bars) -> Iterator[str]:
+    """Draw bars in a block of fixed width: full to the lower limit, lighter to the rate and to the upper limit."""
+    bars = [(text.cell(bar.label, _LABEL_WIDTH), bar.estimate, bar.small) for bar in figure.bars]
+    labels = [f"{label} *" if small else label for label, _, small in bars]
+    width = max(map(len, labels), default=0)
+    drawn = [
+        f"{label:<{width}}  {_drawn(estimate)}  {text.estimate(estimate)}"
+        for label, (_, estimate, _) in zip(labels, bars, strict=True)
+    ]
+    yield f"**{prose(figure.title)}**"
+    yield fenced("\n".join(drawn))
+
+
+def _drawn(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return " " * _BAR_WIDTH
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    to_low, to_value, to_high = (round(share * _BAR_WIDTH) for share in (low, estimate.value, high))
+    return ("█" * to_low + "▓" * (to_value - to_low) + "░" * (to_high - to_value)).ljust(_BAR_WIDTH, "·")
+
+
+def _heat_map(figure: HeatMap) -> Iterator[str]:
+    yield f"**{prose(figure.title)}**, with the number of entries"
+    corner = f"{prose(figure.row_title)} ↓ {prose(figure.column_title)} →"
+    heads = [(corner, False), *((_cell(column), True) for column in figure.columns)]
+    rows = [
+        [_cell(row), *(_crossed(estimate) for estimate in cells)]
+        for row, cells in zip(figure.rows, figure.cells, strict=True)
+    ]
+    yield _table(heads, rows)
+
+
+def _crossed(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    value = text.UNDEFINED if estimate.value is None else text.percent(estimate.value, 0)
+    return f"{value} ({estimate.n:,})"
+
+
+def _evidence(evidence: Evidence) -> Iterator[str]:
+    yield f"{len(evidence.exhibits):,} of {evidence.total:,} successful attempts, as they were recorded."
+    for exhibit in evidence.exhibits:
+        yield from _exhibit(exhibit)
+
+
+def _exhibit(exhibit: Exhibit) -> Iterator[str]:
+    yield f"<details>\n<summary>{_tagged(exhibit.place)} entry {_tagged(exhibit.entry)}</summary>"
+    yield _table(
+        [("", False), ("", False)],
+        [["strategy", _cell(exhibit.strategy)], ["judge", _cell(exhibit.judge)]],
+    )
+    for name, spoken in (("Prompt", exhibit.prompt), ("Response", exhibit.response)):
+        yield f"{name}:"
+        yield text.MISSING if spoken.text is None else fenced(spoken.text)
+    yield "</details>"
+
+
+def _tagged(content: Place | Record) -> str:
+    """Return hostile text for a line of HTML, where Markdown is not looked at."""
+    return f"<code>{html.escape(text.cell(content, width=_RECORD_WIDTH))}</code>"

@@ -1,0 +1,618 @@
+"""Markdown and HTML reports: what they hold, where they go, and what they never touch."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from faircount import AnalyzeOptions, analyze, as_report
+from faircount.analysis import evidence, summary
+from faircount.analysis.evidence import CHANGED, READ_ONCE, VANISHED, choose, made_with
+from faircount.ledger.tallies import SuccessRow
+from faircount.model import Analysis, SuccessfulAttempts
+from faircount.present import html, json_text
+from faircount.reading import loading
+from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Place, Report
+from tests.conftest import Cli, Write, analysis_of, attack, encode, standard
+
+PAGE = ("results", "analyze", "--output-format", "html")
+MARKDOWN = ("results", "analyze", "--output-format", "markdown")
+
+
+def blocks_of(report: Report, title: str) -> tuple[Block, ...]:
+    (section,) = [section for section in report.sections if section.title == title]
+    return section.blocks
+
+
+def figures_of(report: Report) -> list[Bars | HeatMap]:
+    return [block for section in report.sections for block in section.blocks if isinstance(block, Bars | HeatMap)]
+
+
+def is_page(path: Path) -> bool:
+    return html.is_ours(path.read_text(encoding="utf-8")[:4096])
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+# -- where a report goes ----------------------------------------------------------------------------------------
+
+
+def test_markdown_goes_to_standard_output_or_to_a_file(cli: Cli, write: Write, tmp_path: Path) -> None:
+    path, target = write([standard(1, success=True)]), tmp_path / "summary.md"
+    shown = cli(*MARKDOWN, path)
+    assert shown.code == 0
+    assert shown.out.startswith(f"# Analysis of `{path}`\n")
+    written = cli(*MARKDOWN, path, "-o", str(target))
+    assert (written.code, written.out) == (0, "")
+    assert target.read_text(encoding="utf-8").startswith(f"# Analysis of `{path}`\n")
+
+
+def test_markdown_of_several_files_is_one_text_that_is_made_once(cli: Cli, write: Write) -> None:
+    paths = [write([standard(1)], f"{name}.jsonl") for name in "ab"]
+    Path(paths[1]).write_bytes(encode([standard(2)]))
+    out = cli(*MARKDOWN, *paths).out
+    assert len(re.findall("^# Analysis of ", out, re.MULTILINE)) == 2
+    assert len(re.findall("^# Made with$", out, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("results_x.jsonl", "results_x_analysis.html"),
+        ("results_x.jsonl.gz", "results_x_analysis.html"),
+        ("results_x.jsonl.zst", "results_x_analysis.html"),
+        ("x.txt", "x.txt_analysis.html"),
+        (".jsonl", "_analysis.html"),
+    ],
+)
+def test_a_page_goes_beside_its_input(cli: Cli, tmp_path: Path, name: str, page: str) -> None:
+    packed = {".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}.get(Path(name).suffix, bytes)
+    (tmp_path / name).write_bytes(packed(encode([standard(1, success=True, response="BINGO")])))
+    ran = cli(*PAGE, str(tmp_path / name))
+    assert (ran.code, ran.out, ran.err) == (0, f"{tmp_path / page}\n", "")
+    assert is_page(tmp_path / page)
+    assert "BINGO" in (tmp_path / page).read_text(encoding="utf-8")
+
+
+def test_a_combined_page_goes_to_the_working_folder(
+    cli: Cli, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write([standard(i)], f"in/{i}.jsonl") for i in range(2)]
+    monkeypatch.chdir(tmp_path)
+    assert cli(*PAGE, *paths, "--combine").out == "Combined_analysis.html\n"
+    assert is_page(tmp_path / "Combined_analysis.html")
+    assert cli(*PAGE, *paths, "--combine", "-o", "mine.html").out == "mine.html\n"
+    assert is_page(tmp_path / "mine.html")
+
+
+def test_a_page_of_standard_input_goes_to_the_working_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pipe(monkeypatch, encode([standard(1, success=True)]))
+    assert cli(*PAGE, "-").out == "stdin_analysis.html\n"
+    assert READ_ONCE in (tmp_path / "stdin_analysis.html").read_text(encoding="utf-8")
+
+
+def test_a_page_replaces_one_of_ours_and_nothing_else(cli: Cli, write: Write, tmp_path: Path) -> None:
+    path, page = write([standard(1)]), tmp_path / "results_x_analysis.html"
+    assert cli(*PAGE, path).code == 0
+    first = page.read_bytes()
+    Path(path).write_bytes(encode([standard(1), standard(2)]))
+    assert cli(*PAGE, path).code == 0
+    assert page.read_bytes() != first
+    for strange in (b"", b"my notes", b"<!doctype html><html><body>mine</body></html>", b"\xff\xfe\x00"):
+        page.write_bytes(strange)
+        ran = cli(*PAGE, path)
+        assert (ran.code, ran.out) == (2, "")
+        assert "no page of Faircount's" in ran.err and "-o" in ran.err
+        assert page.read_bytes() == strange
+
+
+def test_a_folder_in_the_way_of_a_page_is_refused(cli: Cli, write: Write, tmp_path: Path) -> None:
+    path = write([standard(1)])
+    (tmp_path / "results_x_analysis.html").mkdir()
+    ran = cli(*PAGE, path)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+
+
+def test_a_pipe_in_the_way_of_a_page_is_refused_without_waiting_for_it(cli: Cli, write: Write, tmp_path: Path) -> None:
+    path = write([standard(1)])
+    os.mkfifo(tmp_path / "results_x_analysis.html")
+    assert cli(*PAGE, path).code == 2
+
+
+def test_a_benign_file_makes_no_second_page(cli: Cli, write: Write, tmp_path: Path) -> None:
+    attacks, benign = write([standard(1)], "a.jsonl"), write([standard(2)], "b.jsonl")
+    target = tmp_path / "guardrail.html"
+    ran = cli(*PAGE, attacks, "--false-positive-checks", benign, "-o", str(target))
+    assert (ran.code, ran.out) == (0, f"{target}\n")
+    assert cli(*PAGE, attacks, "--false-positive-checks", benign, "-o", benign).code == 2
+    assert Path(benign).read_bytes() == encode([standard(2)])
+
+
+def test_a_file_that_the_user_names_is_replaced(cli: Cli, write: Write, tmp_path: Path) -> None:
+    target = tmp_path / "mine.html"
+    target.write_text("my notes", encoding="utf-8")
+    assert cli(*PAGE, write([standard(1)]), "-o", str(target)).out == f"{target}\n"
+    assert is_page(target)
+
+
+def test_a_named_folder_takes_the_page_of_one_file(cli: Cli, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    page = tmp_path / "pages" / "results_x_analysis.html"
+    assert cli(*PAGE, write([standard(1)]), "-o", str(page.parent)).out == f"{page}\n"
+    page.write_text("my notes", encoding="utf-8")
+    assert cli(*PAGE, write([standard(1)]), "-o", str(page.parent)).code == 2
+
+
+def test_an_input_is_never_overwritten_by_a_page(cli: Cli, write: Write, tmp_path: Path) -> None:
+    path = write([standard(1)])
+    assert cli(*PAGE, path, "-o", path).code == 2
+    assert Path(path).read_bytes() == encode([standard(1)])
+    # An input can bear the name of another one's page.
+    other = write([standard(2)], "results_x_analysis.html")
+    ran = cli(*PAGE, path, other)
+    assert (ran.code, ran.out) == (2, "")
+    assert "is an input" in ran.err
+    assert Path(other).read_bytes() == encode([standard(2)])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["results_x.jsonl", "results_x_analysis.html"]
+
+
+def test_several_files_give_a_page_each_beside_them(cli: Cli, write: Write) -> None:
+    paths = [write([standard(name)], f"{name}/results_x.jsonl") for name in "ab"]
+    pages = [path.replace(".jsonl", "_analysis.html") for path in paths]
+    assert cli(*PAGE, *paths).out == "".join(f"{page}\n" for page in pages)
+    for path, page in zip(paths, pages, strict=True):
+        text = Path(page).read_text(encoding="utf-8")
+        assert f">{path}<" in text
+        assert hashlib.sha256(Path(path).read_bytes()).hexdigest() in text
+    assert paths[1] not in Path(pages[0]).read_text(encoding="utf-8").replace("Command", "").split("SHA-256")[1]
+
+
+def test_several_pages_go_into_a_folder_under_names_of_their_own(cli: Cli, write: Write, tmp_path: Path) -> None:
+    names = ["a/results_x.jsonl", "b/results_x.jsonl", "b/RESULTS_X.jsonl.gz", "c/results_x_2.jsonl"]
+    paths = [write([standard(name)], name) for name in names]
+    folder = tmp_path / "new" / "pages"
+    ran = cli(*PAGE, *paths, "-o", str(folder))
+    assert ran.code == 0
+    expected = ["results_x", "results_x_2", "RESULTS_X_3", "results_x_2_2"]
+    assert ran.out.split() == [str(folder / f"{name}_analysis.html") for name in expected]
+    for path, page in zip(paths, ran.out.split(), strict=True):
+        assert f">{path}<" in Path(page).read_text(encoding="utf-8")
+    assert cli(*PAGE, *paths, "-o", str(folder)).out == ran.out
+
+
+def test_pages_that_would_meet_beside_their_inputs_are_told_apart(cli: Cli, write: Write) -> None:
+    paths = [write([standard(name)], name) for name in ("x.jsonl", "x.jsonl.gz")]
+    assert [Path(p).name for p in cli(*PAGE, *paths).out.split()] == ["x_analysis.html", "x_2_analysis.html"]
+
+
+def test_several_pages_need_a_folder(cli: Cli, write: Write, tmp_path: Path) -> None:
+    paths = [write([standard(i)], f"{i}.jsonl") for i in range(2)]
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    for place in ("file", "file/below"):
+        ran = cli(*PAGE, *paths, "-o", str(tmp_path / place))
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.count("\n") == 1
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_nothing_is_written_if_any_page_is_refused(cli: Cli, write: Write, tmp_path: Path) -> None:
+    paths = [write([standard(i)], f"{i}.jsonl") for i in range(3)]
+    (tmp_path / "2_analysis.html").write_text("my notes", encoding="utf-8")
+    assert cli(*PAGE, *paths).code == 2
+    assert [path.name for path in tmp_path.glob("*.html")] == ["2_analysis.html"]
+
+
+def test_a_hopeless_file_gets_no_page_and_the_others_do(cli: Cli, write: Write, tmp_path: Path) -> None:
+    paths = [write([standard(1)], "good.jsonl"), write(["[]"], "bad.jsonl")]
+    ran = cli(*PAGE, *paths, "-o", str(tmp_path / "pages"))
+    assert ran.code == 3
+    assert [path.name for path in (tmp_path / "pages").iterdir()] == ["good_analysis.html"]
+    assert "bad.jsonl" in ran.err
+
+
+def test_a_path_is_printed_visibly(cli: Cli, write: Write) -> None:
+    ran = cli(*PAGE, write([standard(1)], "re\x1b[31msults.jsonl"))
+    assert ran.code == 0
+    assert ran.out.endswith("/re\\x1b[31msults_analysis.html\n")
+
+
+# -- what stays as it was ---------------------------------------------------------------------------------------
+
+
+def test_console_and_json_hold_no_figures_and_no_evidence(write: Write) -> None:
+    path = write([standard(i, success=i % 2 == 0, plugin=f"p{i % 3}", lang=f"l{i % 2}") for i in range(40)])
+    plain = as_report(analyze([path]).analyses)
+    assert figures_of(plain) == []
+    assert not any(isinstance(block, Evidence) for section in plain.sections for block in section.blocks)
+    options = AnalyzeOptions(figures=True, evidence=5)
+    full = analyze([path], options).analyses
+    rich = as_report(full, figures=True, made_with=made_with("x", full))
+    assert json_text.render(rich) == json_text.render(plain)
+
+
+def test_the_console_shows_evidence_only_when_asked(cli: Cli, write: Write) -> None:
+    path = write([standard(1, success=True, response="\x1b[31mBINGO\n" + "x " * 5000, judge_name="canary")])
+    assert "BINGO" not in cli("results", "analyze", path).out
+    out = cli("results", "analyze", path, "--evidence", "1").out
+    assert "1 of 1" in out
+    assert "entry 1, standard, judge canary" in out
+    assert "response: \\x1b[31mBINGO\\nx x" in out
+    assert "\x1b" not in out
+    assert out.count("x") < 1000
+
+
+@pytest.mark.parametrize(("words", "shown"), [([], True), (["--evidence", "0"], False), (["--overview"], False)])
+def test_a_page_shows_evidence_unless_told_otherwise(cli: Cli, write: Write, words: list[str], shown: bool) -> None:
+    page = cli(*PAGE, write([standard(1, success=True, response="BINGO")]), *words).out.strip()
+    assert ("BINGO" in Path(page).read_text(encoding="utf-8")) is shown
+
+
+def test_markdown_shows_evidence_only_when_asked(cli: Cli, write: Write) -> None:
+    path = write([standard(1, success=True, response="BINGO")])
+    assert "BINGO" not in cli(*MARKDOWN, path).out
+    assert "BINGO" in cli(*MARKDOWN, path, "--evidence", "1").out
+
+
+@pytest.mark.parametrize("words", [["--evidence", "-1"], ["--evidence", "3", "--output-format", "json"]])
+def test_evidence_that_cannot_be_is_a_usage_error(cli: Cli, write: Write, words: list[str]) -> None:
+    ran = cli("results", "analyze", write([standard(1)]), *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert "evidence" in ran.err
+
+
+# -- figures ----------------------------------------------------------------------------------------------------
+
+
+def full_report(*paths: str, **options: Any) -> Report:
+    return as_report([analysis_of(*paths, figures=True, **options)], figures=True)
+
+
+def test_the_headline_splits_by_what_there_is(write: Write) -> None:
+    plain = write([standard(1, success=True), standard(2)], "plain.jsonl")
+    dynamic = write([standard(3, success=True), standard(4), attack(4, success=True)], "dynamic.jsonl")
+    errors = write([standard(5, success=True), standard(6, error="x")], "errors.jsonl")
+
+    def bars(report: Report) -> dict[Any, float | None]:
+        (figure,) = [block for block in blocks_of(report, "General") if isinstance(block, Bars)]
+        return {bar.label: bar.estimate.value for bar in figure.bars}
+
+    assert bars(full_report(plain)) == {"all entries": 0.5}
+    assert bars(full_report(dynamic)) == {"without dynamic attacks": 0.5, "with dynamic attacks": 1.0}
+    assert bars(full_report(errors)) == {"all entries": 0.5, "judged entries alone": 1.0}
+    combined = bars(full_report(plain, errors, combine=True))
+    assert combined == {"all entries": 0.5, "judged entries alone": 2 / 3, Place(plain): 0.5, Place(errors): 0.5}
+
+
+def test_each_breakdown_has_its_bars_above_the_table(write: Write) -> None:
+    rows = [standard(i, plugin=f"p{i % 15}", lang=f"l{i % 2}", success=i % 4 == 0) for i in range(60)]
+    report = full_report(write(rows))
+    bars, grid = blocks_of(report, "Breakdown by plugin")
+    assert isinstance(bars, Bars) and isinstance(grid, Grid)
+    assert bars.title == "Success rate by plugin (the first 12 of 15 groups)"
+    assert [bar.label for bar in bars.bars] == [row[0] for row in grid.rows[:12]]
+    assert all(bar.small for bar in bars.bars)
+    languages = blocks_of(report, "Breakdown by language")[0]
+    assert isinstance(languages, Bars)
+    assert languages.title == "Success rate by language"
+    assert languages.overall == analysis_of(write(rows)).asr
+
+
+def crossed_rows() -> list[dict[str, Any]]:
+    """Rows in which plugin and language decide, the position does not, and the task type has too many values."""
+    return [
+        standard(
+            i,
+            plugin=f"p{i % 3}",
+            lang=f"l{i // 3 % 2}",
+            position=("start", "end")[i // 6 % 2],
+            task_type=f"t{i}",
+            success=i % 3 == 0 or (i // 3 % 2 == 0 and i % 5 == 0),
+        )
+        for i in range(60)
+        if not (i % 3 == 2 and i // 3 % 2 == 1)
+    ]
+
+
+def test_the_heat_map_crosses_the_two_fields_that_tell_most(write: Write) -> None:
+    rows = crossed_rows()
+    (figure,) = [figure for figure in figures_of(full_report(write(rows))) if isinstance(figure, HeatMap)]
+    assert (figure.row_title, figure.column_title) == ("plugin", "language")
+    for row, cells in zip(figure.rows, figure.cells, strict=True):
+        for column, cell in zip(figure.columns, cells, strict=True):
+            mine = [r for r in rows if (r["plugin"], r["lang"]) == (row.text, column.text)]
+            if not mine:
+                assert cell is None
+                continue
+            assert cell is not None
+            assert cell.n == len(mine)
+            assert cell.value == sum(r["success"] for r in mine) / len(mine)
+    assert figure.cells[[r.text for r in figure.rows].index("p2")].count(None) == 1
+
+
+def test_the_heat_map_keeps_to_the_fields_that_were_asked_for(write: Write) -> None:
+    path = write(crossed_rows())
+    crossing = analysis_of(path, figures=True, by=("lang", "position")).crossing
+    assert crossing is not None
+    assert {crossing.row_field, crossing.column_field} == {"lang", "position"}
+    assert analysis_of(path, figures=True, by=("lang",)).crossing is None
+    assert analysis_of(path).crossing is None
+
+
+def test_a_field_that_follows_from_another_is_not_crossed_with_it(write: Write) -> None:
+    rows = [standard(i, plugin=f"p{i % 2}", lang=f"l{i % 2}", success=i % 2 == 0) for i in range(40)]
+    assert analysis_of(write(rows), figures=True).crossing is None
+    for i, each in enumerate(rows):
+        each["position"] = ("start", "end")[i // 2 % 2]
+    crossing = analysis_of(write(rows), figures=True).crossing
+    assert crossing is not None
+    assert {crossing.row_field, crossing.column_field} == {"lang", "position"}
+
+
+def test_a_tiny_group_does_not_decide_what_is_crossed(write: Write) -> None:
+    rows = [standard(i, plugin=f"p{i % 2}", lang=f"l{i // 2 % 2}", success=i % 4 == 0) for i in range(80)]
+    for i, each in enumerate(rows):
+        each["position"] = "rare" if i == 0 else "common"
+    crossing = analysis_of(write(rows), figures=True).crossing
+    assert crossing is not None
+    assert {crossing.row_field, crossing.column_field} == {"lang", "plugin"}
+
+
+def test_the_limits_of_a_crossed_field_are_2_and_12_values() -> None:
+    assert list(summary.VALUES_OF_A_CROSSED_FIELD) == list(range(2, 13))
+
+
+# -- evidence ---------------------------------------------------------------------------------------------------
+
+
+def evidence_of(*paths: str, number: int = 5, **options: Any) -> SuccessfulAttempts:
+    found = analysis_of(*paths, evidence=number, **options).evidence
+    assert found is not None
+    return found
+
+
+def lines_of(found: SuccessfulAttempts) -> list[int]:
+    return [int(attempt.place.rsplit(":", 1)[1]) for attempt in found.shown]
+
+
+def test_evidence_tells_what_was_said_where_and_by_whom(write: Write) -> None:
+    rows = [standard(1), attack(1, success=True, input="trick", response="secret plan", judge_name="canary")]
+    path = write(rows)
+    (attempt,) = evidence_of(path).shown
+    assert (attempt.place, attempt.entry, attempt.strategy) == (f"{path}:2", "1", "goat")
+    assert (attempt.judge, attempt.prompt, attempt.response) == ("canary", "trick", "secret plan")
+
+
+def test_the_values_of_a_facet_take_turns(write: Write) -> None:
+    kinds = ["dan"] * 6 + ["dev"] * 2 + ["new"]
+    path = write([standard(i, success=True, jailbreak_type=kind, lang="en") for i, kind in enumerate(kinds)])
+    assert lines_of(evidence_of(path)) == [1, 7, 9, 2, 8]
+    assert lines_of(evidence_of(path, number=2)) == [1, 7]
+    assert lines_of(evidence_of(path, number=100)) == [1, 7, 9, 2, 8, 3, 4, 5, 6]
+    assert evidence_of(path, number=2).total == 9
+
+
+def test_sources_take_turns_too(write: Write) -> None:
+    paths = [
+        write([standard(f"{f}{i}", success=True, plugin=f"p{i % 2}") for i in range(6)], f"{f}.jsonl") for f in "abc"
+    ]
+    found = evidence_of(*paths, number=6, combine=True)
+    assert [Path(a.place).name for a in found.shown] == [
+        "a.jsonl:1",
+        "b.jsonl:2",
+        "c.jsonl:1",
+        "a.jsonl:2",
+        "b.jsonl:1",
+        "c.jsonl:2",
+    ]
+
+
+def test_an_entry_is_shown_once_and_its_standard_attempt_first(write: Write) -> None:
+    rows = [attack(1, success=True), standard(1, success=True), attack(2, success=True), standard(2), standard(3)]
+    found = evidence_of(write(rows))
+    assert lines_of(found) == [2, 3]
+    assert found.total == 3
+
+
+def test_choosing_is_a_function_of_the_rows_alone() -> None:
+    rows = [SuccessRow(i, i % 2, i, 0, str(i), "standard", f"f{i % 5}", ()) for i in range(40)]
+    assert choose(rows, 7) == choose(rows[::-1], 7)
+    assert {row.facet for row in choose(rows, 5)} == {f"f{i}" for i in range(5)}
+    assert choose([], 5) == []
+
+
+def test_texts_that_are_no_text_are_shown_as_json(write: Write) -> None:
+    rows = [
+        standard(1, success=True, input=[{"role": "user", "content": "hé"}], response={"a": [1, None]}),
+        standard(2, success=True, input=None, content="manual", response=None),
+    ]
+    first, second = evidence_of(write(rows)).shown
+    assert (first.prompt, first.response) == ('[{"role":"user","content":"hé"}]', '{"a":[1,null]}')
+    assert (second.prompt, second.response) == ("manual", None)
+
+
+def test_long_texts_are_cut_with_a_note(write: Write) -> None:
+    (attempt,) = evidence_of(write([standard(1, success=True, input="y" * 4000, response="x" * 123_456)])).shown
+    assert attempt.prompt == "y" * 4000
+    assert attempt.response == "x" * 4000 + "… [cut: the whole text has 123,456 characters]"
+
+
+def test_secrets_are_masked_in_prompt_and_response_before_they_are_cut(write: Write) -> None:
+    key = "sk-" + "Ab1" * 12
+    rows = [standard(1, success=True, input=f"my key {key}", response="x " * 1995 + key)]
+    (attempt,) = evidence_of(write(rows)).shown
+    assert attempt.prompt == "my key sk-…[masked]"
+    assert attempt.response is not None and key[:12] not in attempt.response
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_packed_files_are_read_back_by_line(tmp_path: Path, pack: Any) -> None:
+    path = tmp_path / "results_x.jsonl.packed"
+    rows = [standard(i, success=i % 50 == 7, response=f"answer {i}") for i in range(200)]
+    path.write_bytes(pack(b"\n" + encode(rows)))
+    found = evidence_of(str(path), number=10)
+    assert [attempt.response for attempt in found.shown] == ["answer 7", "answer 57", "answer 107", "answer 157"]
+    assert lines_of(found) == [9, 59, 109, 159]
+
+
+def test_odd_files_are_read_back_too(tmp_path: Path) -> None:
+    path = tmp_path / "results_x.jsonl"
+    rows = [standard(1, success=True, response="first"), standard(2, success=True, response="naïve \u2028 \u20ac")]
+    nan = b'{"id": 3, "success": true, "input": "p", "response": "odd", "score": NaN}'
+    path.write_bytes(b"\xef\xbb\xbf" + encode([*rows, "torn {", "", nan]).rstrip(b"\n"))
+    found = evidence_of(str(path))
+    assert [attempt.response for attempt in found.shown] == ["first", "naïve \u2028 \u20ac", "odd"]
+    assert found.missing == ()
+
+
+def test_files_that_several_processes_read_are_read_back(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write([standard(i, success=i % 40 == 39, response=f"answer {i}") for i in range(200)])
+    monkeypatch.setattr(loading, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(loading, "PARALLEL_FROM_BYTES", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    found = evidence_of(path, number=9)
+    assert [attempt.response for attempt in found.shown] == [f"answer {i}" for i in range(39, 200, 40)]
+
+
+def gather_after(monkeypatch: pytest.MonkeyPatch, change: Any, *paths: str) -> SuccessfulAttempts:
+    """Return the evidence when something happens to the files between the reading and the reading back."""
+    read_back = evidence._read_back
+
+    def late(*arguments: Any) -> Any:
+        change()
+        return read_back(*arguments)
+
+    monkeypatch.setattr(evidence, "_read_back", late)
+    return evidence_of(*paths)
+
+
+def test_a_file_that_has_changed_is_told_not_believed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [standard(i, success=True, response=f"answer {i}") for i in range(3)]
+    path = write(rows)
+    changed = [rows[0], {**rows[1], "response": "forged!!"}, rows[2]]
+    found = gather_after(monkeypatch, lambda: Path(path).write_bytes(encode(changed)), path)
+    assert [attempt.response for attempt in found.shown] == ["answer 0", "answer 2"]
+    assert found.missing == ((f"{path}:2", CHANGED),)
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n", b"\x1f\x8bnot really gzip", b"\xff\xfeU"])
+def test_a_file_that_is_another_one_is_told(write: Write, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    path = write([standard(1, success=True)])
+    found = gather_after(monkeypatch, lambda: Path(path).write_bytes(content), path)
+    assert found.shown == ()
+    assert len(found.missing) == 1
+    assert found.missing[0][1] in (CHANGED, VANISHED)
+
+
+def test_a_file_that_has_vanished_is_told_in_the_report(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write([standard(1, success=True), standard(2, success=True)])
+    found = gather_after(monkeypatch, lambda: Path(path).unlink(missing_ok=True), path)
+    assert (found.shown, found.missing) == ((), ((path, VANISHED),))
+    report = as_report([analysis_of(write([standard(1)]), evidence=1)])
+    assert blocks_of(report, "Successful attempts")
+
+
+def test_a_pipe_is_not_waited_for(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write([standard(1, success=True)])
+
+    def become_a_pipe() -> None:
+        Path(path).unlink()
+        os.mkfifo(path)
+
+    assert gather_after(monkeypatch, become_a_pipe, path).missing == ((path, READ_ONCE),)
+
+
+def test_what_could_not_be_shown_is_a_table_of_the_report(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe(monkeypatch, encode([standard(1, success=True)]))
+    out = cli(*MARKDOWN, "-", "--evidence", "1").out
+    assert f"| Place | Not shown because |\n| --- | --- |\n| `-` | {READ_ONCE} |" in out
+
+
+def test_spikees_definition_has_its_own_successes(write: Write) -> None:
+    path = write([standard(1, success="yes please", response="a"), standard(2, success=True, response="b")])
+    assert [a.response for a in evidence_of(path).shown] == ["b"]
+    assert [a.response for a in evidence_of(path, definition="spikee").shown] == ["a", "b"]
+
+
+# -- how it was made --------------------------------------------------------------------------------------------
+
+
+def made_with_grid(report: Report) -> Grid:
+    grid = blocks_of(report, "Made with")[1]
+    assert isinstance(grid, Grid)
+    return grid
+
+
+def test_the_files_are_told_with_size_lines_and_digest(write: Write, tmp_path: Path) -> None:
+    paths = [write([standard(1)], "a.jsonl"), write([standard(2), "torn {"], "b.jsonl")]
+    packed = tmp_path / "c.jsonl.gz"
+    packed.write_bytes(gzip.compress(encode([standard(3)])))
+    paths.append(str(packed))
+    analysis = analysis_of(*paths, combine=True)
+    report = as_report([analysis], made_with=made_with("faircount x", [analysis]))
+    assert report.sections[-1].title == "Made with"
+    expected = [
+        (Place(path), Path(path).stat().st_size, lines, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+        for path, lines in zip(paths, (1, 2, 1), strict=True)
+    ]
+    assert list(made_with_grid(report).rows) == expected
+
+
+def test_the_benign_file_is_among_them(write: Write) -> None:
+    attacks, benign = write([standard(1)], "a.jsonl"), write([standard(2)], "b.jsonl")
+    analysis = analysis_of(attacks, false_positive_checks=benign)
+    report = as_report([analysis], made_with=made_with("", [analysis]))
+    assert [row[0] for row in made_with_grid(report).rows] == [Place(attacks), Place(benign)]
+
+
+def test_a_digest_that_would_not_be_that_of_what_was_read_is_left_out(write: Write) -> None:
+    path = write([standard(1)])
+    analysis = analysis_of(path)
+    assert made_with("", [analysis]).digests[path] is not None
+    with Path(path).open("ab") as file:
+        file.write(b"{}\n")
+    assert made_with("", [analysis]).digests[path] is None
+    Path(path).unlink()
+    report = as_report([analysis], made_with=made_with("", [analysis]))
+    assert made_with_grid(report).rows[0][-1] is None
+    assert "?" in made_with_grid(report).note
+
+
+def test_the_command_and_the_versions_are_told(cli: Cli, write: Write) -> None:
+    import duckdb
+
+    path = write([standard(1)], "with space.jsonl")
+    out = cli(*MARKDOWN, path, "--by", "lang").out
+    ending = out[out.index("## Made with") :]
+    assert f"| Command | `{shlex.join(['faircount', *MARKDOWN, path, '--by', 'lang'])}` |" in ending
+    assert f"| Python | {platform.python_version()} |" in ending
+    assert f"| DuckDB | {duckdb.__version__} |" in ending
+    assert hashlib.sha256(Path(path).read_bytes()).hexdigest() in ending
+
+
+def test_the_same_input_gives_the_same_page(cli: Cli, write: Write, tmp_path: Path) -> None:
+    path = write([json.loads(json.dumps(row)) for row in crossed_rows()])
+    pages = [cli(*PAGE, path, "-o", str(tmp_path / "p.html")).code or (tmp_path / "p.html").read_bytes() for _ in "ab"]
+    assert pages[0] == pages[1]
+
+
+def test_an_analysis_without_these_options_carries_neither(write: Write) -> None:
+    analysis: Analysis = analysis_of(write([standard(1, success=True)]))
+    assert (analysis.crossing, analysis.evidence) == (None, None)
