@@ -7,6 +7,7 @@ The engine may neither load extensions nor open files.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
@@ -47,6 +48,8 @@ class Ledger:
         self.case_facets = tuple(case_facets)
         self.facets: dict[str, str] = {}
         self.rows = [0] * len(self.paths)
+        self._small: list[tuple[int, Batch]] = []
+        self._parts: dict[str, list[pyarrow.Table]] = {table: [] for table in _TABLES}
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -57,9 +60,11 @@ class Ledger:
             ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
         connection.execute("SET enable_external_access = false")
-        for table, columns in _TABLES.items():
-            connection.execute(_create_statement(table, columns))
         return connection
+
+    def warm_up(self) -> None:
+        """Start the engine now, while there is something else to wait for."""
+        _ = self._connection
 
     def close(self) -> None:
         """Give the memory back."""
@@ -74,7 +79,10 @@ class Ledger:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
-        return self._connection.cursor().execute(sql, list(parameters)).fetchall()
+        # What came as Arrow is known to the first connection only; other threads ask about entries alone.
+        first = threading.current_thread() is threading.main_thread()
+        connection = self._connection if first else self._connection.cursor()
+        return connection.execute(sql, list(parameters)).fetchall()
 
     def each(self, ask: Callable[[T], Answered], items: Sequence[T]) -> list[Answered]:
         """Return the answer for each item: side by side where the ledger is large enough for that to pay."""
@@ -92,14 +100,59 @@ class Ledger:
     # -- loading -------------------------------------------------------------------------------------------------
 
     def load(self, source: int, batch: Batch) -> None:
-        """Add a reader's batch to the ledger."""
+        """Take a reader's batch; it reaches the engine when the ledger is folded."""
         self.rows[source] += len(batch)
-        if len(batch) >= ARROW_FROM_ROWS:
-            for table, stream in transport.packed(batch).items():
-                self._insert_arrow(table, transport.unpacked(stream), source)
+        if len(batch) < ARROW_FROM_ROWS:
+            self._small.append((source, batch))
+        else:
+            self._add_part(source, transport.as_tables(batch))
+
+    def load_packed(self, source: int, streams: Mapping[str, bytes], lines_before: int) -> None:
+        """Take a batch that another process read, whose lines were counted from 1 behind `lines_before` others."""
+        tables = {table: transport.unpacked(stream) for table, stream in streams.items()}
+        self.rows[source] += tables["attempt"].num_rows
+        self._add_part(source, tables, lines_before)
+
+    def _add_part(self, source: int, tables: Mapping[str, pyarrow.Table], lines_before: int = 0) -> None:
+        for table, rows in tables.items():
+            self._parts[table].append(transport.placed(rows, source, LINE_BITS, lines_before))
+
+    def _settle(self) -> None:
+        """Hand all rows to the engine: few of them as lists, many as Arrow, which it reads where it lies."""
+        if not self._parts["attempt"] and sum(map(len, (batch for _, batch in self._small))) < ARROW_FROM_ROWS:
+            for table, columns in _TABLES.items():
+                self._create_table(table, columns)
+            for source, batch in self._small:
+                self._insert_batch(source, batch)
+        else:
+            for source, batch in self._small:
+                self._add_part(source, transport.as_tables(batch))
+            for table, parts in self._parts.items():
+                self._show_arrow(table, parts)
+        self._small.clear()
+        self._parts.clear()
+
+    def _facet_column(self, name: str) -> str:
+        """Return the column of a facet, named on first sight; its name is ours, never the record's."""
+        return self.facets.setdefault(name, f"facet_{len(self.facets)}")
+
+    def _show_arrow(self, table: str, parts: Sequence[pyarrow.Table]) -> None:
+        if not parts:
+            self._create_table(table, _TABLES[table])
             return
+        rows = transport.joined(parts)
+        prefix = transport.FACET
+        names = [
+            self._facet_column(name.removeprefix(prefix)) if name.startswith(prefix) else name
+            for name in rows.column_names
+        ]
+        self._connection.register(table, rows.rename_columns(names))
+
+    def _insert_batch(self, source: int, batch: Batch) -> None:
         columns: dict[str, Sequence[Any]] = dict(batch.columns)
         for name in batch.facets:
+            if name not in self.facets:
+                self._connection.execute(f"ALTER TABLE attempt ADD COLUMN {self._facet_column(name)} VARCHAR")
             columns[self._facet_column(name)] = batch.facet(name)
         self._insert_lists("attempt", source, columns)
         for table, kinds, rows in (
@@ -108,23 +161,6 @@ class Ledger:
         ):
             if rows:
                 self._insert_lists(table, source, dict(zip(kinds, zip(*rows, strict=True), strict=True)))
-
-    def load_packed(self, source: int, streams: Mapping[str, bytes], lines_before: int) -> None:
-        """Add a batch that another process read, whose lines were counted from 1 behind `lines_before` others."""
-        for table, stream in streams.items():
-            rows = transport.unpacked(stream)
-            if table == "attempt":
-                self.rows[source] += rows.num_rows
-            self._insert_arrow(table, rows, source, lines_before)
-
-    def _facet_column(self, name: str) -> str:
-        """Return the column of a facet, made on first sight; its name is ours, never the record's."""
-        column = self.facets.get(name)
-        if column is None:
-            column = f"facet_{len(self.facets)}"
-            self.facets[name] = column
-            self._connection.execute(f"ALTER TABLE attempt ADD COLUMN {column} VARCHAR")
-        return column
 
     def _insert_lists(self, table: str, source: int, columns: Mapping[str, Sequence[Any]]) -> None:
         kinds = _TABLES[table]
@@ -136,31 +172,18 @@ class Ledger:
             f"INSERT INTO {table} ({named}) SELECT {start} + UNNEST($line), {source}, {unnested}", parameters
         )
 
-    def _insert_arrow(self, table: str, rows: pyarrow.Table, source: int, lines_before: int = 0) -> None:
-        columns = [name for name in rows.column_names if name != "line"]
-        targets = [
-            self._facet_column(name.removeprefix("facet:")) if name.startswith("facet:") else name for name in columns
-        ]
-        start = (source << LINE_BITS) + lines_before
-        plain = [f"c{index}" for index in range(len(columns))]
-        renamed = rows.select(["line", *columns]).rename_columns(["line", *plain])
-        self._connection.register("batch", renamed)
-        self._connection.execute(
-            f"INSERT INTO {table} (ord, source, line, {', '.join(targets)})"
-            f" SELECT {start} + line, {source}, line + {lines_before}, {', '.join(plain)} FROM batch"
-        )
-        self._connection.unregister("batch")
-
     # -- folding -------------------------------------------------------------------------------------------------
 
     def fold(self) -> None:
         """Fold the rows into entries by Faircount's rules."""
+        self._settle()
         self._place_origins()
         self._run("place_rows.sql", case_signature=self._case_signature())
         self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list())
 
     def fold_as_spikee(self, *, combined: bool) -> None:
         """Fold the rows into entries as spikee 0.9.2 does."""
+        self._settle()
         self._create_table("source_path", {"source": "INTEGER", "path": "VARCHAR"})
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_path VALUES (?, ?)", [source, path])

@@ -94,7 +94,8 @@ class Loader:
         starts = range(0, size, RANGE_BYTES)
         ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options) for start in starts]
         source, notes, seen = Source(path=path), Notes(path), set[str]()
-        for part, read in zip(ranges, _in_order(pool, ranges, self._processes + 2), strict=True):
+        results = _in_order(pool, ranges, self._processes + 2, ledger.warm_up)
+        for part, read in zip(ranges, results, strict=True):
             for streams in read.batches:
                 ledger.load_packed(index, streams, source.lines)
             notes.absorb(read.notes, source.lines)
@@ -145,11 +146,13 @@ def _read_range(part: _Range) -> _RangeRead:
     return _RangeRead(reader.source(), reader.notes, frozenset(reader.fields_seen), batches)
 
 
-def _in_order(pool: Pool, ranges: list[_Range], under_way: int) -> Iterator[_RangeRead]:
-    """Yield what the ranges hold in their order, with only so many of them under way."""
+def _in_order(pool: Pool, ranges: list[_Range], under_way: int, meanwhile: Callable[[], None]) -> Iterator[_RangeRead]:
+    """Yield what the ranges hold in their order, with only so many of them under way; use the first wait."""
     waiting: deque[AsyncResult[_RangeRead]] = deque()
     for part in ranges:
         waiting.append(pool.apply_async(_read_range, (part,)))
+        if len(waiting) == under_way and part is ranges[under_way - 1]:
+            meanwhile()
         if len(waiting) >= under_way:
             yield waiting.popleft().get()
     while waiting:
