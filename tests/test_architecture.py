@@ -145,7 +145,7 @@ def test_a_small_file_is_analysed_without_arrow_or_numpy(tmp_path: Path) -> None
     path.write_text('{"id": 1, "success": true}\n', encoding="utf-8")
     script = (
         "import sys\nfrom faircount.cli import main\n"
-        f"assert main(['results', 'analyze', {str(path)!r}, '--output-format', 'json']) == 0\n"
+        f"assert main(['results', 'analyze', {str(path)!r}]) == 0\n"
         "print([n for n in ('numpy', 'scipy', 'pyarrow', 'pandas', 'rich') if n in sys.modules], file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

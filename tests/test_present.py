@@ -8,6 +8,8 @@ import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from faircount import AnalyzeOptions, analyze, as_report
@@ -15,6 +17,7 @@ from faircount.model import Estimate
 from faircount.present import console, figures_text, json_text
 from faircount.report import Place, Record, Records, Report, Seconds
 from faircount.sample import HOSTILE_RESPONSES
+from faircount.text import cell_width, visible
 from tests.conftest import Write, attack, standard
 
 HOSTILE = (
@@ -84,6 +87,17 @@ def test_columns_are_given_up_by_name_where_room_is_short(write: Write) -> None:
     assert "Not shown for lack of width: " in narrow
     assert "Not shown" not in wide
     assert "Attempts" in wide
+
+
+@given(st.text(max_size=60).map(visible), st.integers(1, 30))
+def test_folding_loses_nothing_and_fits(text: str, width: int) -> None:
+    lines = console.fold(text, width)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(cell_len(line) <= max(width, 2) or not line.strip() for line in lines)
+
+
+def test_wide_letters_take_two_cells() -> None:
+    assert [cell_width(text) for text in ("abc", "运行", "e\u0301", "")] == [3, 4, 1, 0]
 
 
 def test_findings_come_first(write: Write) -> None:

@@ -58,6 +58,15 @@ def visible(text: str) -> str:
     return "".join(_escape(character) if _is_hidden(character) else character for character in text)
 
 
+def cell_width(text: str) -> int:
+    """Return how many cells of a terminal a visible text takes: two for wide letters, none for combining marks."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
+    marks = sum(unicodedata.combining(character) != 0 for character in text)
+    return len(text) + wide - marks
+
+
 def clip(text: str, limit: int) -> str:
     """Shorten `text` to at most `limit` characters, the last of them an ellipsis where something was cut."""
     if len(text) <= limit:

@@ -1,14 +1,14 @@
 """A report on a terminal, or as plain text where it is piped to. Colour only where a terminal shows it.
 
-Nothing from a record is ever handed to the terminal library as markup; it arrives as visible plain text.
+Drawn here, with the few codes that it needs: a terminal library costs more time to load than a small file to analyse.
+Text of a record arrives visible; the only escape sequences are ours, each ended on its own line.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from io import StringIO
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from faircount.model import Finding, Severity
 from faircount.present import figures_text as text
@@ -26,10 +26,7 @@ from faircount.report import (
     Report,
     Section,
 )
-from faircount.text import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from faircount.text import cell_width, visible
 
 PLAIN_WIDTH = 100
 NARROWEST = 40
@@ -38,28 +35,85 @@ _PLACES_SHOWN = 3
 _WIDTH_FOR_NOTES = 70
 _NARROW_TEXT, _READABLE_TEXT, _LONGEST_TEXT = 8, 24, 60
 _SPOKEN_TEXT = 600
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_BOLD, _DIM, _TITLE = "1", "2", "1;4"
+_STYLES = {Severity.ERROR: "1;31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 
 def render(report: Report, *, width: int | None = None, colour: bool = False) -> str:
     """Return the report as text of the given width, with colour codes if asked for."""
-    from rich.console import Console
-
-    out = StringIO()
-    console = Console(
-        file=out,
-        width=max(width or PLAIN_WIDTH, NARROWEST),
-        force_terminal=colour,
-        no_color=not colour,
-        color_system="standard" if colour else None,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    page = _Page(max(width or PLAIN_WIDTH, NARROWEST), colour)
     for section in report.sections:
-        _section(console, section)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+        _section(page, section)
+    return "\n".join(page.lines) + "\n"
+
+
+@dataclass(slots=True)
+class _Page:
+    """Lines of text of a given width; every style ends on the line where it began."""
+
+    width: int
+    colour: bool
+    lines: list[str] = field(default_factory=list)
+
+    def styled(self, content: str, style: str) -> str:
+        """Return text in a style, where there is colour."""
+        return f"\x1b[{style}m{content}\x1b[0m" if self.colour and style and content.strip() else content
+
+    def write(self, content: str, style: str = "", indent: int = _GAP) -> None:
+        """Write a paragraph, folded at words."""
+        for line in fold(content, self.width - indent):
+            self.lines.append((" " * indent + self.styled(line, style)).rstrip())
+
+    def table(self, rows: Iterable[Row], widths: Sequence[int], right: Sequence[bool], indent: int) -> None:
+        """Write rows of cells, each folded inside its column; a head stands on its last line, others on their first."""
+        for row in rows:
+            folded = [fold(content, width) for content, width in zip(row.cells, widths, strict=True)]
+            height = max(map(len, folded))
+            for number in range(height):
+                parts = []
+                for lines, width, to_right in zip(folded, widths, right, strict=True):
+                    index = number - (height - len(lines)) if row.is_head else number
+                    line = lines[index] if 0 <= index < len(lines) else ""
+                    space = " " * max(width - cell_width(line), 0)
+                    parts.append(space + line if to_right else line + space)
+                self.lines.append(" " * indent + self.styled((" " * _GAP).join(parts).rstrip(), row.style))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table and how it is shown."""
+
+    cells: Sequence[str]
+    style: str = ""
+    is_head: bool = False
+
+
+def fold(content: str, width: int) -> list[str]:
+    """Break a text into lines of at most `width` cells, at spaces where there are any; leading spaces stay."""
+    lines, line = [], content[: len(content) - len(content.lstrip(" "))]
+    for word in content[len(line) :].split(" "):
+        longer = f"{line} {word}" if line.strip() else line + word
+        if cell_width(longer) <= width:
+            line = longer
+            continue
+        if line.strip():
+            lines.append(line)
+        while cell_width(word) > width:
+            head = _fitting(word, width)
+            lines.append(head)
+            word = word[len(head) :]
+        line = word
+    return [*lines, line]
+
+
+def _fitting(word: str, width: int) -> str:
+    """Return as much of the beginning of a word as fits, at least one character."""
+    taken = 0
+    for index, character in enumerate(word):
+        taken += cell_width(character)
+        if taken > width:
+            return word[: max(index, 1)]
+    return word
 
 
 def terminal_width(stream_is_terminal: bool) -> int:
@@ -75,113 +129,89 @@ def terminal_width(stream_is_terminal: bool) -> int:
     return PLAIN_WIDTH
 
 
-def _section(console: Console, section: Section) -> None:
-    from rich.text import Text
-
-    title = Text(section.title, style="bold" if section.level > 1 else "bold underline")
+def _section(page: _Page, section: Section) -> None:
+    title = section.title
     if section.subject is not None:
-        title.append(" " + text.cell(section.subject, width=1000))
-    console.print()
-    console.print(title, soft_wrap=section.level == 1)
+        title += " " + text.cell(section.subject, width=1000)
+    page.lines.append("")
+    if section.level == 1:
+        page.lines.append(page.styled(title, _TITLE))
+    else:
+        page.write(title, _BOLD, indent=0)
     for block in section.blocks:
-        _block(console, block)
+        _block(page, block)
 
 
-def _block(console: Console, block: Block) -> None:
+def _block(page: _Page, block: Block) -> None:
     if isinstance(block, Findings):
         for item in block.items:
-            _finding(console, item)
+            _finding(page, item)
     elif isinstance(block, Facts):
-        _facts(console, block.rows)
+        _facts(page, block.rows)
     elif isinstance(block, Grid):
-        _grid(console, block)
+        _grid(page, block)
     elif isinstance(block, Evidence):
-        _evidence(console, block)
+        _evidence(page, block)
     elif isinstance(block, Paragraph):
-        _paragraph(console, block)
+        page.write("- " + block.text)
 
 
-def _paragraph(console: Console, block: Paragraph) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console.print(Padding(Text("- " + block.text), (0, 0, 0, 2)))
-
-
-def _evidence(console: Console, block: Evidence) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    counted = f"{len(block.exhibits):,} of {block.total:,}; texts are cut after {_SPOKEN_TEXT} characters"
-    console.print(Padding(Text(counted, style="dim"), (0, 0, 0, _GAP)))
+def _evidence(page: _Page, block: Evidence) -> None:
+    page.write(f"{len(block.exhibits):,} of {block.total:,}; texts are cut after {_SPOKEN_TEXT} characters", _DIM)
     for exhibit in block.exhibits:
-        _exhibit(console, exhibit)
+        _exhibit(page, exhibit)
 
 
-def _exhibit(console: Console, exhibit: Exhibit) -> None:
+def _exhibit(page: _Page, exhibit: Exhibit) -> None:
     """Show who said what, each text in one paragraph in which nothing is hidden."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    made = f"entry {text.cell(exhibit.entry)}, {text.cell(exhibit.strategy)}, judge {text.cell(exhibit.judge)}"
-    console.print()
-    console.print(Padding(Text(text.cell(exhibit.place, width=1000), style="bold"), (0, 0, 0, _GAP)))
-    console.print(Padding(Text(made, style="dim"), (0, 0, 0, _GAP)))
+    page.lines.append("")
+    page.write(text.cell(exhibit.place, width=1000), _BOLD)
+    page.write(
+        f"entry {text.cell(exhibit.entry)}, {text.cell(exhibit.strategy)}, judge {text.cell(exhibit.judge)}", _DIM
+    )
     for name, spoken in (("prompt", exhibit.prompt), ("response", exhibit.response)):
-        line = Text(f"{name}: ", style="dim")
-        line.append(text.cell(spoken, width=_SPOKEN_TEXT), style="not dim")
-        console.print(Padding(line, (0, 0, 0, 2 * _GAP)), overflow="fold")
+        page.write(f"{name}: {text.cell(spoken, width=_SPOKEN_TEXT)}", indent=2 * _GAP)
 
 
-def _finding(console: Console, item: Finding) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    line = Text()
-    line.append(f"{item.severity.value} {item.code}", style=_STYLES[item.severity])
-    line.append(f"  {visible(item.message)}")
-    console.print(Padding(line, (0, 0, 0, 2)))
+def _finding(page: _Page, item: Finding) -> None:
+    name = f"{item.severity.value} {item.code}"
+    first, *rest = fold(f"{name}  {visible(item.message)}", page.width - _GAP)
+    page.lines.append(" " * _GAP + page.styled(name, _STYLES[item.severity]) + first[len(name) :])
+    page.lines += [" " * _GAP + line for line in rest]
     if item.where:
         shown = ", ".join(visible(place) for place in item.where[:_PLACES_SHOWN])
         more = ", …" if item.count > _PLACES_SHOWN or len(item.where) > _PLACES_SHOWN else ""
-        console.print(Padding(Text(f"at {shown}{more}", style="dim"), (0, 0, 0, 4)))
+        page.write(f"at {shown}{more}", _DIM, indent=2 * _GAP)
 
 
-def _facts(console: Console, rows: Sequence[Fact]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    roomy = console.width >= _WIDTH_FOR_NOTES
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(style="dim")
+def _facts(page: _Page, rows: Sequence[Fact]) -> None:
+    roomy = page.width >= _WIDTH_FOR_NOTES
+    written = []
     for fact in rows:
         value = "" if fact.value is None else text.cell(fact.value)
         rate = "" if fact.rate is None else text.estimate(fact.rate)
-        label = Text("  " * (fact.depth + 1) + fact.label)
-        table.add_row(label, Text(value), Text(rate), Text(fact.note if roomy else ""))
-    console.print(table)
+        label = "  " * fact.depth + fact.label
+        written.append((label, value, rate, fact.note if roomy else ""))
+    widths = [max(map(cell_width, column)) for column in zip(*written, strict=True)]
+    left = page.width - _GAP - sum(widths[:3]) - 3 * _GAP
+    widths[3] = max(min(widths[3], left), 1)
+    page.table([Row(row) for row in written], widths, (False, True, True, False), indent=_GAP)
 
 
-def _grid(console: Console, grid: Grid) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    widths, dropped = _layout(grid, console.width - _GAP)
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for index, width in widths.items():
-        column = grid.columns[index]
-        justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        table.add_column(Text(column.title), justify=justify, width=width, overflow="fold")
-    for number in range(len(grid.rows)):
-        cells = [Text(_shown(grid, number, index, width)) for index, width in widths.items()]
-        table.add_row(*cells, style="dim" if number in grid.marked else "")
-    console.print(Padding(table, (0, 0, 0, _GAP)))
+def _grid(page: _Page, grid: Grid) -> None:
+    widths, dropped = _layout(grid, page.width - _GAP)
+    right = [grid.columns[index].numeric for index in widths]
+    head = Row([grid.columns[index].title for index in widths], _BOLD, is_head=True)
+    rows = [
+        Row(
+            [_shown(grid, number, index, width) for index, width in widths.items()],
+            _DIM if number in grid.marked else "",
+        )
+        for number in range(len(grid.rows))
+    ]
+    page.table([head, *rows], list(widths.values()), right, indent=_GAP)
     for note in _notes(grid, dropped):
-        console.print(Padding(Text(note, style="dim"), (0, 0, 0, _GAP)))
+        page.write(note, _DIM)
 
 
 def _shown(grid: Grid, number: int, index: int, width: int) -> str:
@@ -194,12 +224,10 @@ def _shown(grid: Grid, number: int, index: int, width: int) -> str:
 
 def _layout(grid: Grid, width: int) -> tuple[dict[int, int], list[Column]]:
     """Choose the columns that fit and their widths: ranked ones are given up first, then texts are folded."""
-    from rich.cells import cell_len
-
     widths: dict[int, int] = {}
     for index, column in enumerate(grid.columns):
-        cells = [cell_len(_shown(grid, number, index, _LONGEST_TEXT)) for number in range(len(grid.rows))]
-        title = cell_len(column.title)
+        cells = [cell_width(_shown(grid, number, index, _LONGEST_TEXT)) for number in range(len(grid.rows))]
+        title = cell_width(column.title)
         widths[index] = max([title if column.numeric else min(title, _NARROW_TEXT), *cells])
     dropped: list[Column] = []
     texts = [index for index, column in enumerate(grid.columns) if not column.numeric]

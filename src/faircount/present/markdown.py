@@ -66,7 +66,8 @@ def code(written: str, width: int = _RECORD_WIDTH) -> str:
     if not shown:
         return _EMPTY
     fence = _fence(shown, shortest=1)
-    padding = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    # A parser takes one space off either end, unless there is nothing but spaces.
+    padding = " " if shown.strip(" ") and (shown[0] in "` " or shown[-1] in "` ") else ""
     return f"{fence}{padding}{shown}{padding}{fence}"
 
 
