@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,11 @@ class Ran:
     code: int
     out: str
     err: str
+
+
+def interruptible() -> None:
+    """Give a child process the usual answer to Ctrl-C, which a parent in the background has switched off."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 Cli = Callable[..., Ran]

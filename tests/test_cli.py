@@ -16,7 +16,7 @@ import pytest
 
 from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED
 from faircount.version import __version__
-from tests.conftest import Cli, Write, encode, standard
+from tests.conftest import Cli, Write, encode, interruptible, standard
 
 FAIRCOUNT = [sys.executable, "-m", "faircount"]
 
@@ -257,7 +257,10 @@ def test_ctrl_c_while_reading_ends_at_once_and_leaves_no_file(tmp_path: Path) ->
     fifo, target = tmp_path / "results_slow.jsonl", tmp_path / "out.txt"
     os.mkfifo(fifo)
     process = subprocess.Popen(
-        [*FAIRCOUNT, "results", "analyze", str(fifo), "-o", str(target)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*FAIRCOUNT, "results", "analyze", str(fifo), "-o", str(target)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=interruptible,
     )
     with fifo.open("wb", buffering=0) as writer:
         writer.write(encode([standard(1)]))

@@ -18,7 +18,7 @@ from faircount.cli import EXIT_INTERRUPTED
 from faircount.findings import Notes
 from faircount.reading import loading
 from faircount.reading.streams import blocks, open_range
-from tests.conftest import Write, analysis_of, attack, standard
+from tests.conftest import Write, analysis_of, attack, interruptible, standard
 
 
 def lines_of(path: Path, start: int, end: int) -> list[bytes]:
@@ -129,7 +129,8 @@ def test_no_worker_outlives_the_command(tmp_path: Path, killing: signal.Signals)
     path.write_bytes(line * (8 * loading.PARALLEL_FROM_BYTES // len(line)))
     script = "import os, sys; os.cpu_count = lambda: 2; from faircount.cli import main; sys.exit(main())"
     words = ["results", "analyze", str(path), "-o", str(tmp_path / "out.txt")]
-    process = subprocess.Popen([sys.executable, "-c", script, *words], stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-c", script, *words]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=interruptible)
     workers: list[int] = []
     deadline = time.monotonic() + 20
     while len(workers) < 2 and time.monotonic() < deadline and process.poll() is None:
