@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from faircount.cli import EXIT_INTERRUPTED
 from faircount.findings import Notes
+from faircount.ledger.store import ARROW_FROM_ROWS
 from faircount.reading import loading
 from faircount.reading.streams import blocks, open_range
 from tests.conftest import Write, analysis_of, attack, interruptible, standard
@@ -50,6 +52,7 @@ def in_parallel(monkeypatch: pytest.MonkeyPatch, range_bytes: int) -> None:
     monkeypatch.setattr(loading, "RANGE_BYTES", range_bytes)
     monkeypatch.setattr(loading, "PARALLEL_FROM_BYTES", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(loading, "_start_method", lambda: "spawn")
 
 
 def mixed_lines() -> list[dict[str, Any] | str | bytes]:
@@ -92,6 +95,22 @@ def test_an_error_in_a_worker_is_an_error_here(write: Write, monkeypatch: pytest
 
 def _unreadable(_: object) -> None:
     raise OSError("gone")
+
+
+def test_a_script_that_analyses_twice_is_never_run_again_by_workers(tmp_path: Path) -> None:
+    path, script = tmp_path / "results_large.jsonl", tmp_path / "script.py"
+    line = b'{"id": 1, "success": true, "response": "' + b"x" * 2000 + b'"}\n'
+    path.write_bytes(line * (2 * loading.PARALLEL_FROM_BYTES // len(line)))
+    call = f"faircount.analyze([{str(path)!r}]).analyses[0].tally.total"
+    script.write_text(f"import faircount\nprint('begun')\nprint({call}, {call})\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "begun\n1 1\n")
+
+
+def test_any_thread_may_analyse_many_rows(write: Write) -> None:
+    path = write([standard(i, error="boom" if i % 9 == 0 else None) for i in range(ARROW_FROM_ROWS + 10)])
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(analysis_of, path).result() == analysis_of(path)
 
 
 def test_packed_and_small_files_are_read_here(write: Write, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Ledger:
         self.case_facets = tuple(case_facets)
         self.facets: dict[str, str] = {}
         self.rows = [0] * len(self.paths)
+        self._owner = 0
         self._small: list[tuple[int, Batch]] = []
         self._parts: dict[str, list[pyarrow.Table]] = {table: [] for table in _TABLES}
 
@@ -60,6 +61,7 @@ class Ledger:
             ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
         connection.execute("SET enable_external_access = false")
+        self._owner = threading.get_ident()
         return connection
 
     def warm_up(self) -> None:
@@ -79,9 +81,10 @@ class Ledger:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
-        # What came as Arrow is known to the first connection only; other threads ask about entries alone.
-        first = threading.current_thread() is threading.main_thread()
-        connection = self._connection if first else self._connection.cursor()
+        # What came as Arrow is known to the first connection only; helping threads ask about entries alone.
+        connection = self._connection
+        if threading.get_ident() != self._owner:
+            connection = connection.cursor()
         return connection.execute(sql, list(parameters)).fetchall()
 
     def each(self, ask: Callable[[T], Answered], items: Sequence[T]) -> list[Answered]:

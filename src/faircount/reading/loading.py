@@ -66,8 +66,9 @@ class Loader:
         self._pool: Pool | None = None
 
     def __enter__(self) -> Loader:
-        if self._processes > 1:
-            self._pool = self._workers.enter_context(_pool(self._processes))
+        method = _start_method()
+        if self._processes > 1 and method is not None:
+            self._pool = self._workers.enter_context(_pool(self._processes, method))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,13 +170,19 @@ def _joined(before: Source, after: Source) -> Source:
     )
 
 
+def _start_method() -> str | None:
+    """Return how workers can be started, or None where this process had better read alone.
+
+    A fork is cheap, and safe while nothing else runs here. Starting from scratch would run the caller's script again.
+    """
+    alone = threading.active_count() == 1 and "duckdb" not in sys.modules
+    return "fork" if sys.platform == "linux" and alone else None
+
+
 @contextlib.contextmanager
-def _pool(processes: int) -> Iterator[Pool]:
+def _pool(processes: int, method: str) -> Iterator[Pool]:
     """Give worker processes that end with the block, whatever ends it."""
-    # A fork is cheap and safe while nothing else runs in this process; otherwise workers start from scratch.
-    alone = sys.platform == "linux" and threading.active_count() == 1 and "duckdb" not in sys.modules
-    context = multiprocessing.get_context("fork" if alone else "spawn")
-    pool = context.Pool(processes, initializer=_start_worker, initargs=(os.getpid(),))
+    pool = multiprocessing.get_context(method).Pool(processes, initializer=_start_worker, initargs=(os.getpid(),))
     try:
         yield pool
     finally:
