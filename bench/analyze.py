@@ -6,61 +6,89 @@ Run: make bench, or .venv/bin/python -m bench.analyze --entries 1000 100000 --ro
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import platform
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.generate import write_results
-from bench.measure import Measured, in_turns
+from bench.measure import Measured, in_turns, run_once
+from faircount.reading.cache import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
 SPIKEE = ROOT / ".venv-peers" / "bin" / "spikee"
 FAIRCOUNT = Path(sys.executable).parent / "faircount"
 HEAD = """\
-| what | tool | wall s | CPU s | memory MiB | wall, ours : spikee | memory, ours : spikee |
+| what | tool | wall s | CPU s | memory MiB | wall: times faster | memory: times less |
 |---|---|---|---|---|---|---|"""
+CACHED = "faircount, cached"
 
 
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--entries", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--entries", type=int, nargs="*", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--alone", type=int, nargs="*", default=[], help="sizes to be measured without spikee")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     if not SPIKEE.exists():
         sys.exit("spikee is not installed: run make peers")
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, best of {arguments.rounds}"
-    )
+    # An installed package is compiled, as spikee is here; ours runs from its sources.
+    compileall.compile_dir(str(ROOT / "src"), quiet=2)
+    print(f"{machine()}, best of {arguments.rounds}")
     print(HEAD)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        commands = {
-            "spikee": [str(SPIKEE), "-q", "results", "analyze", "--help"],
-            "faircount": [str(FAIRCOUNT), "results", "analyze", "--help"],
-        }
-        _show("--help", in_turns(commands, folder, arguments.rounds))
-        for entries in arguments.entries:
-            path = folder / f"results_bench-{entries}.jsonl"
-            lines = write_results(path, entries)
-            commands = {
-                "spikee": [str(SPIKEE), "-q", "results", "analyze", "--result-file", str(path)],
-                "faircount": [str(FAIRCOUNT), "results", "analyze", "--result-file", str(path)],
-            }
-            size = path.stat().st_size / 1e6
-            _show(f"{entries:,} entries, {lines:,} lines, {size:.0f} MB", in_turns(commands, folder, arguments.rounds))
-            path.unlink()
+        os.environ[FOLDER_VARIABLE] = str(folder / "cache")
+        _show("--help", in_turns(_commands("--help"), folder, arguments.rounds))
+        for entries in [*arguments.entries, *arguments.alone]:
+            _measure(folder, entries, arguments.rounds, with_spikee=entries not in arguments.alone)
 
 
-def _show(what: str, measured: dict[str, Measured]) -> None:
-    theirs, ours = measured["spikee"], measured["faircount"]
-    for tool, m in measured.items():
-        ratios = (
-            f"1 : {theirs.wall / ours.wall:.1f} | 1 : {theirs.memory_mib / ours.memory_mib:.1f}" if m is ours else " | "
-        )
-        print(f"| {what} | {tool} | {m.wall:.2f} | {m.cpu:.2f} | {m.memory_mib:.0f} | {ratios} |", flush=True)
+def machine() -> str:
+    """Return a description of the machine: processor, cores, memory, system, Python."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
+    system = f"{platform.system()} {platform.release().partition('-')[0]}"
+    cores = f"{os.cpu_count()} cores"
+    return f"{model or platform.machine()}, {cores}, {memory:.0f} GiB, {system}, Python {platform.python_version()}"
+
+
+def _commands(*words: str) -> dict[str, Sequence[str]]:
+    return {
+        "spikee 0.9.2": [str(SPIKEE), "-q", "results", "analyze", *words],
+        "faircount": [str(FAIRCOUNT), "results", "analyze", *words],
+    }
+
+
+def _measure(folder: Path, entries: int, rounds: int, *, with_spikee: bool) -> None:
+    path = folder / f"results_bench-{entries}.jsonl"
+    lines = write_results(path, entries)
+    commands = _commands("--result-file", str(path))
+    cached = commands["faircount"]
+    if not with_spikee:
+        del commands["spikee 0.9.2"]
+    # A cold run fills the cache as it goes, so the cache must be empty before each.
+    commands["faircount"] = ["sh", "-c", 'rm -rf "$0" && exec "$@"', os.environ[FOLDER_VARIABLE], *cached]
+    what = f"{entries:,} entries, {lines:,} lines, {path.stat().st_size / 1e6:,.0f} MB"
+    measured = in_turns(commands, folder, rounds)
+    run_once(cached, folder)
+    measured[CACHED] = in_turns({CACHED: cached}, folder, rounds)[CACHED]
+    _show(what, measured)
+    path.unlink()
+
+
+def _show(what: str, measured: Mapping[str, Measured]) -> None:
+    theirs = measured.get("spikee 0.9.2")
+    for tool, ours in measured.items():
+        ratios = " | "
+        if theirs is not None and ours is not theirs:
+            ratios = f"{theirs.wall / ours.wall:.1f} | {theirs.memory_mib / ours.memory_mib:.1f}"
+        print(f"| {what} | {tool} | {ours.wall:.2f} | {ours.cpu:.2f} | {ours.memory_mib:.0f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":

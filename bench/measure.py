@@ -1,10 +1,12 @@
-"""Runs commands in turns and keeps the best of each: wall time, CPU time, peak memory of the process tree."""
+"""Runs commands in turns and keeps the best of each: wall time, CPU time, peak memory of the process tree.
+
+Memory is watched in a run of its own: whoever looks at processes all the time takes time from them.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,20 +27,23 @@ class Measured:
 
 def _tree(root: int) -> list[int]:
     """Return a process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
     found, waiting = [], [root]
     while waiting:
         process = waiting.pop()
         found.append(process)
-        waiting += children.get(process, [])
+        for thread in _listed(Path(f"/proc/{process}/task")):
+            try:
+                waiting += map(int, (thread / "children").read_text().split())
+            except OSError:
+                continue
     return found
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _resident_kib(process: int) -> int:
@@ -48,39 +53,35 @@ def _resident_kib(process: int) -> int:
         return 0
 
 
-def run_once(command: Sequence[str], cwd: Path) -> Measured:
-    """Run a command and measure it; its output is thrown away, its failure is ours."""
-    peak = 0
+def run_once(command: Sequence[str], cwd: Path) -> tuple[float, float]:
+    """Run a command and return its wall and CPU time; its output is thrown away, its failure is ours."""
     before = os.times()
     started = time.perf_counter()
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-    def watch() -> None:
-        nonlocal peak
-        while process.poll() is None:
-            peak = max(peak, sum(_resident_kib(member) for member in _tree(process.pid)))
-            time.sleep(_SAMPLE_SECONDS)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    _, complaint = process.communicate()
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wall = time.perf_counter() - started
-    watcher.join()
     after = os.times()
-    if process.returncode:
-        raise RuntimeError(f"{command[0]} failed: {complaint.decode(errors='replace')[-500:]}")
-    cpu = after.children_user - before.children_user + after.children_system - before.children_system
-    return Measured(wall, cpu, peak / 1024)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed: {done.stderr.decode(errors='replace')[-500:]}")
+    return wall, after.children_user - before.children_user + after.children_system - before.children_system
+
+
+def peak_mib(command: Sequence[str], cwd: Path) -> float:
+    """Run a command and return the most memory that it and its descendants took at any moment that was looked at."""
+    peak = 0
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None:
+        peak = max(peak, sum(_resident_kib(member) for member in _tree(process.pid)))
+        time.sleep(_SAMPLE_SECONDS)
+    return peak / 1024
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], cwd: Path, rounds: int) -> dict[str, Measured]:
     """Run every command once a round and return the best of each figure."""
-    best: dict[str, Measured] = {}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            now = run_once(command, cwd)
-            then = best.get(name, now)
-            best[name] = Measured(
-                min(now.wall, then.wall), min(now.cpu, then.cpu), min(now.memory_mib, then.memory_mib)
-            )
-    return best
+            times[name].append(run_once(command, cwd))
+    return {
+        name: Measured(min(wall for wall, _ in times[name]), min(cpu for _, cpu in times[name]), peak_mib(command, cwd))
+        for name, command in commands.items()
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from faircount import Analysis, AnalyzeOptions, analyze
 from faircount.cli import main
+from faircount.reading.cache import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,6 +28,14 @@ def shared_folder() -> Path | None:
     """Return the folder with golden, hostile and published files, or None where it is absent."""
     folder = Path(os.environ.get("FAIRCOUNT_SHARED", ROOT.parent / "shared"))
     return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's cache out of the tests, and the tests out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -385,14 +385,14 @@ def test_the_golden_runs_of_three_targets_stay_three(shared: Path) -> None:
     assert analysis.tally.total == 3 * 812
 
 
-def test_arrow_and_lists_load_the_same_ledger(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_and_single_rows_make_the_same_ledger(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         standard(i, success=i % 3 == 0, plugin=f"p{i % 4}" if i % 5 else None, response_time=i / 7) for i in range(200)
     ]
     rows += [attack(i, success=i % 2 == 0, attempt_history=[item(None, "Guardrail was triggered")]) for i in range(50)]
     path = write(rows)
-    by_lists = analysis_of(path)
-    monkeypatch.setattr("faircount.ledger.store.ARROW_FROM_ROWS", 1)
-    by_arrow = analysis_of(path)
-    assert json.dumps(by_lists.breakdowns, default=str) == json.dumps(by_arrow.breakdowns, default=str)
-    assert by_lists == by_arrow
+    one_by_one = analysis_of(path)
+    monkeypatch.setattr("faircount.ledger.store.ONE_BY_ONE_UP_TO_ROWS", 1)
+    by_arrays = analysis_of(path)
+    assert json.dumps(one_by_one.breakdowns, default=str) == json.dumps(by_arrays.breakdowns, default=str)
+    assert one_by_one == by_arrays

@@ -10,7 +10,6 @@ import subprocess
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount import analyze, as_report
 from faircount.model import Estimate, Finding, Severity
@@ -125,8 +126,8 @@ def tamed(part: Any) -> Any:
         return replace(part, message="plain", where=tuple("plain" for _ in part.where))
     if isinstance(part, tuple):
         return tuple(tamed(item) for item in part)
-    if is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{f.name: tamed(getattr(part, f.name)) for f in fields(part)})
+    if isinstance(part, Struct):
+        return replace(part, **{name: tamed(getattr(part, name)) for name in part.__struct_fields__})
     return part
 
 

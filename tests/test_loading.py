@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from faircount.cli import EXIT_INTERRUPTED
 from faircount.findings import Notes
-from faircount.ledger.store import ARROW_FROM_ROWS
+from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
 from faircount.reading import loading
 from faircount.reading.streams import blocks, open_range
 from tests.conftest import Write, analysis_of, attack, interruptible, standard
@@ -108,7 +108,7 @@ def test_a_script_that_analyses_twice_is_never_run_again_by_workers(tmp_path: Pa
 
 
 def test_any_thread_may_analyse_many_rows(write: Write) -> None:
-    path = write([standard(i, error="boom" if i % 9 == 0 else None) for i in range(ARROW_FROM_ROWS + 10)])
+    path = write([standard(i, error="boom" if i % 9 == 0 else None) for i in range(ONE_BY_ONE_UP_TO_ROWS + 10)])
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(analysis_of, path).result() == analysis_of(path)
 

@@ -11,10 +11,17 @@ import sqlglot
 FOLDER = resources.files("faircount.ledger").joinpath("sql")
 FILES = sorted(path.name for path in FOLDER.iterdir())
 PARTS = {
-    "case_signature": "CONCAT_WS('|', COALESCE(a.facet_0, ''))",
-    "outcome": "CASE WHEN f.succeeded THEN 'success' ELSE 'failure' END",
-    "facets": "NULLIF(a.facet_0, '') AS facet_0",
+    "case_signature": "CONCAT_WS(' ', '', COALESCE(a.facet_0, 0))",
+    "outcome": "CASE WHEN f.succeeded THEN 0 ELSE 1 END",
+    "facets": "a.facet_0",
     "unnamed_origin": "s.path",
+    "success": 0,
+    "failure": 1,
+    "error": 2,
+    "guardrail": 3,
+    "several_attacks": -1,
+    "entries_per_run": 4294967296,
+    "half_of_them": 2147483648,
 }
 
 

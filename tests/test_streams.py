@@ -19,11 +19,11 @@ from faircount.reading.streams import TOO_LONG, Stream, blocks, open_stream
 
 
 def numbered_lines(stream: Stream, max_line: int = streams.MAX_LINE_BYTES) -> list[tuple[int, int, bytes]]:
-    found = []
+    found: list[tuple[int, int, bytes]] = []
     for block in blocks(stream, max_line):
         offset = block.offset
-        for number, line in enumerate(block.lines, start=block.first_line):
-            found.append((number, offset, line))
+        for line in block.lines:
+            found.append((len(found) + 1, offset, line))
             offset += len(line) + 1
     return found
 

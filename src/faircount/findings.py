@@ -6,15 +6,15 @@ Each code has a page `docs/findings/<code>.md` with cause, effect on the numbers
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from faircount.model import Finding, Severity
 
 EXAMPLES_KEPT = 20
 
 
-@dataclass(frozen=True, slots=True)
-class FindingKind:
+class FindingKind(Struct, frozen=True):
     """A registered finding: its severity and a title for indexes."""
 
     severity: Severity
@@ -65,8 +65,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(Struct):
     """Doubts gathered while reading a source: exact counts, the first few lines, bounded memory.
 
     A note is kept under (code, subject): the subject is the field or reason, in our own words or made visible.

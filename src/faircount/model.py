@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 
 class Outcome(enum.StrEnum):
@@ -29,8 +30,7 @@ class Severity(enum.StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Entries counted by outcome. Tallies of disjoint sets of entries add up."""
 
     success: int = 0
@@ -41,7 +41,7 @@ class Tally:
     total: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
     @property
     def judged(self) -> int:
@@ -49,8 +49,7 @@ class Tally:
         return self.success + self.failure
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A value with its interval and everything needed to read it. `value` is None when undefined, never 0."""
 
     value: float | None
@@ -62,8 +61,7 @@ class Estimate:
     method: str
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file that was read, and how its lines fared."""
 
     path: str
@@ -77,8 +75,7 @@ class Source:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A coded doubt about the data: how many, where, and what it does to the numbers."""
 
     code: str
@@ -88,8 +85,7 @@ class Finding:
     where: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Everything that is counted about a set of entries."""
 
     tally: Tally
@@ -99,8 +95,7 @@ class Counts:
     guardrail_any: int
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The entries that share a value of a facet, or a combination of values: counts and rates."""
 
     value: str | None
@@ -113,8 +108,7 @@ class Group:
     values: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AttackFigures:
+class AttackFigures(Struct, frozen=True):
     """What one dynamic attack did to the entries it was invoked for."""
 
     attack: str
@@ -126,8 +120,7 @@ class AttackFigures:
     rate: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Dynamic:
+class Dynamic(Struct, frozen=True):
     """The figures that exist only when a dynamic attack was run."""
 
     initially_successful: int
@@ -137,8 +130,7 @@ class Dynamic:
     attacks: tuple[AttackFigures, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Entries that enter no cell of the confusion matrix, by side and reason."""
 
     attack_error: int
@@ -147,8 +139,7 @@ class LeftOut:
     benign_unjudged: int
 
 
-@dataclass(frozen=True, slots=True)
-class FalsePositives:
+class FalsePositives(Struct, frozen=True):
     """A guardrail measured on an attack run and a benign run."""
 
     benign: Source
@@ -164,8 +155,7 @@ class FalsePositives:
     accuracy: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFigures:
+class SourceFigures(Struct, frozen=True):
     """One source's share in a combined analysis."""
 
     path: str
@@ -174,8 +164,7 @@ class SourceFigures:
     rate: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class CategoryCount:
+class CategoryCount(Struct, frozen=True):
     """Entries in which a guardrail named a category."""
 
     category: str
@@ -183,8 +172,7 @@ class CategoryCount:
     rate: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorKind:
+class ErrorKind(Struct, frozen=True):
     """Recorded attempts that failed with errors of one kind, with an example."""
 
     kind: str
@@ -194,8 +182,7 @@ class ErrorKind:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """Response times of one strategy, in seconds."""
 
     strategy: str
@@ -204,16 +191,14 @@ class Latency:
     p95: float
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptsToSuccess:
+class AttemptsToSuccess(Struct, frozen=True):
     """How many entries had their first success at the given number of requests."""
 
     attempts: int
     entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Combinations:
+class Combinations(Struct, frozen=True):
     """The most and the least successful combinations of facets."""
 
     fields: tuple[str, ...]
@@ -223,8 +208,7 @@ class Combinations:
     least: tuple[Group, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
+class Crossing(Struct, frozen=True):
     """The rates of two fields crossed: a value of each per row and column; a cell without entries is None."""
 
     row_field: str
@@ -234,8 +218,7 @@ class Crossing:
     cells: tuple[tuple[Estimate | None, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SuccessfulAttempt:
+class SuccessfulAttempt(Struct, frozen=True):
     """A successful attempt with its texts, read back from its source; secrets are masked, long texts cut."""
 
     place: str
@@ -246,8 +229,7 @@ class SuccessfulAttempt:
     response: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SuccessfulAttempts:
+class SuccessfulAttempts(Struct, frozen=True):
     """Some of the successful attempts, how many there are in all, and where one could not be read back, and why."""
 
     shown: tuple[SuccessfulAttempt, ...]
@@ -255,8 +237,7 @@ class SuccessfulAttempts:
     missing: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MadeWith:
+class MadeWith(Struct, frozen=True):
     """How a report was made: the command, the versions of the programs, and the SHA-256 of each file by its path."""
 
     command: str
@@ -264,8 +245,7 @@ class MadeWith:
     digests: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """Every figure of one analysis, as data."""
 
     name: str
@@ -288,6 +268,6 @@ class Analysis:
     latency: tuple[Latency, ...]
     attempts_to_success: tuple[AttemptsToSuccess, ...]
     findings: tuple[Finding, ...]
-    limits: tuple[str, ...] = field(default=())
+    limits: tuple[str, ...] = ()
     crossing: Crossing | None = None
     evidence: SuccessfulAttempts | None = None

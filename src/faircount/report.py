@@ -7,35 +7,32 @@ presenter can mistake one for the other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from faircount.model import Estimate, Finding
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """Text from a record, hostile by nature; None stands for a missing value."""
 
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A file, or a line in one, as the user named it: a path can be hostile, too."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Seconds:
+class Seconds(Struct, frozen=True):
     """A duration in seconds."""
 
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """Several texts from records that belong together, such as a combination of facets."""
 
     texts: tuple[str | None, ...]
@@ -45,8 +42,7 @@ Cell = str | int | Estimate | Place | Record | Records | Seconds | None
 """What can stand in a grid or beside a label; None is shown as unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A labelled figure, with its rate where it has one; `depth` indents a part under its whole."""
 
     label: str
@@ -56,15 +52,13 @@ class Fact:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Facts to be read one under the other."""
 
     rows: tuple[Fact, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a grid. Where room is short, the columns with the highest `rank` go first; rank 0 stays."""
 
     title: str
@@ -72,8 +66,7 @@ class Column:
     numeric: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table: columns, rows of cells, and the rows that are small enough to be doubted."""
 
     columns: tuple[Column, ...]
@@ -82,22 +75,19 @@ class Grid:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """Findings, the weightiest first."""
 
     items: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """A sentence or two of our own."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One rate of a figure."""
 
     label: Cell
@@ -105,8 +95,7 @@ class Bar:
     small: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """A figure: rates as bars with their intervals as whiskers, beside the rate over all entries."""
 
     title: str
@@ -114,8 +103,7 @@ class Bars:
     overall: Estimate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeatMap:
+class HeatMap(Struct, frozen=True):
     """A figure: the rates of two facets crossed; a cell without entries is None."""
 
     title: str
@@ -126,8 +114,7 @@ class HeatMap:
     cells: tuple[tuple[Estimate | None, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
+class Exhibit(Struct, frozen=True):
     """A successful attempt to look at: where it stands, how it was made, and what was said."""
 
     place: Place
@@ -138,8 +125,7 @@ class Exhibit:
     response: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Some of the successful attempts, and how many there are in all."""
 
     exhibits: tuple[Exhibit, ...]
@@ -149,8 +135,7 @@ class Evidence:
 Block = Bars | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A titled part of a report. `subject` is a record's text that belongs to the title, such as a file name."""
 
     title: str
@@ -159,8 +144,7 @@ class Section:
     subject: Record | Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What was found out, once as sections for people and once as a document for programs."""
 
     sections: tuple[Section, ...]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 JAILBREAKS = ("dan", "dev-mode", "new-instructions", "no-limits", "policy-puppetry")
 INSTRUCTIONS = ("data-exfil-markdown", "system-prompt", "xss")
@@ -35,8 +36,7 @@ _ATTACK = "best_of_n"
 _ATTACK_ITERATIONS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A simulated chat target: how often it gives in, fails to answer, or is blocked by its guardrail."""
 
     name: str
@@ -52,8 +52,7 @@ TARGETS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SampleFiles:
+class SampleFiles(Struct, frozen=True):
     """Where the sample went."""
 
     plain: tuple[Path, ...]

@@ -1,13 +1,14 @@
 """The evidence behind a report: successful attempts read back from their files, and which files these were.
 
-Long texts are not in the ledger. They are fetched from the source by byte offset, or by line where the source is
-packed, and only believed if the line still reads as the row that was counted. What cannot be fetched is told.
+Long texts are not in the ledger. They are fetched from the source near a known byte offset, or line by line where the
+source is packed, and only believed if the line still reads as the row that was counted. What cannot be fetched is told.
 """
 
 from __future__ import annotations
 
-import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
 from faircount.ledger.tallies import SuccessRow
 from faircount.model import Analysis, MadeWith, Source, SuccessfulAttempt, SuccessfulAttempts
+from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
 from faircount.reading.spikee import NINE_FIELDS, SpikeeReader
-from faircount.reading.streams import STDIN, Stream, blocks, is_plain, open_stream
+from faircount.reading.streams import STDIN, Stream, blocks, is_plain, open_range, open_stream
 from faircount.text import mask_secrets
 from faircount.version import __version__
 
@@ -33,7 +35,7 @@ VANISHED = "the file can no longer be read"
 READ_ONCE = "standard input and pipes can be read only once"
 
 
-def gather(ledger: Ledger, limit: int, *, max_line: int) -> SuccessfulAttempts:
+def gather(ledger: Ledger, read: Sequence[ReadSource], limit: int, *, max_line: int) -> SuccessfulAttempts:
     """Return up to `limit` successful attempts of different entries, spread over sources and one facet."""
     chosen = choose(tallies.first_successes(ledger, _spread_column(ledger), limit), limit)
     found: dict[int, SuccessfulAttempt] = {}
@@ -42,7 +44,7 @@ def gather(ledger: Ledger, limit: int, *, max_line: int) -> SuccessfulAttempts:
         wanted = [row for row in chosen if row.source == source]
         path = ledger.paths[source]
         try:
-            lines = _read_back(path, wanted, max_line)
+            lines = _read_back(path, wanted, read[source].anchors, max_line)
         except _Unreadable as reason:
             missing.append((path, str(reason)))
             continue
@@ -67,7 +69,7 @@ def _spread_column(ledger: Ledger) -> str:
 
 def choose(rows: Sequence[SuccessRow], limit: int) -> list[SuccessRow]:
     """Choose rows so that the values of the facet take turns, then the sources, then the order of the rows."""
-    waiting: dict[tuple[str | None, int], list[SuccessRow]] = {}
+    waiting: dict[tuple[int | None, int], list[SuccessRow]] = {}
     for row in sorted(rows, key=lambda row: row.ord, reverse=True):
         waiting.setdefault((row.facet, row.source), []).append(row)
     facets = {facet: 0 for facet, _ in waiting}
@@ -90,48 +92,52 @@ class _Unreadable(Exception):
     """A source that cannot be read a second time; the message is the reason."""
 
 
-def _read_back(path: str, wanted: Sequence[SuccessRow], max_line: int) -> dict[int, bytes]:
+def _read_back(
+    path: str, wanted: Sequence[SuccessRow], anchors: Sequence[tuple[int, int]], max_line: int
+) -> dict[int, bytes]:
     """Return the lines of the wanted rows by their numbers, without those that no longer hold what was read."""
     if path == STDIN:
         raise _Unreadable(READ_ONCE)
     if not Path(path).is_file():
         raise _Unreadable(READ_ONCE if Path(path).exists() else VANISHED)
     try:
-        lines = dict(_at_offsets(path, wanted, max_line)) if is_plain(path) else {}
+        lines = dict(_near_anchors(path, wanted, anchors, max_line)) if is_plain(path) else {}
         rest = [row for row in wanted if row.line not in lines]
-        return lines | dict(_at_lines(path, rest, max_line))
+        return lines | dict(_pick(open_stream(path, path), 1, rest, max_line))
     except (OSError, FaircountError) as error:
         raise _Unreadable(VANISHED) from error
 
 
-def _at_offsets(path: str, wanted: Sequence[SuccessRow], max_line: int) -> Iterator[tuple[int, bytes]]:
-    with Path(path).open("rb") as file:
-        for row in wanted:
-            file.seek(row.byte_offset)
-            line = file.readline(max_line + 1).removesuffix(b"\n")
-            if _holds(line, row, max_line):
-                yield row.line, line
+def _near_anchors(
+    path: str, wanted: Sequence[SuccessRow], anchors: Sequence[tuple[int, int]], max_line: int
+) -> Iterator[tuple[int, bytes]]:
+    """Look for each row behind the last line before it whose place is known."""
+    for row in wanted:
+        position = bisect_right(anchors, row.line, key=itemgetter(0))
+        first, start = anchors[position - 1]
+        end = anchors[position][1] if position < len(anchors) else Path(path).stat().st_size
+        yield from _pick(open_range(path, path, start, end), first, [row], max_line)
 
 
-def _at_lines(path: str, wanted: Sequence[SuccessRow], max_line: int) -> Iterator[tuple[int, bytes]]:
-    """Read a stream as far as needed. A plain file comes here only if it is not what it was."""
+def _pick(stream: Stream, first: int, wanted: Sequence[SuccessRow], max_line: int) -> Iterator[tuple[int, bytes]]:
+    """Read a stream, whose first line has the given number, as far as needed."""
     by_line = {row.line: row for row in wanted}
     if not by_line:
         return
-    last = max(by_line)
-    for block in blocks(open_stream(path, path), max_line):
-        for number in range(block.first_line, block.first_line + len(block.lines)):
-            line = block.lines[number - block.first_line]
+    last, number = max(by_line), first
+    for block in blocks(stream, max_line):
+        for line in block.lines:
             if number in by_line and _holds(line, by_line[number], max_line):
                 yield number, line
-        if block.first_line + len(block.lines) > last:
+            number += 1
+        if number > last:
             return
 
 
 def _holds(line: bytes, row: SuccessRow, max_line: int) -> bool:
     """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
     for batch in SpikeeReader(Stream(STDIN, iter([line])), max_line=max_line).batches():
-        return tuple(batch.columns[name][0] for name in tallies.IDENTITY_COLUMNS) == row.checksums
+        return tallies.identity(batch.tables()) == row.identity
     return False
 
 
@@ -184,6 +190,8 @@ def sources_of(analysis: Analysis) -> tuple[Source, ...]:
 
 def _digest(source: Source) -> str | None:
     """Return the SHA-256 of a file in hexadecimal, or None where it is not, or no longer, what was read."""
+    import hashlib
+
     path = Path(source.path)
     if source.path == STDIN or not path.is_file():
         return None

@@ -6,13 +6,14 @@ too. Errors and unjudged entries are in no cell; they are counted beside the mat
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from faircount.analysis.options import AnalyzeOptions
 from faircount.findings import counted, finding
-from faircount.ledger.schema import Answer
+from faircount.ledger import tallies
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import Ledger
-from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Source, Tally
+from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
 from faircount.stats import confusion_estimates
 
 FEW_PER_CLASS = 30
@@ -29,8 +30,7 @@ def false_positives(attack: Tally, benign: Tally, source: Source, options: Analy
         left_out = LeftOut(attack.error, 0, 0, 0)
     quality = confusion_estimates(tp, fn, tn, fp, level=options.level)
     if options.definition == "spikee":
-        quality = replace(
-            quality,
+        quality = type(quality)(
             precision=_zero_if_undefined(quality.precision),
             recall=_zero_if_undefined(quality.recall),
             f1=_zero_if_undefined(quality.f1),
@@ -91,13 +91,13 @@ def doubts(result: FalsePositives, attack: Ledger, benign: Ledger, options: Anal
 
 
 def _answered_failures(ledger: Ledger) -> int:
+    failure = OUTCOME_NUMBER[Outcome.FAILURE]
     sql = (
         "SELECT COUNT(DISTINCT e.entry_key) FROM entry AS e INNER JOIN told AS t ON e.entry_key = t.entry_key"
-        " INNER JOIN attempt AS a ON t.ord = a.ord"
-        " WHERE e.outcome = 'failure' AND a.state = 'failure' AND a.answer = ?"
+        " WHERE e.outcome = ? AND t.state = ? AND t.answer = ?"
     )
-    return int(ledger.query(sql, [Answer.TEXT])[0][0])
+    return int(ledger.query(sql, [failure, failure, Answer.TEXT])[0][0])
 
 
 def _raised(ledger: Ledger) -> int:
-    return int(ledger.query("SELECT COUNT(*) FROM entry WHERE guardrail_any")[0][0])
+    return tallies.overall(ledger).guardrail_any

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
-from faircount.ledger.schema import Answer, Mark
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
 from faircount.ledger.store import Ledger
-from faircount.model import Finding, Severity, Source, Tally
+from faircount.model import Finding, Outcome, Severity, Source, Tally
 from faircount.reading.inputs import Input
 from faircount.text import clip, visible
 
+_SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
 _SUBJECTS_NAMED = 3
 _SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
@@ -183,8 +184,8 @@ def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool
     for index in old:
         empty, text = ledger.query(
             "SELECT COUNT(CASE WHEN answer = ? THEN 1 END), COUNT(CASE WHEN answer = ? THEN 1 END)"
-            " FROM attempt WHERE source = ? AND state = 'success'",
-            [Answer.EMPTY, Answer.TEXT, index],
+            " FROM told WHERE source = ? AND state = ?",
+            [Answer.EMPTY, Answer.TEXT, index, _SUCCESS],
         )[0]
         if empty and not text:
             message = (
@@ -193,8 +194,8 @@ def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool
             )
             where = _places(
                 ledger,
-                "SELECT ord FROM attempt WHERE source = ? AND state = 'success' AND answer = ?",
-                [index, Answer.EMPTY],
+                "SELECT ord FROM told WHERE source = ? AND state = ? AND answer = ?",
+                [index, _SUCCESS, Answer.EMPTY],
             )
             found.append(finding("F010", empty, message, where))
     return found
@@ -208,7 +209,7 @@ def _unjudged(ledger: Ledger, tally: Tally) -> Finding | None:
     return _over_rows(
         ledger,
         "F014",
-        "SELECT entry_key AS ord FROM entry WHERE outcome = 'unjudged'",
+        f"SELECT first_ord AS ord FROM entry WHERE outcome = {_UNJUDGED}",
         lambda n: f"{counted(n, 'entry', 'entries')} that nothing judged; over all entries they are no successes{hint}",
     )
 
@@ -219,7 +220,7 @@ def _errors_inside(ledger: Ledger, tally: Tally) -> Finding | None:
     return _over_rows(
         ledger,
         "F015",
-        "SELECT entry_key AS ord FROM entry WHERE outcome = 'error'",
+        f"SELECT first_ord AS ord FROM entry WHERE outcome = {_ERROR}",
         lambda n: (
             f"{counted(n, 'entry', 'entries')} of {tally.total:,} that ended in an error; the rate over all entries "
             "counts none of them as a success, the rate over judged entries leaves them out"
@@ -240,7 +241,7 @@ def _attack_like_ids(ledger: Ledger) -> Finding | None:
     return _over_rows(
         ledger,
         "F019",
-        "SELECT a.ord FROM attempt AS a INNER JOIN placed AS p ON a.ord = p.ord WHERE a.mark = ? AND NOT p.is_attack",
+        "SELECT ord FROM told WHERE mark = ? AND NOT is_attack",
         lambda n: (
             f"{counted(n, 'row')} with an id like an attack row's, but no attack and no such entry; counted as an entry"
         ),
@@ -252,6 +253,6 @@ def _orphans(ledger: Ledger) -> Finding | None:
     return _over_rows(
         ledger,
         "F020",
-        "SELECT entry_key AS ord FROM entry WHERE NOT has_standard",
+        "SELECT first_ord AS ord FROM entry WHERE NOT has_standard",
         lambda n: f"{counted(n, 'entry', 'entries')} with attack rows only: no standard attempt is recorded for them",
     )

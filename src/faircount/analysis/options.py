@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
+from faircount.analysis.choices import BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
 from faircount.errors import UsageError
 from faircount.reading.streams import MAX_LINE_BYTES
 
-DEFINITIONS = ("faircount", "spikee")
-GUARDRAIL_MEANINGS = ("bypassed", "detected")
-BLOCK_SIGNALS = ("verdict", "raised")
-SORTS = ("rate", "total", "name")
 
-
-@dataclass(frozen=True, slots=True)
-class AnalyzeOptions:
+class AnalyzeOptions(Struct, frozen=True):
     """Options of `results analyze`; the defaults are the documented ones."""
 
     combine: bool = False
@@ -30,6 +25,7 @@ class AnalyzeOptions:
     max_line: int = MAX_LINE_BYTES
     evidence: int = 0
     figures: bool = False
+    cache: bool = True
 
     def __post_init__(self) -> None:
         _one_of("definition", self.definition, DEFINITIONS)

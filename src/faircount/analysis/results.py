@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis import evidence, integrity, summary
 from faircount.analysis import false_positives as guardrail
@@ -13,8 +15,9 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
-from faircount.model import Analysis, FalsePositives, Finding, Source
+from faircount.model import Analysis, FalsePositives, Finding, Source, SuccessfulAttempts
 from faircount.reading import inputs
+from faircount.reading.cache import Cache, ReadSource, default_folder
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, ReadOptions
 from faircount.reading.spikee import CASE_FACETS
@@ -30,8 +33,7 @@ LIMITS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisSet:
+class AnalysisSet(Struct, frozen=True):
     """The analyses that a request gave, the files that it named, and a sentence for each that gave none."""
 
     analyses: tuple[Analysis, ...]
@@ -60,7 +62,9 @@ def analyze(
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
     how = ReadOptions(options.max_line, options.guardrail_success == "detected")
-    with Loader(paths, how, progress) as loader:
+    cache = Cache(default_folder()) if options.cache else None
+    alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
+    with Loader(paths, how, progress, cache, alone=alone) as loader:
         if options.combine:
             return AnalysisSet((_analyze_together(chosen, options, COMBINED, loader),), tuple(paths))
         analyses, failures = _analyze_each(chosen, options, loader)
@@ -96,30 +100,33 @@ def _benign_path(chosen: Sequence[Input], name: str) -> str:
     return found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Folded:
+class _Folded(Struct, frozen=True):
     """A ledger ready to be asked, with what reading its sources showed."""
 
     ledger: Ledger
-    sources: tuple[Source, ...]
-    notes: tuple[Notes, ...]
+    read: tuple[ReadSource, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(item.source for item in self.read)
+
+    @property
+    def notes(self) -> tuple[Notes, ...]:
+        return tuple(item.notes for item in self.read)
 
 
 @contextmanager
 def _folded(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[_Folded]:
     """Read the sources into a ledger and fold it by the chosen definition."""
-    sources, notes = [], []
     with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
-        for index in range(len(chosen)):
-            read = loader.load(ledger, index)
-            sources.append(read.source)
-            notes.append(read.notes)
-        _refuse_hopeless(sources, notes)
+        folded = _Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
+        _refuse_hopeless(folded.sources, folded.notes)
         if options.definition == "spikee":
             ledger.fold_as_spikee(combined=options.combine)
         else:
             ledger.fold()
-        yield _Folded(ledger, tuple(sources), tuple(notes))
+        with loader.keeping_fold(ledger):
+            yield folded
 
 
 def _refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
@@ -138,7 +145,7 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
         counts = summary.overall(ledger, options)
         matrix, matrix_findings = _false_positives(folded, options, loader)
         fields = summary.fields_to_break_down(ledger, options)
-        breakdowns = summary.breakdowns(ledger, fields, options)
+        broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, fields, options))
         tally = counts.tally
         return Analysis(
             name=name,
@@ -153,7 +160,6 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             dynamic=summary.dynamic(ledger, counts, options),
             false_positives=matrix,
             by_source=summary.by_source(ledger, options) if options.combine else (),
-            breakdowns=breakdowns,
             asked=summary.asked_fields(options),
             combinations=summary.combinations(ledger, options),
             guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
@@ -162,9 +168,14 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             attempts_to_success=tuple(tallies.attempts_to_success(ledger)),
             findings=integrity.ordered(_findings(folded, chosen, options) + matrix_findings + _definition(options)),
             limits=LIMITS,
+            breakdowns=(breakdowns := broken_down()),
             crossing=summary.crossing(ledger, breakdowns, options) if options.figures else None,
-            evidence=evidence.gather(ledger, options.evidence, max_line=options.max_line) if options.evidence else None,
+            evidence=_evidence(folded, options) if options.evidence else None,
         )
+
+
+def _evidence(folded: _Folded, options: AnalyzeOptions) -> SuccessfulAttempts:
+    return evidence.gather(folded.ledger, folded.read, options.evidence, max_line=options.max_line)
 
 
 def _definition(options: AnalyzeOptions) -> list[Finding]:

@@ -31,7 +31,7 @@ SMALL_GROUP = 20
 COMBINATIONS_SHOWN = 10
 VALUES_OF_AN_UNKNOWN_FACET = 50
 VALUES_OF_A_CROSSED_FIELD = range(2, 13)
-ATTACK_FIELD = "attack_name"
+ATTACK_FIELD = tallies.ATTACK_NAME
 ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
 
 _EMPTY_COUNTS = Counts(Tally(), 0, 0, 0, 0)
@@ -119,12 +119,12 @@ def _column(ledger: Ledger, field: str) -> str:
     """Return the column of `entry` that holds a field; a field without any value is a column of nulls."""
     if field in ledger.facets:
         return ledger.facets[field]
-    return ATTACK_FIELD if field == ATTACK_FIELD else "CAST(NULL AS VARCHAR)"
+    return ATTACK_FIELD if field == ATTACK_FIELD else tallies.NO_COLUMN
 
 
 def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, tuple[Group, ...]]:
     """Return the groups of every field."""
-    return dict(zip(fields, ledger.each(lambda field: breakdown(ledger, field, options), fields), strict=True))
+    return {field: breakdown(ledger, field, options) for field in fields}
 
 
 def breakdown(ledger: Ledger, field: str, options: AnalyzeOptions) -> tuple[Group, ...]:
@@ -169,15 +169,14 @@ _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
 def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
     """Return the most and the least successful combinations of the five fields."""
     columns = [_column(ledger, field) for field in COMBINED_FIELDS]
+    found = tallies.combinations(ledger, columns, min_n=options.min_n, limit=COMBINATIONS_SHOWN)
 
-    def ranked(most: bool) -> tuple[Group, ...]:
-        found = tallies.combinations(ledger, columns, min_n=options.min_n, limit=COMBINATIONS_SHOWN, most=most)
+    def groups(ranked: Iterable[tuple[Sequence[str | None], Counts]]) -> tuple[Group, ...]:
         return tuple(
-            _group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in found
+            _group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in ranked
         )
 
-    count = tallies.count_combinations(ledger, columns, min_n=options.min_n)
-    return Combinations(COMBINED_FIELDS, options.min_n, count, ranked(most=True), ranked(most=False))
+    return Combinations(COMBINED_FIELDS, options.min_n, found.count, groups(found.most), groups(found.least))
 
 
 def crossing(ledger: Ledger, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions) -> Crossing | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from faircount.analysis.options import BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
 from faircount.text import visible
 from faircount.version import __version__
 
@@ -44,6 +43,8 @@ class _Parser(argparse.ArgumentParser):
         return parsed, left
 
     def _hint(self, words: Sequence[str]) -> str:
+        import difflib
+
         known = [option for action in self._actions for option in action.option_strings]
         hints = []
         for word in words:
@@ -86,6 +87,7 @@ def build() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"faircount {__version__}")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     _add_results(nouns)
+    _add_cache(nouns)
     _add_demo(nouns)
     return parser
 
@@ -146,6 +148,12 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="a longer line is reported and left out (default: 67108864)",
     )
     group.add_argument("--strict", action="store_true", help="exit with 3 if any line could not be read")
+    group.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="read large files anew, and keep nothing for the next time",
+    )
 
 
 def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
@@ -225,6 +233,21 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write there instead of to standard output; a folder for the pages of several files",
     )
+
+
+def _add_cache(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    cache = nouns.add_parser(
+        "cache",
+        help="what is kept of large files, so that they need not be read again",
+        description="What is kept of large files, so that they need not be read again. It is safe to delete.",
+        epilog=EXIT_CODES,
+    )
+    verbs = cache.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    for verb, meaning in (("show", "say where the cache is and how large"), ("clear", "delete it")):
+        parser = verbs.add_parser(
+            verb, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.", epilog=EXIT_CODES
+        )
+        parser.set_defaults(run=_command("faircount.cli.cache", verb))
 
 
 def _add_demo(nouns: argparse._SubParsersAction[_Parser]) -> None:

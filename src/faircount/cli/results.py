@@ -45,6 +45,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         max_line=arguments.max_line,
         evidence=_evidence(arguments),
         figures=arguments.output_format in _WITH_FIGURES,
+        cache=arguments.cache,
     )
     files = named_files(arguments)
     with ReadingBar(files) as bar:

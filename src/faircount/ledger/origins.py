@@ -7,14 +7,14 @@ run starts with a copy of what it resumes. Such rows must meet in one entry, how
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 _EXTRACTED, _ORIGINAL, _REJUDGED = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(Struct, frozen=True):
     """How many rows of one source stand in another."""
 
     source: int

@@ -1,16 +1,24 @@
-"""The documented shape of what readers hand to the ledger.
+"""The documented shape of what readers hand to the ledger: numbers in columns, and the words behind them.
 
 A batch carries three kinds of rows. *Attempts*: one per recorded line, with the columns below and an open set of
-facets. *History*: what happened inside a dynamic attack, counted per line by state and kind of error.
-*Categories*: what a guardrail named when it blocked. Text stays in the source, reached by line and byte offset;
-three checksums of it are enough to tell whether two rows tell of the same case and the same answer.
+facets. *History*: what happened inside a dynamic attack, counted per line by state and kind of error. *Categories*:
+what a guardrail named when it blocked. Long text stays in the source; three checksums of it are enough to tell
+whether two rows tell of the same case and the same answer. Short text is kept once, in a lexicon of its column, and
+travels as its number there: numbers are cheap to move, to group and to join, and no text ever reaches the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
+
+from faircount.model import Outcome
+
+OUTCOME_NUMBER: dict[Outcome, int] = {outcome: number for number, outcome in enumerate(Outcome)}
+"""How an outcome is written in a column."""
 
 
 class Mark:
@@ -30,67 +38,230 @@ class Answer:
     TEXT = 2
 
 
-ATTEMPT_COLUMNS: dict[str, str] = {
-    "line": "BIGINT",
-    "byte_offset": "BIGINT",
-    "own_id": "VARCHAR",
-    "parent_id": "VARCHAR",
-    "result_origin": "VARCHAR",
-    "source_file": "VARCHAR",
-    "mark": "TINYINT",
-    "attack": "VARCHAR",
-    "decision": "BOOLEAN",
-    "truthy": "BOOLEAN",
-    "state": "VARCHAR",
-    "errored": "BOOLEAN",
-    "guardrail": "BOOLEAN",
-    "error_text": "VARCHAR",
-    "error_kind": "VARCHAR",
-    "requests": "BIGINT",
-    "response_time": "DOUBLE",
-    "answer": "TINYINT",
-    "text_crc": "BIGINT",
-    "objective_crc": "BIGINT",
-    "response_crc": "BIGINT",
-    "has_history": "BOOLEAN",
+class Kind:
+    """What the numbers of a column mean, and which of them means that nothing is recorded."""
+
+    COUNT = "count"
+    """A whole number."""
+    SMALL = "small"
+    """One of a few numbers that are named in this module."""
+    FLAG = "flag"
+    """1 for true, 0 for false, -1 for neither."""
+    SECONDS = "seconds"
+    """A duration; NaN for none."""
+    CHECKSUM = "checksum"
+    """64 bits that stand for a text; 0 for none."""
+    WORD = "word"
+    """A number in the lexicon of the column; 0 for none."""
+    ID = "id"
+    """The same, but whole numbers stand for themselves, below 0: -1 for 0, -2 for 1, and so on."""
+
+
+WITH_WORDS = frozenset([Kind.WORD, Kind.ID])
+
+TYPE_CODES = {
+    Kind.COUNT: "q",
+    Kind.SMALL: "b",
+    Kind.FLAG: "b",
+    Kind.SECONDS: "d",
+    Kind.CHECKSUM: "q",
+    Kind.WORD: "i",
+    Kind.ID: "i",
 }
-"""Columns of an attempt in order; the store adds `source` before and the facets after them."""
+"""How a kind is held in an `array`."""
+
+ATTEMPT_COLUMNS: dict[str, str] = {
+    "line": Kind.COUNT,
+    "own_id": Kind.ID,
+    "parent_id": Kind.ID,
+    "result_origin": Kind.WORD,
+    "source_file": Kind.WORD,
+    "mark": Kind.SMALL,
+    "attack": Kind.WORD,
+    "decision": Kind.FLAG,
+    "truthy": Kind.FLAG,
+    "state": Kind.SMALL,
+    "errored": Kind.FLAG,
+    "guardrail": Kind.FLAG,
+    "error_text": Kind.WORD,
+    "error_kind": Kind.WORD,
+    "requests": Kind.COUNT,
+    "response_time": Kind.SECONDS,
+    "answer": Kind.SMALL,
+    "text_hash": Kind.CHECKSUM,
+    "objective_hash": Kind.CHECKSUM,
+    "response_hash": Kind.CHECKSUM,
+}
+"""Columns of an attempt in order; the ledger adds `ord` and `source` before and the facets after them.
+
+`parent_id` is the id of the entry that the row seems to belong to; `own_id` is given only where it is another one and
+the row does not say that it is part of a dynamic attack.
+"""
 
 HISTORY_COLUMNS: dict[str, str] = {
-    "line": "BIGINT",
-    "state": "VARCHAR",
-    "error_kind": "VARCHAR",
-    "times": "BIGINT",
-    "first_at": "BIGINT",
+    "line": Kind.COUNT,
+    "state": Kind.SMALL,
+    "error_kind": Kind.WORD,
+    "times": Kind.COUNT,
+    "first_at": Kind.COUNT,
 }
 
-CATEGORY_COLUMNS: dict[str, str] = {"line": "BIGINT", "category": "VARCHAR"}
+CATEGORY_COLUMNS: dict[str, str] = {"line": Kind.COUNT, "category": Kind.WORD}
+
+TABLES: dict[str, dict[str, str]] = {
+    "attempt": ATTEMPT_COLUMNS,
+    "history": HISTORY_COLUMNS,
+    "category": CATEGORY_COLUMNS,
+}
+
+FACET = "facet:"
+"""Stands before the field's name in the name of a facet's column; every column so named is a `Kind.WORD`."""
 
 
-@dataclass(slots=True)
-class Batch:
-    """A bounded number of rows on their way from a reader to the ledger, column by column."""
+def sql_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return our name for each column: a facet's is never the record's, which may hold anything."""
+    facets = [column for column in columns if column.startswith(FACET)]
+    numbered = {column: f"facet_{number}" for number, column in enumerate(facets)}
+    return {column: numbered.get(column, column) for column in columns}
 
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ATTEMPT_COLUMNS})
-    facets: dict[str, list[str | None]] = field(default_factory=dict)
-    history: list[tuple[Any, ...]] = field(default_factory=list)
-    categories: list[tuple[Any, ...]] = field(default_factory=list)
+
+_SHARED_LEXICONS = {"own_id": "parent_id", "source_file": "result_origin"}
+
+
+def lexicon_of(column: str) -> str:
+    """Return the column whose lexicon holds the words of a column.
+
+    Words that are compared have a lexicon in common, and so have columns of the same name in different tables.
+    """
+    return _SHARED_LEXICONS.get(column, column)
+
+
+def kind_of(table: str, column: str) -> str:
+    """Return the kind of a column, facets included."""
+    return Kind.WORD if column.startswith(FACET) else TABLES[table][column]
+
+
+class Lexicon(dict[str | None, int]):
+    """The words of one column, numbered as they turn up; 0 is no word. A facet's empty text is no word, either."""
+
+    def __init__(self, *, empty_is_none: bool = False) -> None:
+        super().__init__({None: 0, "": 0} if empty_is_none else {None: 0})
+        self.words: list[str | None] = [None]
+
+    def __missing__(self, word: str | None) -> int:
+        number = self[word] = len(self.words)
+        self.words.append(word)
+        return number
+
+    def numbers(self, words: Sequence[str | None]) -> Iterable[int]:
+        """Return the numbers of words that are mostly new, faster than one by one; one may get two numbers."""
+        new = [word for word in words if word not in self]
+        self.update(zip(new, range(len(self.words), len(self.words) + len(new)), strict=True))
+        self.words += new
+        return map(self.__getitem__, words)
+
+
+_LARGEST_ID = 10**9
+_DIGITS_OF_AN_ID = 9
+
+
+def id_number(name: int | str, lexicon: Lexicon) -> int:
+    """Return the number of an id; 5 and "5" are one."""
+    if type(name) is int and 0 <= name < _LARGEST_ID:
+        return -1 - name
+    text = str(name)
+    if len(text) <= _DIGITS_OF_AN_ID and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
+        return -1 - int(text)
+    return lexicon[text]
+
+
+def plain_id_numbers(names: Sequence[int | str]) -> list[int]:
+    """Return the numbers of those ids that are whole numbers, and 0 for the others."""
+    return [-1 - name if type(name) is int and 0 <= name < _LARGEST_ID else 0 for name in names]
+
+
+def word_of(number: int, words: Sequence[str | None]) -> str | None:
+    """Return the word behind a number."""
+    return words[number] if number >= 0 else str(-1 - number)
+
+
+class Tables(Struct, frozen=True):
+    """What a source, or a part of one, holds: the columns of each table as numbers, and the words of each lexicon."""
+
+    numbers: dict[str, dict[str, Any]]
+    words: dict[str, list[str | None]]
+
+    def rows(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return len(self.numbers[table]["line"])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the numbers are still as a reader gives them, and not numpy's."""
+        return isinstance(self.numbers["attempt"]["line"], array)
+
+
+class Growing(Struct):
+    """Columns of a table that a reader adds to, and their lexicons."""
+
+    columns: dict[str, array[Any]]
+    lexicons: dict[str, Lexicon]
 
     def __len__(self) -> int:
         return len(self.columns["line"])
 
-    def add(self, columns: Mapping[str, Sequence[Any]], facets: Mapping[str, Sequence[str | None]]) -> None:
-        """Append rows; a facet that is new, or that these rows do not have, is missing elsewhere."""
-        before = len(self)
-        for name, values in columns.items():
-            self.columns[name] += values
-        for name, labels in facets.items():
-            if name in self.facets or any(labels):
-                column = self.facets.setdefault(name, [])
-                column += [None] * (before - len(column))
-                column += labels
+    def add(self, *values: Any) -> None:
+        """Append one row, in which there are no ids."""
+        for (name, column), value in zip(self.columns.items(), values, strict=True):
+            column.append(self.lexicons[name][value] if name in self.lexicons else value)
 
-    def facet(self, name: str) -> list[str | None]:
-        """Return a facet's values for all rows."""
-        values = self.facets[name]
-        return values + [None] * (len(self) - len(values))
+
+class Batch:
+    """A bounded number of rows on their way from a reader to the ledger."""
+
+    def __init__(self) -> None:
+        self._lexicons: dict[str, Lexicon] = {}
+        self.attempts, self.history, self.categories = (self._growing(kinds) for kinds in TABLES.values())
+
+    def _growing(self, kinds: Mapping[str, str]) -> Growing:
+        lexicons = {
+            name: self._lexicons.setdefault(lexicon_of(name), Lexicon())
+            for name, kind in kinds.items()
+            if kind in WITH_WORDS
+        }
+        return Growing({name: array(TYPE_CODES[kind]) for name, kind in kinds.items()}, lexicons)
+
+    def __len__(self) -> int:
+        return len(self.attempts)
+
+    def add_facet(self, name: str, labels: Sequence[str | None]) -> None:
+        """Append the labels of the rows that were just added; where there are none, a facet is missing."""
+        first = labels[0]
+        same = labels.count(first) == len(labels)
+        if same and not first:
+            return
+        column = FACET + name
+        if column not in self.attempts.columns:
+            self.attempts.columns[column] = array(TYPE_CODES[Kind.WORD])
+            self._lexicons[column] = Lexicon(empty_is_none=True)
+        numbers = self.attempts.columns[column]
+        extend_with_zeros(numbers, len(self) - len(labels) - len(numbers))
+        lexicon = self._lexicons[column]
+        if same:
+            numbers.extend([lexicon[first]] * len(labels))
+        else:
+            numbers.extend(map(lexicon.__getitem__, labels))
+
+    def tables(self) -> Tables:
+        """Return what the batch holds; a facet that the last rows do not have is missing there."""
+        for name, numbers in self.attempts.columns.items():
+            if name.startswith(FACET):
+                extend_with_zeros(numbers, len(self) - len(numbers))
+        grown = zip(TABLES, (self.attempts, self.history, self.categories), strict=True)
+        words = {name: lexicon.words for name, lexicon in self._lexicons.items()}
+        return Tables({name: rows.columns for name, rows in grown}, words)
+
+
+def extend_with_zeros(numbers: array[Any], count: int) -> None:
+    """Append so many zeros to an array of numbers."""
+    numbers.frombytes(bytes(numbers.itemsize * count))

@@ -1,43 +1,96 @@
-"""The ledger in memory: DuckDB, in process, given typed columns only, never raw JSON.
+"""The ledger in memory: DuckDB, in process, given typed numbers only, never raw JSON and never a record's text.
 
-Few rows go in as plain lists; many go in as Arrow, which costs an import and pays for it from a few thousand rows on.
-The engine may neither load extensions nor open files.
+Few rows go in one by one; many go in as numpy arrays, which costs two imports and pays for them from some ten
+thousand rows on.
 """
 
 from __future__ import annotations
 
-import os
+import pkgutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from importlib import resources
+from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from faircount.ledger import transport
+from faircount.ledger import engine, parquet
+from faircount.ledger.joining import columns_of, joined, rows_of
 from faircount.ledger.origins import Overlap, origin_keys, preference
-from faircount.ledger.schema import ATTEMPT_COLUMNS, CATEGORY_COLUMNS, HISTORY_COLUMNS, Batch
+from faircount.ledger.parquet import StoredTables
+from faircount.ledger.schema import (
+    FACET,
+    OUTCOME_NUMBER,
+    TABLES,
+    Kind,
+    Lexicon,
+    Mark,
+    Tables,
+    kind_of,
+    lexicon_of,
+    sql_names,
+    word_of,
+)
 from faircount.model import Outcome
 from faircount.outcomes import PRECEDENCE
 
 if TYPE_CHECKING:
-    import duckdb
-    import pyarrow
+    from duckdb import DuckDBPyConnection
 
-LINE_BITS = 40
-ARROW_FROM_ROWS = 4000
-SIDE_BY_SIDE_FROM_ROWS = 50_000
-
-T = TypeVar("T")
 Answered = TypeVar("Answered")
 
-_KEY_COLUMNS = {"ord": "BIGINT", "source": "INTEGER"}
-_TABLES = {
-    "attempt": _KEY_COLUMNS | ATTEMPT_COLUMNS,
-    "history": _KEY_COLUMNS | HISTORY_COLUMNS,
-    "category": _KEY_COLUMNS | CATEGORY_COLUMNS,
+LINE_BITS = 40
+"""A row is known by `ord`: the number of its source, and so many bits for its line."""
+
+ONE_BY_ONE_UP_TO_ROWS = 16_000
+ONE_THREAD_UP_TO_ROWS = 500_000
+FOLDED = ("told", "entry", "row_story", "every_case", "category")
+"""What questions are asked of when the rows are folded."""
+
+SEVERAL_ATTACKS = -1
+"""Stands for the name of the attack where several were tried on an entry."""
+
+_SQL_TYPES = {
+    Kind.COUNT: "BIGINT",
+    Kind.SMALL: "TINYINT",
+    Kind.FLAG: "TINYINT",
+    Kind.SECONDS: "DOUBLE",
+    Kind.CHECKSUM: "BIGINT",
+    Kind.WORD: "INTEGER",
+    Kind.ID: "INTEGER",
 }
-_SEPARATOR = "\x1f"
+_NOTHING_AS_NULL = {
+    Kind.COUNT: "{0}",
+    Kind.SMALL: "{0}",
+    Kind.FLAG: "CASE WHEN {0} >= 0 THEN {0} = 1 END",
+    Kind.SECONDS: "CASE WHEN NOT ISNAN({0}) THEN {0} END",
+    Kind.CHECKSUM: "NULLIF({0}, 0)",
+    Kind.WORD: "NULLIF({0}, 0)",
+    Kind.ID: "NULLIF({0}, 0)",
+}
+
+
+class _Asking(Generic[Answered]):
+    """A question being asked by a thread of its own."""
+
+    def __init__(self, ask: Callable[[], Answered]) -> None:
+        self._ask = ask
+        self._answers: list[Answered] = []
+        self._failures: list[Exception] = []
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._answers.append(self._ask())
+        except Exception as error:  # noqa: BLE001 (raised where the answer is wanted)
+            self._failures.append(error)
+
+    def answer(self) -> Answered:
+        self._thread.join()
+        if self._failures:
+            raise self._failures[0]
+        return self._answers[0]
 
 
 class Ledger:
@@ -47,25 +100,27 @@ class Ledger:
         self.paths = list(paths)
         self.case_facets = tuple(case_facets)
         self.facets: dict[str, str] = {}
+        """The name of each facet's column in the engine."""
+        self._facet_fields: dict[str, str] = {}
         self.rows = [0] * len(self.paths)
-        self._owner = 0
-        self._small: list[tuple[int, Batch]] = []
-        self._parts: dict[str, list[pyarrow.Table]] = {table: [] for table in _TABLES}
+        self._parts: list[tuple[Tables, int]] = []
+        self._stored: StoredTables | None = None
+        self._words: dict[str, list[str | None]] = {}
+        self._owner = threading.get_ident()
+        self.folder: Path | None = None
+        """The only folder whose files the engine may read and write."""
+        self.folded_alone = False
+        """Whether the rows were folded, and nothing but the rows of the only source decided how."""
 
     @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
+    def _connection(self) -> DuckDBPyConnection:
         """The engine, started when it is first needed: reading can begin before."""
-        import duckdb
-
-        connection = duckdb.connect(
-            ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-        )
-        connection.execute("SET enable_external_access = false")
-        self._owner = threading.get_ident()
-        return connection
+        return engine.connect(folder=self.folder)
 
     def warm_up(self) -> None:
-        """Start the engine now, while there is something else to wait for."""
+        """Start the engine now, and import what many rows need, while there is something else to wait for."""
+        import numpy  # noqa: F401
+
         _ = self._connection
 
     def close(self) -> None:
@@ -81,148 +136,199 @@ class Ledger:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
-        # What came as Arrow is known to the first connection only; helping threads ask about entries alone.
         connection = self._connection
         if threading.get_ident() != self._owner:
+            # What was handed in as arrays is known to the first connection only; others may ask of told and entry.
             connection = connection.cursor()
         return connection.execute(sql, list(parameters)).fetchall()
 
-    def each(self, ask: Callable[[T], Answered], items: Sequence[T]) -> list[Answered]:
-        """Return the answer for each item: side by side where the ledger is large enough for that to pay."""
-        if sum(self.rows) < SIDE_BY_SIDE_FROM_ROWS:
-            return [ask(item) for item in items]
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            return list(pool.map(ask, items))
+    def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
+        """Begin to ask questions of told and entry beside others, where that pays; return how to get the answer."""
+        if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
+            return ask
+        return _Asking(ask).answer
 
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
         return f"{self.paths[ord_ >> LINE_BITS]}:{ord_ & ((1 << LINE_BITS) - 1)}"
 
+    def word(self, column: str, number: int | None) -> str | None:
+        """Return the word that a number stands for in a column; a facet's column goes by its name in the engine."""
+        if number is None:
+            return None
+        return word_of(number, self._lexicon(column) if number >= 0 else ())
+
+    def _lexicon(self, column: str) -> list[str | None]:
+        lexicon = lexicon_of(self._facet_fields.get(column, column))
+        if lexicon not in self._words and self._stored is not None:
+            self._words[lexicon] = self._stored.words(lexicon)
+        return self._words.get(lexicon, [None])
+
     # -- loading -------------------------------------------------------------------------------------------------
 
-    def load(self, source: int, batch: Batch) -> None:
-        """Take a reader's batch; it reaches the engine when the ledger is folded."""
-        self.rows[source] += len(batch)
-        if len(batch) < ARROW_FROM_ROWS:
-            self._small.append((source, batch))
-        else:
-            self._add_part(source, transport.as_tables(batch))
+    def load(self, source: int, tables: Tables) -> None:
+        """Take what a source holds; it reaches the engine when the ledger is folded."""
+        self.rows[source] += tables.rows("attempt")
+        self._parts.append((tables, source << LINE_BITS))
 
-    def load_packed(self, source: int, streams: Mapping[str, bytes], lines_before: int) -> None:
-        """Take a batch that another process read, whose lines were counted from 1 behind `lines_before` others."""
-        tables = {table: transport.unpacked(stream) for table, stream in streams.items()}
-        self.rows[source] += tables["attempt"].num_rows
-        self._add_part(source, tables, lines_before)
+    def load_stored(self, source: int, stored: StoredTables) -> None:
+        """Take the rows that files hold of a source."""
+        self.load(source, stored.read())
 
-    def _add_part(self, source: int, tables: Mapping[str, pyarrow.Table], lines_before: int = 0) -> None:
-        for table, rows in tables.items():
-            self._parts[table].append(transport.placed(rows, source, LINE_BITS, lines_before))
+    def load_folded(self, stored: StoredTables) -> None:
+        """Take what files hold of how the only source was folded, in place of its rows."""
+        self.rows[0] = stored.rows
+        self._stored, self.folder = stored, stored.folder
+        self._name_facets(stored.columns["attempt"])
+        for table in FOLDED:
+            # Entries are asked about so often that it pays to have them here.
+            kind = "TABLE" if table == "entry" else "VIEW"
+            self._connection.execute(f"CREATE {kind} {table} AS SELECT * FROM {stored.content(table)}")
+        self._connection.execute("SET threads = 1")
 
     def _settle(self) -> None:
-        """Hand all rows to the engine: few of them as lists, many as Arrow, which it reads where it lies."""
-        if not self._parts["attempt"] and sum(map(len, (batch for _, batch in self._small))) < ARROW_FROM_ROWS:
-            for table, columns in _TABLES.items():
-                self._create_table(table, columns)
-            for source, batch in self._small:
-                self._insert_batch(source, batch)
+        """Hand all rows to the engine."""
+        if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS and all(tables.is_plain for tables, _ in self._parts):
+            self._append_rows()
         else:
-            for source, batch in self._small:
-                self._add_part(source, transport.as_tables(batch))
-            for table, parts in self._parts.items():
-                self._show_arrow(table, parts)
-        self._small.clear()
+            self._show_arrays()
+        if sum(self.rows) <= ONE_THREAD_UP_TO_ROWS:
+            self._connection.execute("SET threads = 1")
         self._parts.clear()
 
-    def _facet_column(self, name: str) -> str:
-        """Return the column of a facet, named on first sight; its name is ours, never the record's."""
-        return self.facets.setdefault(name, f"facet_{len(self.facets)}")
+    def _append_rows(self) -> None:
+        lexicons = {lexicon: Lexicon() for tables, _ in self._parts for lexicon in tables.words}
+        for table in TABLES:
+            columns = columns_of(table, [tables for tables, _ in self._parts])
+            kinds = {name: _SQL_TYPES[kind_of(table, column)] for column, name in sql_names(columns).items()}
+            self._create_table(f"{table}_numbers", kinds)
+            appender = self._connection.appender(f"{table}_numbers")
+            for tables, offset in self._parts:
+                appender.append_rows(rows_of(table, tables, offset, columns, lexicons))
+            appender.flush()
+            self._show(table, columns)
+        self._words = {name: lexicon.words for name, lexicon in lexicons.items()}
 
-    def _show_arrow(self, table: str, parts: Sequence[pyarrow.Table]) -> None:
-        if not parts:
-            self._create_table(table, _TABLES[table])
-            return
-        rows = transport.joined(parts)
-        prefix = transport.FACET
-        names = [
-            self._facet_column(name.removeprefix(prefix)) if name.startswith(prefix) else name
-            for name in rows.column_names
-        ]
-        self._connection.register(table, rows.rename_columns(names))
+    def _show_arrays(self) -> None:
+        import numpy
 
-    def _insert_batch(self, source: int, batch: Batch) -> None:
-        columns: dict[str, Sequence[Any]] = dict(batch.columns)
-        for name in batch.facets:
-            if name not in self.facets:
-                self._connection.execute(f"ALTER TABLE attempt ADD COLUMN {self._facet_column(name)} VARCHAR")
-            columns[self._facet_column(name)] = batch.facet(name)
-        self._insert_lists("attempt", source, columns)
-        for table, kinds, rows in (
-            ("history", HISTORY_COLUMNS, batch.history),
-            ("category", CATEGORY_COLUMNS, batch.categories),
-        ):
-            if rows:
-                self._insert_lists(table, source, dict(zip(kinds, zip(*rows, strict=True), strict=True)))
+        tables = joined(self._parts)
+        for table, columns in tables.numbers.items():
+            names = sql_names(columns)
+            arrays = {names[column]: numpy.asarray(numbers) for column, numbers in columns.items()}
+            self._connection.register(f"{table}_numbers", arrays)
+            self._show(table, columns)
+        self._words = tables.words
 
-    def _insert_lists(self, table: str, source: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        kinds = _TABLES[table]
-        named = ", ".join(["ord", "source", *columns])
-        unnested = ", ".join(f"UNNEST(${name}::{kinds.get(name, 'VARCHAR')}[])" for name in columns)
-        parameters: dict[str, Any] = {name: list(values) for name, values in columns.items()}
-        start = source << LINE_BITS
-        self._connection.execute(
-            f"INSERT INTO {table} ({named}) SELECT {start} + UNNEST($line), {source}, {unnested}", parameters
-        )
+    def _show(self, table: str, columns: Iterable[str]) -> None:
+        """Make a table as the rest of the SQL knows it: null for nothing, and a place for every row."""
+        names = self._name_facets(columns)
+        selected = [f"{_NOTHING_AS_NULL[kind_of(table, c)].format(name)} AS {name}" for c, name in names.items()]
+        place = f"line AS ord, CAST(line >> {LINE_BITS} AS INTEGER) AS source"
+        # What is small is copied, so that every connection knows it.
+        kind = "TABLE" if table in FOLDED else "VIEW"
+        self._connection.execute(f"CREATE {kind} {table} AS SELECT {place}, {', '.join(selected)} FROM {table}_numbers")
+
+    def _name_facets(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return our name for each column, and remember those of the facets."""
+        names = sql_names(columns)
+        facets = {column: name for column, name in names.items() if column.startswith(FACET)}
+        self.facets |= {column.removeprefix(FACET): name for column, name in facets.items()}
+        self._facet_fields |= {name: column for column, name in facets.items()}
+        return names
 
     # -- folding -------------------------------------------------------------------------------------------------
 
     def fold(self) -> None:
         """Fold the rows into entries by Faircount's rules."""
+        if self._stored is not None:
+            return
         self._settle()
-        self._place_origins()
-        self._run("place_rows.sql", case_signature=self._case_signature())
-        self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list())
+        runs = self._place_origins()
+        unsure = self.query("SELECT 1 FROM attempt WHERE mark = ? LIMIT 1", [Mark.ATTACK_BY_ID])
+        self._run("mark_rows.sql" if runs > 1 or unsure else "mark_plain_rows.sql")
+        self._run("suspect_entries.sql")
+        if self.query("SELECT 1 FROM suspected LIMIT 1"):
+            self._run("tell_rows_apart.sql", case_signature=self._case_signature())
+        else:
+            self._run("tell_no_rows_apart.sql")
+        self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list(), **_NAMED_NUMBERS)
+        self.folded_alone = len(self.paths) == 1 and runs <= 1
+
+    def keep_fold(self, folder: Path) -> None:
+        """Write the outcome of the fold into files, from whatever thread."""
+        with self._connection.cursor() as connection:
+            for table in FOLDED:
+                parquet.copy(connection, table, folder / parquet.file_name(table))
+
+    def interrupt(self) -> None:
+        """Break off what the engine is doing, from whatever thread."""
+        self._connection.interrupt()
 
     def fold_as_spikee(self, *, combined: bool) -> None:
         """Fold the rows into entries as spikee 0.9.2 does."""
         self._settle()
-        self._create_table("source_path", {"source": "INTEGER", "path": "VARCHAR"})
+        self._create_table("source_path", {"source": "INTEGER", "path": "INTEGER"})
+        numbers = Lexicon()
+        for word in self._lexicon("result_origin"):
+            _ = numbers[word]
         for source, path in enumerate(self.paths):
-            self.query("INSERT INTO source_path VALUES (?, ?)", [source, path])
-        unnamed = "s.path" if combined else "a.source_file, ''"
-        self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list())
+            self.query("INSERT INTO source_path VALUES (?, ?)", [source, numbers[path]])
+        unnamed = "s.path" if combined else "a.source_file, 0"
+        self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list(), **_NAMED_NUMBERS)
 
     def _create_table(self, table: str, columns: Mapping[str, str]) -> None:
         self._connection.execute(_create_statement(table, columns))
 
-    def _place_origins(self) -> None:
-        origin = "COALESCE(result_origin, source_file, '')"
-        named = self.query(f"SELECT DISTINCT source, {origin} FROM attempt ORDER BY 1, 2")
+    def _place_origins(self) -> int:
+        """Find out which runs the rows come from; return how many different origins there are."""
+        named = self._named_origins()
         overlaps: Iterable[Overlap] = ()
         if len(self.paths) > 1:
             overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
-        keys = origin_keys(self.paths, [(row[0], row[1]) for row in named], overlaps, self.rows)
-        self._create_table("origin_key", {"source": "INTEGER", "origin": "VARCHAR", "origin_key": "INTEGER"})
-        for (source, origin), key in keys.items():
-            self.query("INSERT INTO origin_key VALUES (?, ?, ?)", [source, origin, key])
+        origins = [(source, self.word("result_origin", origin) or "") for source, origin in named]
+        keys = origin_keys(self.paths, origins, overlaps, self.rows)
+        self._create_table("origin_key", {"source": "INTEGER", "origin": "INTEGER", "origin_key": "INTEGER"})
+        for (source, number), origin in zip(named, origins, strict=True):
+            self.query("INSERT INTO origin_key VALUES (?, ?, ?)", [source, number or 0, keys[origin]])
         self._create_table("source_preference", {"source": "INTEGER", "preference": "INTEGER"})
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_preference VALUES (?, ?)", [source, preference(path)])
+        return len(named)
+
+    def _named_origins(self) -> list[tuple[int, int | None]]:
+        """Return each source with each origin that its rows name, and with none where rows name none."""
+        origin = "COALESCE(result_origin, source_file)"
+        rows = self.query(
+            f"SELECT source, {origin}, COUNT(*) FROM attempt WHERE {origin} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+        named: list[tuple[int, int | None]] = [(source, number) for source, number, _ in rows]
+        for source, total in enumerate(self.rows):
+            if sum(count for index, _, count in rows if index == source) < total:
+                named.append((source, None))
+        return sorted(named, key=lambda pair: (pair[0], pair[1] is None, pair[1]))
 
     def _case_signature(self) -> str:
-        columns = [f"COALESCE(a.{self.facets[name]}, '')" for name in self.case_facets if name in self.facets]
-        return f"CONCAT_WS('{_SEPARATOR}', '', {', '.join(columns)})" if columns else "''"
+        """Return the facets that tell cases apart as one value."""
+        columns = [f"COALESCE(a.{self.facets[name]}, 0)" for name in self.case_facets if name in self.facets]
+        return f"CONCAT_WS(' ', '', {', '.join(columns)})" if columns else "''"
 
     def _facet_list(self) -> str:
-        """Return the facets as columns of an entry; a missing and an empty value are one."""
-        selected = [f"NULLIF(a.{column}, '') AS {column}" for column in self.facets.values()]
-        return ", ".join(selected or ["NULL AS no_facet"])
+        """Return the facets as columns of an entry."""
+        return ", ".join([f"a.{column}" for column in self.facets.values()] or ["NULL AS no_facet"])
 
-    def _run(self, name: str, **parts: str) -> None:
+    def _run(self, name: str, **parts: Any) -> None:
         for statement in _statement(name, **parts).split(";"):
             if statement.strip():
                 self._connection.execute(statement)
+
+
+_NAMED_NUMBERS = {
+    **{outcome.value: number for outcome, number in OUTCOME_NUMBER.items()},
+    "several_attacks": SEVERAL_ATTACKS,
+    "entries_per_run": 1 << 32,
+    "half_of_them": 1 << 31,
+}
 
 
 def _create_statement(table: str, columns: Mapping[str, str]) -> str:
@@ -230,9 +336,9 @@ def _create_statement(table: str, columns: Mapping[str, str]) -> str:
     return f"CREATE TABLE {table} ({described})"
 
 
-def _statement(name: str, **parts: str) -> str:
-    text = resources.files("faircount.ledger").joinpath("sql", name).read_text(encoding="utf-8")
-    return Template(text).substitute(parts)
+def _statement(name: str, **parts: Any) -> str:
+    text = pkgutil.get_data("faircount.ledger", f"sql/{name}") or b""
+    return Template(text.decode()).substitute(parts)
 
 
 def _outcome_case() -> str:
@@ -243,5 +349,5 @@ def _outcome_case() -> str:
         Outcome.ERROR: "f.errored",
         Outcome.GUARDRAIL: "f.blocked",
     }
-    branches = " ".join(f"WHEN {flags[o]} THEN '{o.value}'" for o in PRECEDENCE if o in flags)
-    return f"CASE {branches} ELSE '{Outcome.UNJUDGED.value}' END"
+    branches = " ".join(f"WHEN {flags[o]} THEN {OUTCOME_NUMBER[o]}" for o in PRECEDENCE if o in flags)
+    return f"CASE {branches} ELSE {OUTCOME_NUMBER[Outcome.UNJUDGED]} END"

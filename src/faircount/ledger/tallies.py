@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from faircount.ledger.store import Ledger
+from msgspec import Struct, field
+
+from faircount.ledger.schema import OUTCOME_NUMBER, Tables, word_of
+from faircount.ledger.store import LINE_BITS, SEVERAL_ATTACKS, Ledger
 from faircount.model import AttemptsToSuccess, Counts, ErrorKind, Latency, Outcome, Tally
 
 UNNAMED_ATTACK = "(unnamed)"
 STANDARD = "standard"
+ATTACK_NAME = "attack_name"
+"""The column of `entry` that names its dynamic attack."""
 
-_OUTCOMES = ", ".join(f"COUNT(CASE WHEN outcome = '{outcome.value}' THEN 1 END)" for outcome in Outcome)
-_COUNTS = f"""
-    {_OUTCOMES},
-    COUNT(*),
-    COALESCE(SUM(requests), 0),
-    COUNT(CASE WHEN initial THEN 1 END),
-    COUNT(CASE WHEN outcome = 'success' AND NOT initial THEN 1 END),
-    COUNT(CASE WHEN guardrail_any THEN 1 END)
-"""
-_WIDTH = len(Outcome) + 5
+NO_COLUMN = "CAST(NULL AS INTEGER)"
+"""Stands for the column of a facet that no entry has."""
+
+SEVERAL = "several attacks"
+
+_SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
+_STANDINGS = "standing, COUNT(*), SUM(requests), MIN(first_ord)"
+"""Entries by all that is counted about them; a group has at most twenty of these rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttackCounts:
+class AttackCounts(Struct, frozen=True):
     """What one dynamic attack did, counted."""
 
     attack: str
@@ -35,48 +37,85 @@ class AttackCounts:
     entries_blocked: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SuccessRow:
+class SuccessRow(Struct, frozen=True):
     """A row that tells of a success: where it stands, what it belongs to, and what identifies its text."""
 
     ord: int
     source: int
     line: int
-    byte_offset: int
     entry: str
     strategy: str
-    facet: str | None
-    checksums: tuple[Any, ...]
+    facet: int | None
+    identity: tuple[str | None, str | None, int, int]
 
 
-def _counts(row: tuple[Any, ...]) -> Counts:
-    tally = Tally(*(int(number) for number in row[: len(Outcome) + 1]))
-    attempts, initial, attack_only, guardrail_any = (int(number) for number in row[len(Outcome) + 1 :])
-    return Counts(tally, attempts, initial, attack_only, guardrail_any)
+class _Gathered(Struct):
+    """Entries of one group, added up over their standings."""
+
+    outcomes: list[int] = field(default_factory=lambda: [0] * len(Outcome))
+    requests: int = 0
+    initial: int = 0
+    attack_only: int = 0
+    blocked: int = 0
+    first: int | None = None
+
+    def add(self, standing: int, entries: int, requests: int, first: int) -> None:
+        outcome, initial, blocked = standing // 4, standing // 2 % 2, standing % 2
+        self.outcomes[outcome] += entries
+        self.requests += int(requests)
+        self.initial += entries * initial
+        self.attack_only += entries * (outcome == _SUCCESS and not initial)
+        self.blocked += entries * blocked
+        self.first = first if self.first is None else min(first, self.first)
+
+    def counts(self) -> Counts:
+        success, failure, error, guardrail, unjudged = self.outcomes
+        tally = Tally(success, failure, error, guardrail, unjudged, sum(self.outcomes))
+        return Counts(tally, self.requests, self.initial, self.attack_only, self.blocked)
+
+
+def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
+    """Add up rows of a standing and its counts, each followed by the group's key; in order of first appearance."""
+    groups: dict[tuple[Any, ...], _Gathered] = {}
+    for standing, entries, requests, first, *key in rows:
+        groups.setdefault(tuple(key), _Gathered()).add(standing, entries, requests, first)
+    ordered = sorted(groups.items(), key=lambda item: item[1].first or 0)
+    return {key: group.counts() for key, group in ordered}
+
+
+def _grouped(ledger: Ledger, *columns: str) -> dict[tuple[Any, ...], Counts]:
+    keys = "".join(f", {column}" for column in columns)
+    return _gathered(ledger.query(f"SELECT {_STANDINGS}{keys} FROM entry GROUP BY standing{keys}"))
 
 
 def overall(ledger: Ledger) -> Counts:
     """Count all entries."""
-    return _counts(ledger.query(f"SELECT {_COUNTS} FROM entry")[0])
+    return _grouped(ledger).get((), _Gathered().counts())
 
 
 def by_source(ledger: Ledger) -> dict[int, Counts]:
     """Count entries by the source that holds their first row."""
-    rows = ledger.query(f"SELECT {_COUNTS}, source FROM entry GROUP BY source")
-    return {row[_WIDTH]: _counts(row[:_WIDTH]) for row in rows}
+    return {source: counts for (source,), counts in _grouped(ledger, "source").items()}
+
+
+def text_of(ledger: Ledger, column: str, number: int | None) -> str | None:
+    """Return the text behind a number in a column of `entry`."""
+    if column == ATTACK_NAME:
+        return SEVERAL if number == SEVERAL_ATTACKS else ledger.word("attack", number)
+    return ledger.word(column, number)
 
 
 def by_facet(ledger: Ledger, column: str) -> list[tuple[str | None, Counts]]:
     """Count entries by the values of a column of `entry`, in order of first appearance."""
-    rows = ledger.query(f"SELECT {_COUNTS}, {column} FROM entry GROUP BY {column} ORDER BY MIN(entry_key)")
-    return [(row[_WIDTH], _counts(row[:_WIDTH])) for row in rows]
+    return [(text_of(ledger, column, value), counts) for (value,), counts in _grouped(ledger, column).items()]
 
 
 def by_two_facets(ledger: Ledger, first: str, second: str) -> dict[tuple[str | None, str | None], Counts]:
     """Count entries by the values of two columns of `entry`, in order of first appearance; empty pairs are absent."""
-    keys = f"{first}, {second}"
-    rows = ledger.query(f"SELECT {_COUNTS}, {keys} FROM entry GROUP BY {keys} ORDER BY MIN(entry_key)")
-    return {(row[_WIDTH], row[_WIDTH + 1]): _counts(row[:_WIDTH]) for row in rows}
+    return {
+        (text_of(ledger, first, one), text_of(ledger, second, other)): counts
+        for (one, other), counts in _grouped(ledger, first, second).items()
+    }
 
 
 def distinct_values(ledger: Ledger, column: str) -> int:
@@ -84,25 +123,51 @@ def distinct_values(ledger: Ledger, column: str) -> int:
     return int(ledger.query(f"SELECT COUNT(DISTINCT {column}) FROM entry")[0][0])
 
 
-def combinations(
-    ledger: Ledger, columns: list[str], *, min_n: int, limit: int, most: bool
-) -> list[tuple[tuple[str | None, ...], Counts]]:
-    """Count the most or least successful combinations with at least `min_n` entries, the larger first among equals."""
+class RankedCombinations(Struct, frozen=True):
+    """How many combinations there are, and the most and the least successful of them."""
+
+    count: int
+    most: list[tuple[tuple[str | None, ...], Counts]]
+    least: list[tuple[tuple[str | None, ...], Counts]]
+
+
+def combinations(ledger: Ledger, columns: Sequence[str], *, min_n: int, limit: int) -> RankedCombinations:
+    """Rank the combinations with at least `min_n` entries by success, the larger first among equals."""
     keys = ", ".join(columns)
-    rate = "1.0 * COUNT(CASE WHEN outcome = 'success' THEN 1 END) / COUNT(*)"
-    rows = ledger.query(
-        f"SELECT {_COUNTS}, {keys} FROM entry GROUP BY {keys} HAVING COUNT(*) >= ?"
-        f" ORDER BY {rate} {'DESC' if most else 'ASC'}, COUNT(*) DESC, MIN(entry_key) LIMIT ?",
-        [min_n, limit],
+    names = [f"key_{position}" for position in range(len(columns))]
+    named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, names, strict=True))
+    ledger.query(
+        f"CREATE OR REPLACE TEMP TABLE combination AS"
+        f" SELECT {named}, COUNT(*) AS entries, COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS successes,"
+        f" MIN(first_ord) AS first FROM entry GROUP BY {keys} HAVING COUNT(*) >= ?",
+        [min_n],
     )
-    return [(row[_WIDTH:], _counts(row[:_WIDTH])) for row in rows]
 
+    def ranked(direction: str) -> list[tuple[tuple[str | None, ...], Counts]]:
+        chosen = (
+            f"SELECT {', '.join(names)} FROM combination"
+            f" ORDER BY 1.0 * successes / entries {direction}, entries DESC, first LIMIT ?"
+        )
+        found = ledger.query(chosen, [limit])
+        same = " AND ".join(
+            f"e.{column} IS NOT DISTINCT FROM c.{name}" if column in ledger.facets.values() else f"c.{name} IS NULL"
+            for column, name in zip(columns, names, strict=True)
+        )
+        listed = ", ".join(f"c.{name}" for name in names)
+        counted = _gathered(
+            ledger.query(
+                f"SELECT e.standing, COUNT(*), SUM(e.requests), MIN(e.first_ord), {listed}"
+                f" FROM entry AS e INNER JOIN ({chosen}) AS c ON {same} GROUP BY e.standing, {listed}",
+                [limit],
+            )
+        )
+        return [
+            (tuple(text_of(ledger, column, value) for column, value in zip(columns, key, strict=True)), counted[key])
+            for key in found
+        ]
 
-def count_combinations(ledger: Ledger, columns: list[str], *, min_n: int) -> int:
-    """Return how many combinations have at least `min_n` entries."""
-    keys = ", ".join(columns)
-    grouped = f"SELECT 1 FROM entry GROUP BY {keys} HAVING COUNT(*) >= ?"
-    return int(ledger.query(f"SELECT COUNT(*) FROM ({grouped})", [min_n])[0][0])
+    count = int(ledger.query("SELECT COUNT(*) FROM combination")[0][0])
+    return RankedCombinations(count, ranked("DESC"), ranked("ASC"))
 
 
 def attacks(ledger: Ledger) -> list[AttackCounts]:
@@ -110,38 +175,43 @@ def attacks(ledger: Ledger) -> list[AttackCounts]:
     rows = ledger.query(
         """
         SELECT
-            COALESCE(attack, ?) AS name,
-            COUNT(DISTINCT entry_key),
-            COUNT(DISTINCT CASE WHEN succeeded THEN entry_key END),
+            attack,
+            COUNT(*),
+            COUNT(CASE WHEN won THEN 1 END),
             SUM(requests),
             SUM(blocks),
-            CASE WHEN COUNT(blocks) > 0 THEN COUNT(DISTINCT CASE WHEN blocks > 0 THEN entry_key END) END
-        FROM told
-        WHERE is_attack
-        GROUP BY name
-        ORDER BY name
-        """,
-        [UNNAMED_ATTACK],
+            CASE WHEN COUNT(blocks) > 0 THEN COUNT(CASE WHEN blocks > 0 THEN 1 END) END
+        FROM (
+            SELECT attack, entry_key, BOOL_OR(succeeded) AS won, SUM(requests) AS requests, SUM(blocks) AS blocks
+            FROM told
+            WHERE is_attack
+            GROUP BY attack, entry_key
+        )
+        GROUP BY attack
+        """
     )
-    return [AttackCounts(*row) for row in rows]
+    counted = [
+        AttackCounts(ledger.word("attack", attack) or UNNAMED_ATTACK, total, won, int(requests), blocks, entries)
+        for attack, total, won, requests, blocks, entries in rows
+    ]
+    return sorted(counted, key=lambda c: c.attack)
 
 
 def attacks_as_spikee(ledger: Ledger) -> list[AttackCounts]:
     """Count by dynamic attack as spikee does: a block is an entry all of whose attack rows are flagged."""
     blocked = {
-        row[0]: row[1]
-        for row in ledger.query(
+        ledger.word("attack", attack) or UNNAMED_ATTACK: entries
+        for attack, entries in ledger.query(
             """
-            SELECT name, COUNT(CASE WHEN flagged THEN 1 END)
+            SELECT attack, COUNT(CASE WHEN flagged THEN 1 END)
             FROM (
-                SELECT COALESCE(attack, ?) AS name, entry_key, BOOL_AND(blocked) AS flagged
+                SELECT attack, entry_key, BOOL_AND(blocked) AS flagged
                 FROM told
                 WHERE is_attack
-                GROUP BY name, entry_key
+                GROUP BY attack, entry_key
             )
-            GROUP BY name
-            """,
-            [UNNAMED_ATTACK],
+            GROUP BY attack
+            """
         )
     }
     return [
@@ -154,63 +224,76 @@ def guardrail_categories(ledger: Ledger) -> list[tuple[str, int]]:
     """Count entries by the categories that guardrails named, most frequent first."""
     rows = ledger.query(
         """
-        SELECT c.category, COUNT(DISTINCT t.entry_key) AS entries
+        SELECT c.category, COUNT(DISTINCT t.entry_key)
         FROM category AS c
         INNER JOIN told AS t ON c.ord = t.ord
         GROUP BY c.category
-        ORDER BY entries DESC, c.category
         """
     )
-    return [(row[0], row[1]) for row in rows]
+    return sorted(
+        ((ledger.word("category", number) or "", entries) for number, entries in rows), key=lambda c: (-c[1], c[0])
+    )
 
 
 def error_kinds(ledger: Ledger) -> list[ErrorKind]:
     """Count errored rows by kind of error, most frequent first, with the first of each as its example."""
     rows = ledger.query(
-        """
-        SELECT k.error_kind, k.errored_rows, k.entries, a.error_text, k.first_ord
+        f"""
+        SELECT k.error_kind, k.errored_rows, k.entries, t.error_text, k.first_ord
         FROM (
             SELECT
-                a.error_kind,
+                error_kind,
                 COUNT(*) AS errored_rows,
-                COUNT(DISTINCT t.entry_key) AS entries,
-                MIN(a.ord) AS first_ord
-            FROM told AS t
-            INNER JOIN attempt AS a ON t.ord = a.ord
-            WHERE a.state = 'error'
-            GROUP BY a.error_kind
+                COUNT(DISTINCT entry_key) AS entries,
+                MIN(ord) AS first_ord
+            FROM told
+            WHERE state = {OUTCOME_NUMBER[Outcome.ERROR]}
+            GROUP BY error_kind
         ) AS k
-        INNER JOIN attempt AS a ON k.first_ord = a.ord
+        INNER JOIN told AS t ON k.first_ord = t.ord
         ORDER BY k.errored_rows DESC, k.first_ord
         """
     )
-    return [ErrorKind(kind, n, entries, text, ledger.place(first)) for kind, n, entries, text, first in rows]
+    return [
+        ErrorKind(
+            ledger.word("error_kind", kind) or "",
+            count,
+            entries,
+            ledger.word("error_text", text) or "",
+            ledger.place(first),
+        )
+        for kind, count, entries, text, first in rows
+    ]
 
 
 def latency(ledger: Ledger) -> list[Latency]:
     """Return median and 95th percentile of the response times by strategy. Quantiles are DuckDB's own."""
     rows = ledger.query(
         """
-        SELECT
-            CASE WHEN t.is_attack THEN COALESCE(t.attack, ?) ELSE ? END AS strategy,
-            COUNT(*),
-            QUANTILE_CONT(a.response_time, 0.5),
-            QUANTILE_CONT(a.response_time, 0.95)
-        FROM told AS t
-        INNER JOIN attempt AS a ON t.ord = a.ord
-        WHERE a.response_time IS NOT NULL
-        GROUP BY strategy, t.is_attack
-        ORDER BY t.is_attack, strategy
-        """,
-        [UNNAMED_ATTACK, STANDARD],
+        SELECT attack, is_attack, COUNT(*), QUANTILE_CONT(response_time, [0.5, 0.95])
+        FROM (
+            SELECT CASE WHEN is_attack THEN attack END AS attack, is_attack, response_time
+            FROM told
+            WHERE response_time IS NOT NULL
+        )
+        GROUP BY attack, is_attack
+        """
     )
-    return [Latency(*row) for row in rows]
+    found = [
+        (is_attack, Latency(_strategy(ledger, attack, is_attack), count, *quantiles))
+        for attack, is_attack, count, quantiles in rows
+    ]
+    return [times for _, times in sorted(found, key=lambda item: (item[0], item[1].strategy))]
+
+
+def _strategy(ledger: Ledger, attack: int | None, is_attack: bool) -> str:
+    return (ledger.word("attack", attack) or UNNAMED_ATTACK) if is_attack else STANDARD
 
 
 def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
     """Count successful entries by the number of requests up to their first success, standard attempts first."""
     rows = ledger.query(
-        """
+        f"""
         SELECT first_success, COUNT(*)
         FROM (
             SELECT entry_key, MIN(made_before + success_at) AS first_success
@@ -228,7 +311,7 @@ def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
                         0
                     ) AS made_before
                 FROM told
-                WHERE entry_key IN (SELECT entry_key FROM entry WHERE outcome = 'success')
+                WHERE entry_key IN (SELECT entry_key FROM entry WHERE outcome = {_SUCCESS})
             )
             WHERE succeeded
             GROUP BY entry_key
@@ -240,8 +323,13 @@ def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
     return [AttemptsToSuccess(int(at), n) for at, n in rows]
 
 
-IDENTITY_COLUMNS = ("own_id", "text_crc", "response_crc")
-"""Columns of an attempt that tell whether a line still holds the row that was read."""
+def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
+    """Return what identifies the only attempt of tables, to be compared with that of a `SuccessRow`."""
+    numbers, words = tables.numbers["attempt"], tables.words["parent_id"]
+    parent, own, text, response = (
+        numbers[column][0] for column in ("parent_id", "own_id", "text_hash", "response_hash")
+    )
+    return word_of(parent, words), word_of(own, words), text, response
 
 
 def count_successes(ledger: Ledger) -> int:
@@ -251,22 +339,25 @@ def count_successes(ledger: Ledger) -> int:
 
 def first_successes(ledger: Ledger, column: str, limit: int) -> list[SuccessRow]:
     """Return each entry's first success, standard attempts first: up to `limit` per source and value of `column`."""
-    checksums = ", ".join(f"a.{name}" for name in IDENTITY_COLUMNS)
     rows = ledger.query(
         f"""
-        SELECT s.ord, a.source, a.line, a.byte_offset, a.parent_id, s.strategy, s.facet, {checksums}
+        SELECT
+            s.ord, a.source, s.attack, s.is_attack, s.facet,
+            a.parent_id, a.own_id, a.text_hash, a.response_hash
         FROM (
             SELECT
                 f.ord,
-                f.strategy,
+                f.attack,
+                f.is_attack,
                 f.facet,
                 ROW_NUMBER() OVER (PARTITION BY f.source, f.facet ORDER BY f.ord) AS turn
             FROM (
                 SELECT
                     t.ord,
+                    t.attack,
+                    t.is_attack,
                     e.source,
                     {column} AS facet,
-                    CASE WHEN t.is_attack THEN COALESCE(t.attack, ?) ELSE ? END AS strategy,
                     ROW_NUMBER() OVER (PARTITION BY t.entry_key ORDER BY t.is_attack, t.ord) AS nth
                 FROM told AS t
                 INNER JOIN entry AS e ON t.entry_key = e.entry_key
@@ -274,13 +365,21 @@ def first_successes(ledger: Ledger, column: str, limit: int) -> list[SuccessRow]
             ) AS f
             WHERE f.nth = 1
         ) AS s
-        INNER JOIN attempt AS a ON s.ord = a.ord
+        INNER JOIN told AS a ON s.ord = a.ord
         WHERE s.turn <= ?
         ORDER BY s.ord
         """,
-        [UNNAMED_ATTACK, STANDARD, limit],
+        [limit],
     )
     return [
-        SuccessRow(ord_, source, line, offset, entry, strategy, facet, tuple(identity))
-        for ord_, source, line, offset, entry, strategy, facet, *identity in rows
+        SuccessRow(
+            ord_,
+            source,
+            ord_ & ((1 << LINE_BITS) - 1),
+            ledger.word("parent_id", parent) or "",
+            _strategy(ledger, attack, is_attack),
+            facet,
+            (ledger.word("parent_id", parent), ledger.word("own_id", own), *checksums),
+        )
+        for ord_, source, attack, is_attack, facet, parent, own, *checksums in rows
     ]

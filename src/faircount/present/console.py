@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from faircount.model import Finding, Severity
 from faircount.present import figures_text as text
@@ -47,8 +48,7 @@ def render(report: Report, *, width: int | None = None, colour: bool = False) ->
     return "\n".join(page.lines) + "\n"
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     """Lines of text of a given width; every style ends on the line where it began."""
 
     width: int
@@ -79,8 +79,7 @@ class _Page:
                 self.lines.append(" " * indent + self.styled((" " * _GAP).join(parts).rstrip(), row.style))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A row of a table and how it is shown."""
 
     cells: Sequence[str]

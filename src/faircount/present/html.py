@@ -11,10 +11,11 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import assert_never
+
+from msgspec import Struct
 
 from faircount.model import Estimate, Finding, Severity
 from faircount.present import figures_text
@@ -84,8 +85,7 @@ def is_ours(text: str) -> bool:
 # --- the parts of a page --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Titled:
+class _Titled(Struct, frozen=True):
     """A section with its anchor and the rank of its heading on the page."""
 
     section: Section
@@ -93,8 +93,7 @@ class _Titled:
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """An analysis: its heading, where it has one, and the sections under it."""
 
     heading: _Titled | None

@@ -6,14 +6,14 @@ No text reaches an SVG or a page another way, and nothing that could load or run
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from html import escape
+
+from msgspec import Struct
 
 from faircount.text import visible
 
 
-@dataclass(frozen=True, slots=True)
-class Markup:
+class Markup(Struct, frozen=True):
     """Finished markup. Deliberately no `str`: a text can never be taken for markup, nor markup for a text."""
 
     text: str

@@ -6,11 +6,11 @@ A file that was given twice, under whatever spelling, is found out here, before 
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
 from faircount.reading.streams import STDIN
@@ -20,8 +20,7 @@ RESULT_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _DIGEST_BLOCK = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """A file to read: its path as given, and the spellings that turned out to be the same file."""
 
     path: str
@@ -103,6 +102,8 @@ def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _digest(path: str) -> bytes:
+    import hashlib
+
     digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:

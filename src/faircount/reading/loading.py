@@ -2,14 +2,14 @@
 
 A large file is cut into ranges of bytes of a fixed size, so that what is read never depends on the machine. Each
 process reads whole lines, counts them from 1 and hands back columns; the ranges are put together in their order, so
-that every line keeps its exact number. Memory is bounded: only a few ranges are under way at any time.
+that every line keeps its exact number. Memory is bounded: only a few ranges are under way at any time. What a file
+with many rows gave is kept in a cache, and taken from there when the same bytes are to be read again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import multiprocessing
 import os
 import signal
 import sys
@@ -17,53 +17,64 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from faircount.findings import Notes
-from faircount.ledger import transport
-from faircount.ledger.store import Ledger
+from faircount.ledger.joining import Joining, joined
+from faircount.ledger.schema import Batch, Tables
+from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
+from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource
+from faircount.reading.identity import RANGE_BYTES, ContentHash, identity
 from faircount.reading.spikee import SpikeeReader, tool_version
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
 
 if TYPE_CHECKING:
     from multiprocessing.pool import AsyncResult, Pool
 
-RANGE_BYTES = 16 * 1024 * 1024
-PARALLEL_FROM_BYTES = 2 * RANGE_BYTES
+PARALLEL_FROM_BYTES = 32 * 1024 * 1024
+CACHED_FROM_BYTES = 2 * 1024 * 1024
+"""A smaller file, even a packed one, cannot hold as many rows as are worth keeping."""
 _PARENT_CHECK_SECONDS = 1.0
 
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
+class ReadOptions(Struct, frozen=True):
     """How to read a source."""
 
     max_line: int = MAX_LINE_BYTES
     guardrail_detected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSource:
-    """A source that was read, and the doubts about it."""
-
-    source: Source
-    notes: Notes
-
-
 class Loader:
     """Loads the sources of one request; its worker processes are started before anything else runs, and end with it."""
 
-    def __init__(self, paths: Iterable[str], options: ReadOptions, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        options: ReadOptions,
+        progress: Progress = lambda _: None,
+        cache: Cache | None = None,
+        *,
+        alone: bool = True,
+    ) -> None:
         self.options = options
         self.progress = progress
-        self._processes = max((_processes(path) for path in paths), default=1)
+        self._cache = cache
+        self._alone = alone
+        """Whether every source is folded by itself, by our own rules."""
+        self._how = f"{options} {'folded' if alone else 'rows'}"
+        self._cached = {path: found for path in paths if (found := self._find(path)) is not None}
+        self._processes = max((_processes(path) for path in paths if path not in self._cached), default=1)
         self._workers = contextlib.ExitStack()
         self._pool: Pool | None = None
+        self._keeping: dict[str, Keeping] = {}
 
     def __enter__(self) -> Loader:
         method = _start_method()
@@ -71,40 +82,104 @@ class Loader:
             self._pool = self._workers.enter_context(_pool(self._processes, method))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._workers.close()
+        for keeping in self._keeping.values():
+            keeping.finish(cancel=kind is not None)
 
     def load(self, ledger: Ledger, index: int) -> ReadSource:
-        """Read a source of the ledger into it."""
+        """Read a source of the ledger into it, or take what was kept of the same bytes."""
         path = ledger.paths[index]
+        cached = self._cached.get(path)
+        if cached is not None:
+            if self._alone:
+                ledger.load_folded(cached.tables)
+            else:
+                ledger.load_stored(index, cached.tables)
+            self.progress(cached.read.source.bytes)
+            return cached.read
+        seed = self._seed(path)
+        keeping = None if seed is None or self._cache is None else self._cache.keep(self._how)
+        ledger.folder = None if keeping is None else keeping.folder
         if self._pool is not None and _processes(path) > 1:
-            return self._load_ranges(self._pool, ledger, index)
-        stream = open_stream(path, path)
+            reading = self._read_ranges(self._pool, ledger.warm_up, path, seed)
+        else:
+            reading = self._read_alone(path, seed)
+        ledger.load(index, reading.tables)
+        if keeping is not None and seed is not None and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS:
+            keeping.describe(identity(reading.digests, seed), reading.read, reading.tables)
+            self._keeping[path] = keeping
+            if not self._alone:
+                keeping.write_rows(reading.tables)
+        return reading.read
+
+    @contextlib.contextmanager
+    def keeping_fold(self, ledger: Ledger) -> Iterator[None]:
+        """Keep what the rows of a ledger were folded into, where that is wanted; it is done when the block ends."""
+        keeping = self._keeping.get(ledger.paths[0]) if self._alone and ledger.folded_alone else None
+        if keeping is None:
+            yield
+            return
+        keeping.write_fold(ledger)
+        try:
+            yield
+        except BaseException:
+            keeping.finish(cancel=True)
+            raise
+        keeping.finish()
+
+    def _find(self, path: str) -> CachedSource | None:
+        return self._cache.find(path, self._how) if self._cache is not None and _may_be_large(path) else None
+
+    def _seed(self, path: str) -> int | None:
+        return self._cache.seed() if self._cache is not None and _may_be_large(path) else None
+
+    def _read_alone(self, path: str, seed: int | None) -> _Reading:
+        content = None if seed is None else ContentHash(seed)
+        stream = open_stream(path, path, content)
         reader = _reader(stream, self.options)
+        parts: list[tuple[Tables, int]] = []
         read_before = 0
         for batch in reader.batches():
-            ledger.load(index, batch)
+            parts.append((batch.tables(), 0))
             self.progress(stream.bytes_read - read_before)
             read_before = stream.bytes_read
         self.progress(stream.bytes_read - read_before)
-        return ReadSource(reader.source(), reader.notes)
+        read = ReadSource(reader.source(), reader.notes, reader.anchors)
+        return _Reading(read, joined(parts or [(Batch().tables(), 0)]), [] if content is None else content.digests())
 
-    def _load_ranges(self, pool: Pool, ledger: Ledger, index: int) -> ReadSource:
-        path = ledger.paths[index]
+    def _read_ranges(self, pool: Pool, meanwhile: Callable[[], None], path: str, seed: int | None) -> _Reading:
         size = Path(path).stat().st_size
         starts = range(0, size, RANGE_BYTES)
-        ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options) for start in starts]
-        source, notes, seen = Source(path=path), Notes(path), set[str]()
-        results = _in_order(pool, ranges, self._processes + 2, ledger.warm_up)
-        for part, read in zip(ranges, results, strict=True):
-            for streams in read.batches:
-                ledger.load_packed(index, streams, source.lines)
+        ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, seed) for start in starts]
+        source, notes = Source(path=path), Notes(path)
+        anchors: list[tuple[int, int]] = []
+        joining = Joining()
+        seen, digests = set[str](), list[bytes]()
+        for part, read in zip(ranges, _in_order(pool, ranges, self._processes + 2, meanwhile), strict=True):
+            for tables in read.batches:
+                joining.add(tables, source.lines)
             notes.absorb(read.notes, source.lines)
+            anchors += [(line + source.lines, offset) for line, offset in read.anchors]
             source = _joined(source, read.source)
             seen |= read.fields_seen
+            digests += read.digests
             self.progress(part.end - part.start)
         version = tool_version(seen) if source.good_lines else None
-        return ReadSource(replace(source, bytes=size, tool_version=version), notes)
+        source = replace(source, bytes=size, tool_version=version)
+        return _Reading(ReadSource(source, notes, anchors), joining.tables(), digests)
+
+
+class _Reading(Struct, frozen=True):
+    """What reading a source gave: its tables, and the digests of its bytes if they were wanted."""
+
+    read: ReadSource
+    tables: Tables
+    digests: list[bytes]
+
+
+def _may_be_large(path: str) -> bool:
+    return path != STDIN and Path(path).is_file() and Path(path).stat().st_size >= CACHED_FROM_BYTES
 
 
 def _reader(stream: Stream, options: ReadOptions) -> SpikeeReader:
@@ -124,27 +199,31 @@ def _processes(path: str) -> int:
 # -- by several processes ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(Struct, frozen=True):
     path: str
     start: int
     end: int
     options: ReadOptions
+    seed: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _RangeRead:
+class _RangeRead(Struct, frozen=True):
     source: Source
     notes: Notes
+    anchors: list[tuple[int, int]]
     fields_seen: frozenset[str]
-    batches: list[dict[str, bytes]]
+    batches: list[Tables]
+    digests: list[bytes]
 
 
 def _read_range(part: _Range) -> _RangeRead:
     """Read a range in a process of its own."""
-    reader = _reader(open_range(part.path, part.path, part.start, part.end), part.options)
-    batches = [transport.packed(batch) for batch in reader.batches()]
-    return _RangeRead(reader.source(), reader.notes, frozenset(reader.fields_seen), batches)
+    content = None if part.seed is None else ContentHash(part.seed)
+    reader = _reader(open_range(part.path, part.path, part.start, part.end, content), part.options)
+    batches: list[Tables] = [batch.tables() for batch in reader.batches()]
+    digests = [] if content is None else content.digests()
+    seen = frozenset(reader.fields_seen)
+    return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, batches, digests)
 
 
 def _in_order(pool: Pool, ranges: list[_Range], under_way: int, meanwhile: Callable[[], None]) -> Iterator[_RangeRead]:
@@ -175,13 +254,15 @@ def _start_method() -> str | None:
 
     A fork is cheap, and safe while nothing else runs here. Starting from scratch would run the caller's script again.
     """
-    alone = threading.active_count() == 1 and "duckdb" not in sys.modules
+    alone = threading.active_count() == 1 and sys.modules.keys().isdisjoint(["duckdb", "_duckdb"])
     return "fork" if sys.platform == "linux" and alone else None
 
 
 @contextlib.contextmanager
 def _pool(processes: int, method: str) -> Iterator[Pool]:
     """Give worker processes that end with the block, whatever ends it."""
+    import multiprocessing
+
     pool = multiprocessing.get_context(method).Pool(processes, initializer=_start_worker, initargs=(os.getpid(),))
     try:
         yield pool

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 MAX_DEPTH = 128
 
@@ -23,8 +24,7 @@ class BadLine(Exception):
     """A line that cannot be counted; the message is the reason."""
 
 
-@dataclass(slots=True)
-class Doubts:
+class Doubts(Struct):
     """What was odd about a line that could still be read."""
 
     duplicate_keys: list[str] = field(default_factory=list)

@@ -7,24 +7,26 @@ what went wrong, and checksums of the texts that stay in the file. Folding rows 
 from __future__ import annotations
 
 import json
+import math
 import re
-import zlib
+from array import array
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
+from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
-from faircount.ledger.schema import Answer, Batch, Mark
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Batch, Mark, extend_with_zeros, id_number, plain_id_numbers
 from faircount.model import Outcome, Source
 from faircount.outcomes import state
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine
-from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder
+from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
 from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
 
 NINE_FIELDS = (
@@ -59,8 +61,6 @@ FACETS = (
 CASE_FACETS = (*NINE_FIELDS, "document_id", "prefix_id", "system_message")
 """Facets that make two rows with one id different cases; who judged them does not."""
 
-_facets_of = attrgetter(*FACETS)
-
 NO_RESPONSE = "No response received"
 """spikee 0.1's words for a target that never answered; spikee does not count them as an error."""
 
@@ -74,14 +74,41 @@ _NO_ATTACK = (None, "", "None")
 _MODULE_PREFIXES = ("spikee.attacks.", "spikee.")
 _EMPTY_ANSWERS = frozenset([b"", b'""', b"null"])
 _BOOLEAN_ANSWERS = frozenset([b'"True"', b'"False"', b"true", b"false"])
-_LONGEST_SHORT_ANSWER = 8
+_SHORT_ANSWERS = {
+    **{xxh3_64_intdigest(text): Answer.EMPTY for text in _EMPTY_ANSWERS},
+    **{xxh3_64_intdigest(text): Answer.BOOLEAN for text in _BOOLEAN_ANSWERS},
+}
+"""What kind of answer a response is that is no text, by its checksum."""
 _STATES = {
-    (success, error, guardrail): state(success=success, error=error, guardrail=guardrail).value
+    (success, error, guardrail): OUTCOME_NUMBER[state(success=success, error=error, guardrail=guardrail)]
     for success in (True, False, None)
     for error in (True, False)
     for guardrail in (True, False)
 }
-_PLAIN_STATES = {decision: _STATES[decision, False, False] for decision in (True, False, None)}
+_NEITHER = -1
+_NOT_RECORDED: Any = math.nan
+_FLAGS: dict[object, int] = {True: 1, False: 0, None: _NEITHER, UNSET: _NEITHER}
+_PLAIN_STATES = {_FLAGS[decision]: _STATES[decision, False, False] for decision in (True, False, None)}
+_MOST_ROWS_HAVE_NO = ("own_id", "result_origin", "source_file", "mark", "attack", "errored", "error_text", "error_kind")
+
+_main_of = attrgetter("id", "success", "attempts", "response_time", "input", "response", *FACETS)
+_specialities_of = attrgetter(
+    "attack_name",
+    "original_id",
+    "result_parent_id",
+    "attack_parent_id",
+    "result_origin",
+    "source_file",
+    "content",
+    "text",
+    "objective",
+    "error",
+    "guardrail",
+    "attempt_history",
+)
+_NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY)
+_SHORT_TEXT = 1000
+"""Longer ones are not remembered: a hostile file could fill the memory with them."""
 _ROWS_THAT_TELL_THE_VERSION = 20
 _VERSION_BY_FIELD = (
     ("attempt_history", "0.9.2 or later"),
@@ -114,6 +141,8 @@ class SpikeeReader:
         self._cleaner = Cleaner(self.notes)
         self._lines = self._good = self._bad = self._blank = 0
         self.fields_seen: set[str] = set()
+        self.anchors: list[tuple[int, int]] = []
+        """Lines from time to time, each with the byte offset at which it can be found again."""
         self._batch = Batch()
 
     def batches(self) -> Iterator[Batch]:
@@ -147,32 +176,34 @@ class SpikeeReader:
 
     def _read_block(self, block: Block) -> None:
         """Read a block at once if all its lines are clean, else line by line."""
-        numbers = range(block.first_line, block.first_line + len(block.lines))
-        offsets = list(accumulate((len(line) + 1 for line in block.lines[:-1]), initial=block.offset))
-        utf8 = all(map(_is_utf8, block.lines))
-        rows = self._decoder.all_fast(block.lines) if utf8 and block.lines[0] is not TOO_LONG else None
-        if rows is not None:
-            self._add_rows(rows, numbers, offsets, [row.success is True for row in rows])
+        first = self._lines + 1
+        # What stands before the first line, a byte order mark, belongs to it.
+        self.anchors.append((first, block.offset if self.anchors else self.stream.starts_at))
+        rows = None if block.buffer is TOO_LONG else self._decoder.all_fast(block.buffer, block.length)
+        if rows is None:
+            self._read_lines(block.lines, first)
         else:
-            self._read_lines(block, numbers, offsets, utf8)
-        self._lines = numbers[-1]
+            self._lines += len(rows)
+            self._add_rows(rows, range(first, first + len(rows)))
 
-    def _read_lines(self, block: Block, numbers: Sequence[int], offsets: Sequence[int], utf8: bool) -> None:
-        good: list[tuple[Row, int, int, bool]] = []
-        for line, number, offset in zip(block.lines, numbers, offsets, strict=True):
+    def _read_lines(self, lines: Sequence[bytes], first: int) -> None:
+        self._lines += len(lines)
+        good: list[tuple[Row, int, bool]] = []
+        for number, line in enumerate(lines, start=first):
             try:
-                row, truthy = self._decode(line, number, utf8)
+                row, truthy = self._decode(line, number)
             except BadLine as reason:
                 self._note_bad(line, str(reason), number)
             else:
-                good.append((row, number, offset, truthy))
+                good.append((row, number, truthy))
         if good:
-            self._add_rows(*map(list, zip(*good, strict=True)))
+            rows, numbers, truthy_rows = map(list, zip(*good, strict=True))
+            self._add_rows(rows, numbers, truthy_rows)
 
-    def _decode(self, line: bytes, number: int, utf8: bool) -> tuple[Row, bool]:
+    def _decode(self, line: bytes, number: int) -> tuple[Row, bool]:
         if line is TOO_LONG:
             raise BadLine(f"longer than {self.max_line} bytes")
-        return self._decoder.fast(line, number) if utf8 else self._decoder.careful(line, number)
+        return self._decoder.fast(line, number) if is_utf8(line) else self._decoder.careful(line, number)
 
     def _note_bad(self, line: bytes, reason: str, number: int) -> None:
         if not line.strip():
@@ -183,58 +214,83 @@ class SpikeeReader:
 
     # -- rows become columns -------------------------------------------------------------------------------------
 
-    def _add_rows(
-        self, rows: Sequence[Row], numbers: Sequence[int], offsets: Sequence[int], truthy: Sequence[bool]
-    ) -> None:
+    def _add_rows(self, rows: Sequence[Row], numbers: Sequence[int], truthy: Sequence[bool] | None = None) -> None:
         """Add rows column by column: what all rows have at once, what only some have row by row."""
+        before = len(self._batch)
         self._good += len(rows)
         for row in rows[:_ROWS_THAT_TELL_THE_VERSION]:
             self._see_fields(row)
-        nothing: list[Any] = [None] * len(rows)
-        ids = [row.id if type(row.id) is str else str(row.id) for row in rows]
-        responses = [bytes(row.response) for row in rows]
-        decisions = [None if row.success is UNSET else row.success for row in rows]
-        columns: dict[str, list[Any]] = {
-            "line": list(numbers),
-            "byte_offset": list(offsets),
-            "own_id": ids,
-            "parent_id": ids.copy(),
-            "result_origin": nothing.copy(),
-            "source_file": nothing.copy(),
-            "mark": [Mark.STANDARD] * len(rows),
-            "attack": nothing.copy(),
-            "decision": decisions,
-            "truthy": list(truthy),
-            "state": [_PLAIN_STATES[decision] for decision in decisions],
-            "errored": [False] * len(rows),
-            "guardrail": nothing.copy(),
-            "error_text": nothing.copy(),
-            "error_kind": nothing.copy(),
-            "requests": [row.attempts for row in rows],
-            "response_time": [row.response_time for row in rows],
-            "answer": [_answer(response) for response in responses],
-            "text_crc": [zlib.crc32(row.input) for row in rows],
-            "objective_crc": nothing.copy(),
-            "response_crc": [zlib.crc32(response) for response in responses],
-            "has_history": [False] * len(rows),
-        }
-        for index, row in enumerate(rows):
-            if row.attack_name != "None" or not _has_plain_origin(row):
-                _place(columns, index, row)
-            if row.error is not None or row.guardrail is not UNSET or self.guardrail_detected:
-                self._judge(columns, index, row)
-            if row.attempt_history is not EMPTY:
-                self._tell_history(columns, index, row)
-        facets = dict(zip(FACETS, zip(*map(_facets_of, rows), strict=True), strict=True))
+        ids, verdicts, requests, times, prompts, responses, *labels = zip(*map(_main_of, rows), strict=True)
+        columns = self._batch.attempts.columns
+        decisions = list(map(_FLAGS.__getitem__, verdicts))
+        columns["line"].extend(numbers)
+        columns["parent_id"].extend(plain_id_numbers(ids))
+        columns["decision"].extend(decisions)
+        columns["truthy"].extend([decision == 1 for decision in decisions] if truthy is None else truthy)
+        columns["state"].extend(map(_PLAIN_STATES.__getitem__, decisions))
+        columns["guardrail"].extend([_NEITHER] * len(rows))
+        columns["requests"].extend(requests)
+        columns["response_time"].extend([_NOT_RECORDED if seconds is None else seconds for seconds in times])
+        checksums = list(map(xxh3_64_intdigest, responses))
+        columns["answer"].extend([_SHORT_ANSWERS.get(checksum, Answer.TEXT) for checksum in checksums])
+        columns["text_hash"].frombytes(array("Q", map(xxh3_64_intdigest, prompts)).tobytes())
+        columns["response_hash"].frombytes(array("Q", checksums).tobytes())
+        columns["objective_hash"].frombytes(bytes(8 * len(rows)))
+        for name in _MOST_ROWS_HAVE_NO:
+            extend_with_zeros(columns[name], len(rows))
+        for index, specialities in enumerate(map(_specialities_of, rows)):
+            if specialities != _NOTHING_SPECIAL or self.guardrail_detected:
+                self._add_specialities(before + index, rows[index])
+        for index, name in enumerate(ids, start=before):
+            if not columns["parent_id"][index]:
+                columns["parent_id"][index] = self._id_number(name)
+        for name, values in zip(FACETS, labels, strict=True):
+            self._batch.add_facet(name, values)
         for position, name in enumerate(self._decoder.unknown_fields):
-            facets[name] = tuple(
-                self._facet_text(row, position, number) for row, number in zip(rows, numbers, strict=True)
-            )
-        self._batch.add(columns, facets)
+            texts = [self._facet_text(row, position, number) for row, number in zip(rows, numbers, strict=True)]
+            self._batch.add_facet(name, texts)
 
-    def _judge(self, columns: dict[str, list[Any]], index: int, row: Row) -> None:
+    def _add_specialities(self, index: int, row: Row) -> None:
+        """Write what sets a row apart from a plain standard attempt that was answered and judged."""
+        if row.attack_name != "None" or not _has_plain_origin(row):
+            self._place(index, row)
+        if row.error is not None or row.guardrail is not UNSET or self.guardrail_detected:
+            self._judge(index, row)
+        if row.attempt_history is not EMPTY:
+            self._tell_history(index, row)
+
+    def _set_word(self, column: str, index: int, word: str | None) -> None:
+        if word is not None:
+            attempts = self._batch.attempts
+            attempts.columns[column][index] = attempts.lexicons[column][word]
+
+    def _id_number(self, name: int | str) -> int:
+        return id_number(name, self._batch.attempts.lexicons["parent_id"])
+
+    def _place(self, index: int, row: Row) -> None:
+        """Write which entry, attack and file a row belongs to."""
+        columns = self._batch.attempts.columns
+        own_id = str(row.id)
+        mark = _mark(row, own_id)
+        parent_id = _parent_id(row, own_id, mark)
+        columns["mark"][index] = mark
+        columns["parent_id"][index] = self._id_number(parent_id)
+        if parent_id != own_id and mark != Mark.ATTACK:
+            columns["own_id"][index] = self._id_number(own_id)
+        self._set_word("attack", index, _attack_name(row.attack_name))
+        if row.result_origin is not None or row.source_file is not None:
+            self._set_word("result_origin", index, row.result_origin)
+            self._set_word("source_file", index, row.source_file)
+        if row.objective is not EMPTY:
+            columns["objective_hash"][index] = _checksum(row.objective)
+        if row.content is not EMPTY or row.text is not EMPTY:
+            columns["text_hash"][index] = _checksum(_prompt(row))
+
+    def _judge(self, index: int, row: Row) -> None:
         """Write what became of a row that records an error or a block, or whose verdict must be turned round."""
-        number, error, decision = columns["line"][index], row.error, columns["decision"][index]
+        columns = self._batch.attempts.columns
+        number, error = columns["line"][index], row.error
+        decision = None if row.success is UNSET else row.success
         errored = error is not None and error != NO_RESPONSE
         guardrail = None if row.guardrail is UNSET else row.guardrail
         if (
@@ -245,21 +301,25 @@ class SpikeeReader:
         ):
             decision = not decision
         if error is not None:
-            columns["error_text"][index], columns["error_kind"][index] = self._describe_error(error, number)
+            text, kind = self._describe_error(error, number)
+            self._set_word("error_text", index, text)
+            self._set_word("error_kind", index, kind)
         if decision and (errored or guardrail):
             self.notes.add("F021", "", number)
         if guardrail:
             self._note_categories(row.guardrail_categories, number)
-        columns["decision"][index] = decision
+        columns["decision"][index] = _FLAGS[decision]
         columns["state"][index] = _STATES[decision, errored, bool(guardrail)]
         columns["errored"][index] = errored
-        columns["guardrail"][index] = guardrail
+        columns["guardrail"][index] = _FLAGS[guardrail]
 
-    def _tell_history(self, columns: dict[str, list[Any]], index: int, row: Row) -> None:
+    def _tell_history(self, index: int, row: Row) -> None:
         """Write what happened inside a dynamic attack; rows that differ in it tell of different attempts."""
         self.fields_seen.add("attempt_history")
-        columns["has_history"][index] = self._note_history(row.attempt_history, columns["line"][index])
-        columns["response_crc"][index] = zlib.crc32(row.attempt_history, columns["response_crc"][index])
+        columns = self._batch.attempts.columns
+        self._note_history(row.attempt_history, columns["line"][index])
+        told = columns["response_hash"][index].to_bytes(8, "little", signed=True) + bytes(row.attempt_history)
+        columns["response_hash"][index] = _checksum(told)
 
     def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
@@ -280,34 +340,31 @@ class SpikeeReader:
     def _note_categories(self, raw: Raw, number: int) -> None:
         if raw is EMPTY:
             return
-        value = _decode_loose(raw)
-        if isinstance(value, dict):
-            named = [name for name, flagged in value.items() if flagged]
-        elif isinstance(value, list):
-            named = [name for item in value if (name := scalar_text(item)) is not None]
-        else:
-            return
-        self._cleaner.line = number
-        named = [self._cleaner.whole("guardrail_categories", name) for name in named]
-        self._batch.categories += [(number, name) for name in dict.fromkeys(named)]
+        try:
+            text = bytes(raw)
+            named = (_named_categories if len(text) < _SHORT_TEXT else _named_categories.__wrapped__)(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._cleaner.line = number
+            found = _true_or_listed(_decode_loose(raw))
+            named = tuple(dict.fromkeys(self._cleaner.whole("guardrail_categories", name) for name in found))
+        for name in named:
+            self._batch.categories.add(number, name)
 
-    def _note_history(self, raw: Raw, number: int) -> bool:
-        """Count what a history tells by state and kind of error; tell whether it told anything."""
+    def _note_history(self, raw: Raw, number: int) -> None:
+        """Count what a history tells by state and kind of error."""
         try:
             items = _history_decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
             items = self._loose_history(raw, number)
-        counted: dict[tuple[str, str | None], list[int]] = {}
+        counted: dict[tuple[int, str | None], list[int]] = {}
         for position, item in enumerate(items, start=1):
             key = _history_state(item)
             if key in counted:
                 counted[key][0] += 1
             else:
                 counted[key] = [1, position]
-        self._batch.history += [
-            (number, outcome, kind, times, first) for (outcome, kind), (times, first) in counted.items()
-        ]
-        return bool(items)
+        for (outcome, kind), (times, first) in counted.items():
+            self._batch.history.add(number, outcome, kind, times, first)
 
     def _loose_history(self, raw: Raw, number: int) -> list[HistoryItem]:
         value = _decode_loose(raw)
@@ -331,15 +388,10 @@ def tool_version(fields_seen: Collection[str]) -> str:
     return next((label for field, label in _VERSION_BY_FIELD if field in fields_seen), "0.1")
 
 
-def _is_utf8(text: bytes) -> bool:
-    """Tell whether text is UTF-8: the strict decoder does not look at what it skips."""
-    if text.isascii():
-        return True
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+def _checksum(text: Raw | bytes) -> int:
+    """Return 64 bits that stand for a text, as a signed number that is never 0."""
+    unsigned = xxh3_64_intdigest(text)
+    return (unsigned - (1 << 64) if unsigned >> 63 else unsigned) or 1
 
 
 def _has_plain_origin(row: Row) -> bool:
@@ -356,21 +408,6 @@ def _has_plain_origin(row: Row) -> bool:
     )
 
 
-def _place(columns: dict[str, list[Any]], index: int, row: Row) -> None:
-    """Write which entry, attack and file a row belongs to."""
-    own_id = columns["own_id"][index]
-    mark = _mark(row, own_id)
-    columns["mark"][index] = mark
-    columns["parent_id"][index] = _parent_id(row, own_id, mark)
-    columns["attack"][index] = _attack_name(row.attack_name)
-    columns["result_origin"][index] = row.result_origin
-    columns["source_file"][index] = row.source_file
-    if row.objective is not EMPTY:
-        columns["objective_crc"][index] = zlib.crc32(row.objective)
-    if row.content is not EMPTY or row.text is not EMPTY:
-        columns["text_crc"][index] = zlib.crc32(_prompt(row))
-
-
 def _mark(row: Row, own_id: str) -> int:
     if row.attack_parent_id is not UNSET:
         return Mark.ATTACK
@@ -385,11 +422,13 @@ def _parent_id(row: Row, own_id: str, mark: int) -> str:
     if row.attack_parent_id is not UNSET and row.attack_parent_id is not None:
         return str(row.attack_parent_id)
     entry_id = own_id if row.original_id is UNSET or row.original_id is None else str(row.original_id)
-    if mark != Mark.STANDARD:
-        match = _ATTACK_ID.fullmatch(entry_id)
-        if match:
-            return match[1]
-    return entry_id
+    return entry_id if mark == Mark.STANDARD else _without_attack(entry_id)
+
+
+def _without_attack(entry_id: str) -> str:
+    """Return the id of the entry that an attack row's id is made from."""
+    match = _ATTACK_ID.fullmatch(entry_id)
+    return match[1] if match else entry_id
 
 
 def _attack_name(name: Any) -> str | None:
@@ -401,21 +440,13 @@ def _attack_name(name: Any) -> str | None:
     return str(name)
 
 
-def _answer(response: bytes) -> int:
-    if len(response) > _LONGEST_SHORT_ANSWER:
-        return Answer.TEXT
-    if response in _EMPTY_ANSWERS:
-        return Answer.EMPTY
-    return Answer.BOOLEAN if response in _BOOLEAN_ANSWERS else Answer.TEXT
-
-
-def _history_state(item: HistoryItem) -> tuple[str, str | None]:
+def _history_state(item: HistoryItem) -> tuple[int, str | None]:
     error = item.error
     errored = error is not None and error != NO_RESPONSE
     blocked = bool(item.guardrail) or (error is not None and error.startswith(BLOCK_WORDS))
     outcome = state(success=item.success, error=errored, guardrail=blocked)
     kind = describe(error)[1] if error is not None and outcome is Outcome.ERROR else None
-    return outcome.value, kind
+    return OUTCOME_NUMBER[outcome], kind
 
 
 def _history_item(item: dict[str, Any]) -> HistoryItem:
@@ -425,6 +456,20 @@ def _history_item(item: dict[str, Any]) -> HistoryItem:
         error=error if isinstance(error, str) else scalar_text(error or None),
         guardrail=item.get("guardrail") is True,
     )
+
+
+@lru_cache(maxsize=1024)
+def _named_categories(raw: bytes) -> tuple[str, ...]:
+    """Return the categories that clean JSON names; there are few of them, and they come again and again."""
+    return tuple(dict.fromkeys(_true_or_listed(msgspec.json.decode(raw))))
+
+
+def _true_or_listed(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [name for name, flagged in value.items() if flagged]
+    if isinstance(value, list):
+        return [name for item in value if (name := scalar_text(item)) is not None]
+    return []
 
 
 def _decode_loose(raw: Raw) -> Any:

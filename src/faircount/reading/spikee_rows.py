@@ -1,8 +1,9 @@
 """One line of a spikee result file as a clean row.
 
-A clean line takes the fast way: one strict decode of the fields that count. A line that the decoder refuses takes
-the careful way: parsed loosely, each field cleaned, each doubt noted. Both ways end in the same `Row`. Long text is
-never decoded; it stays in the file. Fields that spikee never wrote are learnt as they turn up and kept as facets.
+A clean block of lines takes the fast way: one strict decode of the fields that count. A line that the decoder
+refuses takes the careful way: parsed loosely, each field cleaned, each doubt noted. Both ways end in the same `Row`.
+Long text is never decoded; it stays in the file. Fields that spikee never wrote are learnt as they turn up and kept
+as facets.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from faircount.reading.clean import LARGEST_COUNT, Cleaner
 from faircount.reading.loose import BadLine
 
 UNKNOWN_FIELDS_KEPT = 32
-_VERDICT_KEY, _ID_KEY = b'"success"', b'"id"'
-_DECISIVE_KEYS = (_VERDICT_KEY, _ID_KEY)
+_DECISIVE_KEYS = (b'"success"', b'"id"')
 """Keys that are looked for twice in a line; of any other doubled key the last wins in silence."""
 
+_VERDICT = b'"success":'
+_VERDICT_LENGTH = len(_VERDICT)
+_VERDICTS: dict[object, bytes] = {True: b"true", False: b"false", None: b"null"}
+_NOWHERE = b"\n"
+_CLOSE = ord("}")
+
 EMPTY = Raw()
-_OPENINGS = (b"[", b"{")
 
 RequestCount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Duration = Annotated[float, msgspec.Meta(ge=0)]
@@ -37,35 +42,40 @@ Identifier = int | str | UnsetType | None
 class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A clean row. `Raw` fields are carried undecoded; a field that is not listed is unknown, and learnt."""
 
+    # In the order in which spikee writes them: that is how the decoder looks for them.
     id: int | str
+    long_id: Raw = EMPTY
     success: bool | UnsetType | None = UNSET
     input: Raw = EMPTY
+    input_type: Label = None
     response: Raw = EMPTY
+    response_type: Raw = EMPTY
     response_time: Duration | None = None
+    judge_name: Label = None
+    judge_args: Raw = EMPTY
+    judge_options: Label = None
     attempts: RequestCount = 1
-    error: str | None = None
-    attack_name: str | UnsetType | None = UNSET
-    guardrail: bool | UnsetType | None = UNSET
-    guardrail_categories: Raw = EMPTY
-    attempt_history: Raw = EMPTY
-    objective: Raw = EMPTY
-    conversation: Raw = EMPTY
-    meta: Raw = EMPTY
+    task_type: Label = None
     jailbreak_type: Label = None
     instruction_type: Label = None
-    task_type: Label = None
+    document_id: Label = None
     position: Label = None
     spotlighting_data_markers: Label = None
     injection_delimiters: Label = None
-    lang: Label = None
     suffix_id: Label = None
-    plugin: Label = None
-    document_id: Label = None
-    judge_name: Label = None
-    judge_options: Label = None
-    prefix_id: Label = None
+    lang: Label = None
     system_message: Label = None
-    input_type: Label = None
+    plugin: Label = None
+    attack_name: str | UnsetType | None = UNSET
+    attack_options: Raw = EMPTY
+    error: str | None = None
+    guardrail: bool | UnsetType | None = UNSET
+    guardrail_categories: Raw = EMPTY
+    objective: Raw = EMPTY
+    attempt_history: Raw = EMPTY
+    conversation: Raw = EMPTY
+    meta: Raw = EMPTY
+    prefix_id: Label = None
     target: Label = None
     target_options: Label = None
     result_parent_id: Identifier = UNSET
@@ -75,10 +85,6 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     source_file: str | None = None
     content: Raw = EMPTY
     text: Raw = EMPTY
-    long_id: Raw = EMPTY
-    judge_args: Raw = EMPTY
-    response_type: Raw = EMPTY
-    attack_options: Raw = EMPTY
     content_type: Raw = EMPTY
     payload: Raw = EMPTY
     injected: Raw = EMPTY
@@ -93,18 +99,6 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     attack_attempt: Raw = EMPTY
     attack_invocation: Raw = EMPTY
     attack_result_format: Raw = EMPTY
-
-    def has_structures(self) -> bool:
-        """Tell whether the row holds anything that can be a list or an object."""
-        return not (
-            self.objective is EMPTY
-            and self.attempt_history is EMPTY
-            and self.conversation is EMPTY
-            and self.meta is EMPTY
-            and self.guardrail_categories is EMPTY
-            and memoryview(self.response)[:1] not in _OPENINGS
-            and memoryview(self.input)[:1] not in _OPENINGS
-        )
 
 
 KNOWN_FIELDS = frozenset(Row.__struct_fields__)
@@ -131,18 +125,19 @@ class RowDecoder:
         self._decoder: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
         self._row_type: type[Row] = Row
 
-    def all_fast(self, lines: Sequence[bytes]) -> list[Row] | None:
-        """Decode lines that are known to be UTF-8 all at once, or give up on all of them if one is not clean."""
+    def all_fast(self, buffer: bytes | bytearray, length: int) -> list[Row] | None:
+        """Decode the lines at the beginning of a buffer all at once, or give up on all if one is not clean.
+
+        What the rows hold undecoded is only there as long as the buffer stays as it is.
+        """
+        lines = memoryview(buffer)[:length]
+        if not (buffer.isascii() or is_utf8(lines)):
+            return None
         try:
-            rows = list(map(self._decoder.decode, lines))
+            rows = self._decoder.decode_lines(lines)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        for line, row in zip(lines, rows, strict=True):
-            if (line.count(_VERDICT_KEY) > 1 or line.count(_ID_KEY) > 1) and _doubled(line, row):
-                return None
-            if row.has_structures() and _too_deep(row):
-                return None
-        return rows
+        return rows if _one_on_every_line(buffer, length, rows) else None
 
     def fast(self, line: bytes, number: int) -> tuple[Row, bool]:
         """Decode a line that is known to be UTF-8."""
@@ -150,7 +145,7 @@ class RowDecoder:
             row = self._decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self.careful(line, number)
-        if row.has_structures() and _too_deep(row):
+        if loose.depth(line) > loose.MAX_DEPTH:
             raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
         if _doubled(line, row):
             return self.careful(line, number)
@@ -233,6 +228,53 @@ class RowDecoder:
         return cleaner.label(name, value)
 
 
+def is_utf8(text: bytes | memoryview) -> bool:
+    """Tell whether text is UTF-8: the strict decoder does not look at what it skips."""
+    try:
+        str(text, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]) -> bool:
+    """Tell whether every line is one row that could not be read otherwise.
+
+    Where every line begins with `{` and ends with `}`, no row can reach over the end of a line. The decisive keys
+    stand once, or at least the first value of each is also its last, which counts. Nothing nests too deep.
+    """
+    find, starts_with = data.find, data.startswith
+    gap = b" " if starts_with(b'{"id": ') else b""
+    number_first, text_first = b'{"id":' + gap + b"%d,", b'{"id":' + gap + b'"%b",'
+    verdicts = {verdict: gap + written for verdict, written in _VERDICTS.items()}
+    lists = find(b"[", 0, length) >= 0
+    start = 0
+    for row in rows:
+        end = find(b"\n", start, length)
+        if end < 0:
+            end = length
+        id_first = number_first % row.id if type(row.id) is int else text_first % str(row.id).encode()
+        if not starts_with(id_first, start, end) and not _id_stands_once(data, start, end):
+            return False
+        if data[end - 1] != _CLOSE and data[end - 2 : end] != b"}\r":
+            return False
+        verdict_at = find(_VERDICT, start, end)
+        if verdict_at < 0:
+            if row.success is not UNSET:
+                return False
+        elif not starts_with(verdicts.get(row.success, _NOWHERE), verdict_at + _VERDICT_LENGTH, end):
+            return False
+        nests = (lists and find(b"[", start, end) >= 0) or find(b"{", start + 1, end) >= 0
+        if nests and loose.depth(bytes(data[start:end])) > loose.MAX_DEPTH:
+            return False
+        start = end + 1
+    return start >= length
+
+
+def _id_stands_once(data: bytes | bytearray, start: int, end: int) -> bool:
+    return data[start : start + 1] == b"{" and data.count(b'"id"', start, end) == 1
+
+
 def _plain_name(name: str) -> bool:
     """Tell whether a field's name can be a facet's: printable, without quotes and backslashes."""
     return name.isprintable() and '"' not in name and "\\" not in name
@@ -257,17 +299,6 @@ def _reference(value: Any, cleaner: Cleaner) -> int | str | UnsetType | None:
 
 def _raw(value: Any) -> Raw:
     return Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-
-
-def _nests(raw: Raw) -> bool:
-    return memoryview(raw)[:1] in _OPENINGS
-
-
-def _too_deep(row: Row) -> bool:
-    return any(
-        raw is not EMPTY and _nests(raw) and loose.depth(bytes(raw)) >= loose.MAX_DEPTH
-        for raw in map(row.__getattribute__, _NESTED_FIELDS)
-    )
 
 
 def _doubled(line: bytes, row: Row) -> bool:

@@ -10,15 +10,19 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from faircount.errors import InputError, UsageError
+from faircount.reading.identity import ContentHash
 
 STDIN = "-"
-BLOCK_BYTES = 1024 * 1024
+BLOCK_BYTES = 256 * 1024
+"""As many lines as fit are decoded at once: more of them would not stay in a processor's cache."""
+CHUNK_BYTES = 64 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_EXPANSION = 200
 EXPANSION_CHECKED_FROM = 64 * 1024 * 1024
@@ -29,7 +33,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
 _EXPANDED_STEP = 1024 * 1024
-_LINE_STEP = 256 * 1024
+_LINE_FEED = ord("\n")
 # One Zstandard block expands to at most 128 KiB and takes at least 4 bytes: 2 KiB in is at most 64 MiB out.
 _ZSTD_INPUT_STEP = 2048
 
@@ -37,17 +41,28 @@ TOO_LONG = b"(a line over the limit)"
 """Stands for a line that was passed over because of its length; compare by identity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Whole lines of a source: the number of the first, its byte offset, and each without its line feed."""
+class Block(Struct, frozen=True):
+    """Whole lines of a source as they stand there: the first bytes of a buffer, which is used again for the next.
 
-    first_line: int
+    A line over the limit is a block of its own, without its text.
+    """
+
     offset: int
-    lines: list[bytes]
+    buffer: bytes | bytearray
+    length: int
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines, each without its line feed; they may be kept."""
+        if self.buffer is TOO_LONG:
+            return [TOO_LONG]
+        lines = bytes(memoryview(self.buffer)[: self.length]).split(b"\n")
+        if not lines[-1]:
+            del lines[-1]
+        return lines
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(Struct):
     """A source being read: its name for messages, its expanded bytes, and what was noticed on the way."""
 
     name: str
@@ -55,12 +70,35 @@ class Stream:
     bytes_read: int = 0
     truncated: str | None = None
     starts_at: int = 0
-    _expanded: int = field(default=0)
+    content: ContentHash | None = None
+    _expanded: int = 0
+    _waiting: memoryview = memoryview(b"")
 
     def count(self, chunk: bytes) -> bytes:
-        """Count raw bytes as they come in."""
-        self.bytes_read += len(chunk)
+        """Count raw bytes as they come in, and take their digest if that is wanted."""
+        self.take(memoryview(chunk))
         return chunk
+
+    def take(self, raw: memoryview) -> None:
+        """Count raw bytes, and take their digest if that is wanted."""
+        self.bytes_read += len(raw)
+        if self.content is not None:
+            self.content.update(raw)
+
+    def fill(self, room: memoryview) -> int:
+        """Put the next expanded bytes into a buffer; return how many they are, 0 at the end."""
+        while not self._waiting:
+            chunk = next(self.chunks, None)
+            if chunk is None:
+                return 0
+            self._waiting = memoryview(chunk)
+        count = min(len(room), len(self._waiting))
+        room[:count] = self._waiting[:count]
+        self._waiting = self._waiting[count:]
+        return count
+
+    def close(self) -> None:
+        """Read no further."""
 
     def expanded(self, piece: bytes) -> bytes:
         """Count expanded bytes and refuse a stream that grows out of proportion."""
@@ -78,9 +116,9 @@ class Stream:
         return piece
 
 
-def open_stream(path: str, name: str) -> Stream:
+def open_stream(path: str, name: str, content: ContentHash | None = None) -> Stream:
     """Open a file, or standard input for `-`, and expand it where it is compressed."""
-    stream = Stream(name, iter(()))
+    stream = Stream(name, iter(()), content=content)
     raw = map(stream.count, _raw_chunks(path, name))
     first = next(raw, b"")
     if first[:2] in _UTF16_MARKS:
@@ -99,44 +137,66 @@ def is_plain(path: str) -> bool:
     return not start.startswith((_GZIP_MAGIC, _ZSTD_MAGIC, *_UTF16_MARKS))
 
 
-def open_range(path: str, name: str, start: int, end: int) -> Stream:
-    """Open the part of a plain file that holds the lines beginning at `start` or later and before `end`."""
-    stream = Stream(name, iter(()))
-    stream.chunks = map(stream.count, _range_chunks(stream, path, start, end))
-    return stream
+def open_range(path: str, name: str, start: int, end: int, content: ContentHash | None = None) -> Stream:
+    """Open the part of a plain file that holds the lines beginning at `start` or later and before `end`.
+
+    Lines do not keep to the bounds; the digest is that of the bytes from `start` to `end` all the same.
+    """
+    return _Range(name, iter(()), content=content, path=path, start=start, end=end)
 
 
-def _range_chunks(stream: Stream, path: str, start: int, end: int) -> Iterator[bytes]:
-    """Yield a range's lines: from the first that begins in it, which the stream is told, to the end of the last."""
-    try:
-        with Path(path).open("rb", buffering=0) as file:
-            position = max(start - 1, 0)
-            file.seek(position)
-            left = end - position
-            beginning = start > 0
-            while left > 0 and (chunk := file.read(min(BLOCK_BYTES, left))):
-                left -= len(chunk)
-                if beginning:
-                    cut = chunk.find(b"\n") + 1
-                    position += cut or len(chunk)
-                    if not cut:
-                        continue
-                    chunk, beginning = chunk[cut:], False
-                    stream.starts_at = position
-                yield chunk
-            if not beginning:
-                yield from _rest_of_line(file, chunk)
-    except OSError as error:
-        raise InputError(f"{stream.name}: cannot be read: {error.strerror or error}") from error
+class _Range(Stream):
+    """A part of a plain file, read straight into the buffer it is wanted in."""
 
+    path: str = ""
+    start: int = 0
+    end: int = 0
+    _file: FileIO | None = None
+    _position: int = 0
+    _inside_line: bool = False
 
-def _rest_of_line(file: FileIO, last: bytes) -> Iterator[bytes]:
-    """Yield what completes the last line of a range, if it is not complete."""
-    while last and not last.endswith(b"\n"):
-        chunk = file.read(_LINE_STEP)
-        cut = chunk.find(b"\n") + 1
-        last = chunk[:cut] if cut else chunk
-        yield last
+    def fill(self, room: memoryview) -> int:
+        """Put the next bytes into a buffer: from the first line that begins in the range to the end of the last."""
+        try:
+            if self._file is None:
+                self._file = FileIO(self.path)
+                self._find_first_line(self._file)
+            return self._read(self._file, room)
+        except OSError as error:
+            raise InputError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        """Read no further."""
+        if self._file is not None:
+            self._file.close()
+
+    def _find_first_line(self, file: FileIO) -> None:
+        """Go to the first line that begins in the range, or to its end."""
+        self._position = self.start
+        file.seek(max(self.start - 1, 0))
+        found = self.start == 0 or file.read(1) == b"\n"
+        while not found and self._position < self.end:
+            chunk = file.read(min(CHUNK_BYTES, self.end - self._position))
+            cut = chunk.find(b"\n") + 1
+            passed = cut or len(chunk)
+            self.take(memoryview(chunk)[:passed])
+            self._position += passed
+            found = cut > 0 or not chunk
+        file.seek(self._position)
+        self.starts_at = self._position
+
+    def _read(self, file: FileIO, room: memoryview) -> int:
+        if self._position < self.end:
+            count = file.readinto(room[: self.end - self._position]) or 0
+            self.take(room[:count])
+        elif self._inside_line:
+            count = file.readinto(room[:CHUNK_BYTES]) or 0
+            count = bytes(room[:count]).find(b"\n") + 1 or count
+        else:
+            count = 0
+        self._position += count
+        self._inside_line = count > 0 and room[count - 1] != _LINE_FEED
+        return count
 
 
 def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
@@ -151,7 +211,7 @@ def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
 
 
 def _read_all(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(BLOCK_BYTES):
+    while chunk := file.read(CHUNK_BYTES):
         yield chunk
 
 
@@ -251,82 +311,102 @@ def _unzstd(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES) -> Iterator[Block]:
     """Yield the whole lines of a stream in blocks; the last line needs no line feed."""
-    splitter = _Splitter(max_line)
-    first = True
-    for chunk in stream.chunks:
-        data = chunk
-        if first and data:
-            first = False
-            splitter.offset = stream.starts_at
-            if not stream.starts_at and data.startswith(_UTF8_MARK):
-                splitter.offset = len(_UTF8_MARK)
-                data = data[len(_UTF8_MARK) :]
-        yield from splitter.feed(data)
-    yield from splitter.finish()
+    splitter = _Splitter(stream, max_line)
+    try:
+        while splitter.fill():
+            yield from splitter.whole_lines()
+        yield from splitter.rest()
+    finally:
+        stream.close()
 
 
 class _Splitter:
-    """Cuts chunks into blocks of whole lines and passes over lines beyond the limit."""
+    """Gathers what comes in a buffer, hands out whole lines, and passes over lines beyond the limit.
 
-    def __init__(self, max_line: int) -> None:
-        self.max_line = max_line
-        self.line = 1
-        self.offset = 0
-        self.carried: list[bytes] = []
-        self.carried_bytes = 0
+    The buffer is used over and over: new memory for every block would cost more than to fill it.
+    """
 
-    def feed(self, chunk: bytes) -> Iterator[Block]:
-        """Yield the lines that a chunk completes; what it begins is carried on."""
-        lines = chunk.split(b"\n")
-        self._carry(lines[0])
-        if len(lines) == 1:
+    def __init__(self, stream: Stream, max_line: int) -> None:
+        self._stream = stream
+        self._max_line = max_line
+        self._buffer = bytearray(BLOCK_BYTES)
+        self._used = 0
+        self._offset = -1
+        self._passed_over = 0
+
+    def fill(self) -> bool:
+        """Take more from the stream; tell whether there was more."""
+        if self._used == len(self._buffer):
+            larger = bytearray(2 * self._used)
+            larger[: self._used] = self._buffer
+            self._buffer = larger
+        count = self._stream.fill(memoryview(self._buffer)[self._used :])
+        self._used += count
+        if self._offset < 0 and (not count or self._used >= len(_UTF8_MARK)):
+            self._begin()
+        return count > 0
+
+    def _begin(self) -> None:
+        self._offset = self._stream.starts_at
+        if not self._offset and self._buffer.startswith(_UTF8_MARK, 0, self._used):
+            self._drop(len(_UTF8_MARK))
+
+    def whole_lines(self) -> Iterator[Block]:
+        """Yield the lines that are there, once they fill the buffer."""
+        if self._passed_over:
+            yield from self._pass_over()
+        if self._used < len(self._buffer):
             return
-        last = lines.pop()
-        if len(self.carried) != 1 or self.carried_bytes > self.max_line:
-            yield self._carried_line()
-            del lines[0]
-        else:
-            self._forget()
-        if lines:
-            yield from self._block(lines)
-        self._carry(last)
+        end = self._buffer.rfind(b"\n", 0, self._used) + 1
+        if end:
+            yield from self._hand_out(end)
+        elif self._used > self._max_line:
+            self._passed_over, self._used = self._used, 0
 
-    def finish(self) -> Iterator[Block]:
-        """Yield a last line that has no line feed."""
-        if self.carried_bytes:
-            yield self._carried_line()
+    def rest(self) -> Iterator[Block]:
+        """Yield what is left at the end; the last line may have no line feed."""
+        if self._passed_over:
+            yield Block(self._offset, TOO_LONG, 0)
+        elif self._used:
+            yield from self._hand_out(self._used)
 
-    def _carry(self, piece: bytes) -> None:
-        self.carried_bytes += len(piece)
-        if self.carried_bytes > self.max_line:
-            self.carried.clear()
-        else:
-            self.carried.append(piece)
+    def _pass_over(self) -> Iterator[Block]:
+        end = self._buffer.find(b"\n", 0, self._used) + 1
+        if not end:
+            self._passed_over += self._used
+            self._used = 0
+            return
+        yield Block(self._offset, TOO_LONG, 0)
+        self._offset += self._passed_over
+        self._passed_over = 0
+        self._drop(end)
 
-    def _carried_line(self) -> Block:
-        line = TOO_LONG if self.carried_bytes > self.max_line else b"".join(self.carried)
-        block = Block(self.line, self.offset, [line])
-        self.line += 1
-        self.offset += self.carried_bytes + 1
-        self._forget()
-        return block
-
-    def _forget(self) -> None:
-        self.carried, self.carried_bytes = [], 0
-
-    def _block(self, lines: list[bytes]) -> Iterator[Block]:
-        block = Block(self.line, self.offset, lines)
-        self.line += len(lines)
-        self.offset += sum(map(len, lines)) + len(lines)
-        if max(map(len, lines)) > self.max_line:
-            yield from _split_overlong(block, self.max_line)
+    def _hand_out(self, end: int) -> Iterator[Block]:
+        block = Block(self._offset, self._buffer, end)
+        if end > self._max_line:
+            yield from _without_overlong(block, self._max_line)
         else:
             yield block
+        self._drop(end)
+
+    def _drop(self, count: int) -> None:
+        """Forget the first bytes of the buffer."""
+        self._offset += count
+        left = self._used - count
+        self._buffer[:left] = self._buffer[count : self._used]
+        self._used = left
 
 
-def _split_overlong(block: Block, max_line: int) -> Iterator[Block]:
-    """Yield a block line by line, with the over-long ones replaced, so that every offset stays exact."""
+def _without_overlong(block: Block, max_line: int) -> Iterator[Block]:
+    """Yield a block line by line if any is too long, with those replaced, so that every offset stays exact."""
+    lines = block.lines
+    if max(map(len, lines)) <= max_line:
+        yield block
+        return
     offset = block.offset
-    for number, line in enumerate(block.lines, start=block.first_line):
-        yield Block(number, offset, [TOO_LONG if len(line) > max_line else line])
+    for line in lines:
+        if len(line) > max_line:
+            yield Block(offset, TOO_LONG, 0)
+        else:
+            yield Block(offset, line + b"\n", len(line) + 1)
         offset += len(line) + 1

@@ -1,6 +1,6 @@
 -- Folds placed rows into entries, each with exactly one outcome.
 --
--- In: attempt, history, placed. Out: entry, one row per unique entry, with its facets.
+-- In: attempt, history, marked, resolved. Out: told, one row per row that counts, and entry, one row per unique entry, with its facets.
 -- Portable subset only: the same statements run on Spark.
 
 -- A history carries no guardrail flag. An error in it is a block if the same file flags errors of that kind as
@@ -8,11 +8,11 @@
 CREATE TABLE history_fold AS
 SELECT
     h.ord,
-    SUM(CASE WHEN h.state = 'success' THEN h.times ELSE 0 END) AS successes,
-    SUM(CASE WHEN h.state = 'failure' THEN h.times ELSE 0 END) AS failures,
-    SUM(CASE WHEN h.state = 'error' AND b.error_kind IS NULL THEN h.times ELSE 0 END) AS errors,
-    SUM(CASE WHEN h.state = 'guardrail' OR b.error_kind IS NOT NULL THEN h.times ELSE 0 END) AS blocks,
-    MIN(CASE WHEN h.state = 'success' THEN h.first_at END) AS first_success
+    SUM(CASE WHEN h.state = $success THEN h.times ELSE 0 END) AS successes,
+    SUM(CASE WHEN h.state = $failure THEN h.times ELSE 0 END) AS failures,
+    SUM(CASE WHEN h.state = $error AND b.error_kind IS NULL THEN h.times ELSE 0 END) AS errors,
+    SUM(CASE WHEN h.state = $guardrail OR b.error_kind IS NOT NULL THEN h.times ELSE 0 END) AS blocks,
+    MIN(CASE WHEN h.state = $success THEN h.first_at END) AS first_success
 FROM history AS h
 LEFT JOIN (
     SELECT DISTINCT source, error_kind
@@ -25,53 +25,70 @@ GROUP BY h.ord;
 -- made no request has not failed.
 CREATE TABLE told AS
 SELECT
-    p.entry_key,
-    p.is_attack,
+    COALESCE(r.entry_key, $entries_per_run * a.origin_key + $half_of_them + a.entry_id) AS entry_key,
+    a.is_attack,
     a.ord,
+    a.source,
+    a.mark,
+    a.parent_id,
+    a.own_id,
+    a.text_hash,
+    a.response_hash,
     a.attack,
     a.requests,
-    a.state = 'success' AS succeeded,
+    a.response_time,
+    a.state,
+    a.answer,
+    a.error_kind,
+    a.error_text,
+    a.state = $success AS succeeded,
     CASE
-        WHEN p.is_attack AND a.requests = 0 THEN FALSE
-        WHEN h.ord IS NULL THEN a.state = 'failure'
+        WHEN a.is_attack AND a.requests = 0 THEN FALSE
+        WHEN h.ord IS NULL THEN a.state = $failure
         WHEN h.failures > 0 THEN TRUE
-        ELSE a.state = 'failure' AND (h.successes > 0 OR h.errors + h.blocks = 0)
+        ELSE a.state = $failure AND (h.successes > 0 OR h.errors + h.blocks = 0)
     END AS failed,
-    a.state = 'error' OR COALESCE(h.errors, 0) > 0 AS errored,
-    a.state = 'guardrail' OR COALESCE(h.blocks, 0) > 0 AS blocked,
+    a.state = $error OR COALESCE(h.errors, 0) > 0 AS errored,
+    a.state = $guardrail OR COALESCE(h.blocks, 0) > 0 AS blocked,
     CASE WHEN h.ord IS NOT NULL THEN h.blocks WHEN a.guardrail THEN 1 WHEN a.guardrail IS NOT NULL THEN 0 END AS blocks,
     COALESCE(h.first_success, a.requests) AS success_at
-FROM placed AS p
-INNER JOIN attempt AS a ON p.ord = a.ord
-LEFT JOIN history_fold AS h ON p.ord = h.ord;
+FROM marked AS a
+LEFT JOIN resolved AS r ON a.ord = r.ord
+LEFT JOIN history_fold AS h ON a.ord = h.ord
+WHERE r.kept IS NULL OR r.kept;
 
-CREATE TABLE folded AS
-SELECT
-    entry_key,
-    COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head,
-    BOOL_OR(succeeded AND NOT is_attack) AS initial,
-    BOOL_OR(succeeded) AS succeeded,
-    BOOL_OR(failed) AS failed,
-    BOOL_OR(errored) AS errored,
-    BOOL_OR(blocked) AS blocked,
-    BOOL_OR(is_attack) AS attacked,
-    BOOL_OR(NOT is_attack) AS has_standard,
-    SUM(requests) AS requests,
-    CASE WHEN MIN(attack) <> MAX(attack) THEN 'several attacks' ELSE MIN(attack) END AS attack_name
-FROM told
-GROUP BY entry_key;
-
+-- `standing` says in one number all that is counted about an entry: four times its outcome, plus 2 if a standard
+-- attempt succeeded, plus 1 if any attempt was blocked.
 CREATE TABLE entry AS
 SELECT
     f.entry_key,
+    f.first_ord,
     a.source,
-    f.initial,
-    f.attacked,
     f.has_standard,
     f.requests,
-    f.blocked AS guardrail_any,
     f.attack_name,
-    $outcome AS outcome,
+    f.outcome,
+    CAST(
+        4 * f.outcome + CASE WHEN f.initial THEN 2 ELSE 0 END + CASE WHEN f.blocked THEN 1 ELSE 0 END AS TINYINT
+    ) AS standing,
     $facets
-FROM folded AS f
+FROM (
+    SELECT f.*, CAST($outcome AS TINYINT) AS outcome
+    FROM (
+        SELECT
+            entry_key,
+            MIN(ord) AS first_ord,
+            COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head,
+            BOOL_OR(succeeded AND NOT is_attack) AS initial,
+            BOOL_OR(succeeded) AS succeeded,
+            BOOL_OR(failed) AS failed,
+            BOOL_OR(errored) AS errored,
+            BOOL_OR(blocked) AS blocked,
+            BOOL_OR(NOT is_attack) AS has_standard,
+            SUM(requests) AS requests,
+            CASE WHEN MIN(attack) <> MAX(attack) THEN $several_attacks ELSE MIN(attack) END AS attack_name
+        FROM told
+        GROUP BY entry_key
+    ) AS f
+) AS f
 INNER JOIN attempt AS a ON f.head = a.ord;

@@ -8,8 +8,19 @@ SELECT
     MIN(a.ord) OVER (PARTITION BY a.parent_id, COALESCE(a.result_origin, $unnamed_origin)) AS entry_key,
     a.mark > 0 AS is_attack,
     a.ord,
+    a.source,
+    a.mark,
+    a.parent_id,
+    a.own_id,
+    a.text_hash,
+    a.response_hash,
     a.attack,
     a.requests,
+    a.response_time,
+    a.state,
+    a.answer,
+    a.error_kind,
+    a.error_text,
     a.truthy AS succeeded,
     a.errored,
     COALESCE(a.guardrail, FALSE) AS blocked,
@@ -28,25 +39,37 @@ SELECT
     BOOL_AND(errored) AS errored,
     BOOL_AND(blocked) AS all_blocked,
     BOOL_OR(blocked) AS guardrail_any,
-    BOOL_OR(is_attack) AS attacked,
     BOOL_OR(NOT is_attack) AS has_standard,
     SUM(requests) AS requests,
-    CASE WHEN MIN(attack) <> MAX(attack) THEN 'several attacks' ELSE MIN(attack) END AS attack_name
+    CASE WHEN MIN(attack) <> MAX(attack) THEN $several_attacks ELSE MIN(attack) END AS attack_name
 FROM told
 GROUP BY entry_key;
 
 CREATE TABLE entry AS
 SELECT
     f.entry_key,
+    f.first_ord,
     b.source,
-    f.initial,
-    f.attacked,
     f.has_standard,
     f.requests,
-    f.guardrail_any,
     f.attack_name,
-    CASE WHEN f.succeeded THEN 'success' WHEN f.errored AND f.all_blocked THEN 'guardrail' WHEN f.errored THEN 'error' ELSE 'failure' END AS outcome,
+    f.outcome,
+    CAST(
+        4 * f.outcome + CASE WHEN f.initial THEN 2 ELSE 0 END + CASE WHEN f.guardrail_any THEN 1 ELSE 0 END AS TINYINT
+    ) AS standing,
     $facets
-FROM folded AS f
+FROM (
+    SELECT
+        f.*,
+        CAST(
+            CASE
+                WHEN f.succeeded THEN $success
+                WHEN f.errored AND f.all_blocked THEN $guardrail
+                WHEN f.errored THEN $error
+                ELSE $failure
+            END AS TINYINT
+        ) AS outcome
+    FROM folded AS f
+) AS f
 INNER JOIN attempt AS a ON f.head = a.ord
 INNER JOIN attempt AS b ON f.first_ord = b.ord;

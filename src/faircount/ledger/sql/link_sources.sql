@@ -11,8 +11,8 @@ FROM attempt AS a
 INNER JOIN attempt AS b
     ON
         a.source <> b.source
-        AND a.text_crc = b.text_crc
-        AND a.response_crc = b.response_crc
+        AND a.text_hash = b.text_hash
+        AND a.response_hash = b.response_hash
         AND a.parent_id = b.parent_id
         AND a.requests = b.requests
         AND a.mark = b.mark

@@ -1,0 +1,6 @@
+"""The values that an option may have, the default first. The command line needs them early: nothing is imported."""
+
+DEFINITIONS = ("faircount", "spikee")
+GUARDRAIL_MEANINGS = ("bypassed", "detected")
+BLOCK_SIGNALS = ("verdict", "raised")
+SORTS = ("rate", "total", "name")

@@ -1,0 +1,38 @@
+"""The `cache` commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from faircount.findings import counted
+from faircount.reading.cache import Cache, default_folder
+from faircount.text import visible
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Run `cache show`."""
+    del arguments
+    cache = Cache(default_folder())
+    _say(f"{cache.folder}: {_described(*cache.size())}, at most {_megabytes(cache.limit)}")
+    return 0
+
+
+def clear(arguments: argparse.Namespace) -> int:
+    """Run `cache clear`."""
+    del arguments
+    cache = Cache(default_folder())
+    _say(f"{cache.folder}: {_described(*cache.clear())} deleted")
+    return 0
+
+
+def _described(entries: int, size: int) -> str:
+    return f"{counted(entries, 'file')} kept in {_megabytes(size)}" if entries else "nothing kept"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(visible(text) + "\n")

@@ -1,0 +1,61 @@
+"""The tables of a source in files of their own, in Parquet, written and read by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from faircount.ledger import engine
+from faircount.ledger.schema import TABLES, Tables, sql_names
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+class StoredTables(Struct, frozen=True):
+    """What is kept of a source in files: its rows, or what they were folded into where nothing else decided that."""
+
+    folder: Path
+    columns: Mapping[str, Sequence[str]]
+    lexicons: Sequence[str]
+    words: Callable[[str], list[str | None]]
+    rows: int
+
+    def content(self, table: str) -> str:
+        """Return what stands for a table in SQL."""
+        return f"READ_PARQUET({engine.quoted(self.folder / file_name(table))})"
+
+    def read(self) -> Tables:
+        """Read everything into arrays."""
+        with engine.connect(folder=self.folder, threads=1) as connection:
+            numbers = {table: self._read(connection, table) for table in TABLES}
+        return Tables(numbers, {lexicon: self.words(lexicon) for lexicon in self.lexicons})
+
+    def _read(self, connection: DuckDBPyConnection, table: str) -> dict[str, Any]:
+        arrays = connection.execute(f"SELECT * FROM {self.content(table)}").fetchnumpy()
+        return {column: arrays[name] for column, name in sql_names(self.columns[table]).items()}
+
+
+def file_name(table: str) -> str:
+    """Return how the file of a table is called."""
+    return f"{table}.parquet"
+
+
+def write(connection: DuckDBPyConnection, folder: Path, tables: Tables) -> None:
+    """Write tables of arrays into a folder that the engine may write to."""
+    import numpy
+
+    for table, columns in tables.numbers.items():
+        names = sql_names(columns)
+        arrays = {names[column]: numpy.asarray(numbers) for column, numbers in columns.items()}
+        connection.register("numbers", arrays)
+        copy(connection, "numbers", folder / file_name(table))
+        connection.unregister("numbers")
+
+
+def copy(connection: DuckDBPyConnection, table: str, path: Path) -> None:
+    """Write a table of an engine into a file."""
+    connection.execute(f"COPY (SELECT * FROM {table}) TO {engine.quoted(path)} (FORMAT PARQUET)")

@@ -1,0 +1,119 @@
+-- Decides which rows of suspected entries tell nothing new, and to which of several cases the others belong.
+--
+-- In: marked (one row per recorded line, with its run, its entry's id and whether it is part of a dynamic attack),
+--     suspected (entries with several rows of a kind), source_preference (whose verdict stands when several files tell of the same attempt).
+-- Out: row_story, which remembers why a row was left out or kept apart, and resolved (ord -> kept, entry_key) for
+--     those rows alone.
+-- Portable subset only: the same statements run on Spark.
+
+CREATE TABLE suspect AS
+SELECT
+    a.ord,
+    a.source,
+    a.origin_key,
+    a.entry_id,
+    a.is_attack,
+    a.text_hash,
+    a.objective_hash,
+    a.decision,
+    $case_signature AS signature,
+    ROW_NUMBER() OVER (
+        PARTITION BY
+            a.source, a.origin_key, a.entry_id, a.is_attack, a.attack, a.text_hash, a.response_hash, a.objective_hash,
+            a.response_time, a.requests, a.error_text, a.state, $case_signature
+        ORDER BY a.ord
+    ) AS copy,
+    FIRST_VALUE(a.source) OVER (
+        PARTITION BY
+            a.origin_key, a.entry_id, a.is_attack, a.attack, a.text_hash, a.response_hash, a.response_time, a.requests,
+            a.error_text, $case_signature
+        ORDER BY s.preference DESC, a.source DESC
+    ) AS preferred_source,
+    FIRST_VALUE(a.decision) OVER (
+        PARTITION BY
+            a.origin_key, a.entry_id, a.is_attack, a.attack, a.text_hash, a.response_hash, a.response_time, a.requests,
+            a.error_text, $case_signature
+        ORDER BY s.preference DESC, a.source DESC
+    ) AS preferred_decision
+FROM marked AS a
+INNER JOIN suspected AS g ON a.origin_key = g.origin_key AND a.entry_id = g.entry_id
+INNER JOIN source_preference AS s ON a.source = s.source;
+
+CREATE TABLE row_story AS
+SELECT
+    ord,
+    source,
+    origin_key,
+    entry_id,
+    is_attack,
+    text_hash,
+    objective_hash,
+    signature,
+    CASE
+        WHEN source <> preferred_source AND decision IS NOT DISTINCT FROM preferred_decision THEN 'told elsewhere'
+        WHEN source <> preferred_source THEN 'judged again elsewhere'
+        WHEN copy > 1 THEN 'repeated'
+        ELSE 'kept'
+    END AS story
+FROM suspect;
+
+-- A case is an id with one text and one set of facets.
+CREATE TABLE standard_case AS
+SELECT origin_key, entry_id, text_hash, signature, MIN(ord) AS case_ord
+FROM row_story
+WHERE story = 'kept' AND NOT is_attack
+GROUP BY origin_key, entry_id, text_hash, signature;
+
+-- An attack row belongs to the case that it names as its objective, else to the one with its facets, else to the
+-- last one before it.
+CREATE TABLE attack_case AS
+SELECT ord, case_ord
+FROM (
+    SELECT
+        a.ord,
+        c.case_ord,
+        ROW_NUMBER() OVER (
+            PARTITION BY a.ord
+            ORDER BY
+                CASE WHEN c.text_hash = a.objective_hash THEN 0 ELSE 1 END,
+                CASE WHEN c.signature = a.signature THEN 0 ELSE 1 END,
+                CASE WHEN c.case_ord < a.ord THEN 0 ELSE 1 END,
+                c.case_ord DESC
+        ) AS choice
+    FROM row_story AS a
+    INNER JOIN standard_case AS c ON a.origin_key = c.origin_key AND a.entry_id = c.entry_id
+    WHERE a.story = 'kept' AND a.is_attack
+) AS ranked
+WHERE choice = 1;
+
+CREATE TABLE orphan_case AS
+SELECT
+    ord,
+    MIN(ord) OVER (PARTITION BY origin_key, entry_id, objective_hash, signature) AS case_ord
+FROM row_story
+WHERE story = 'kept' AND is_attack AND ord NOT IN (SELECT ord FROM attack_case);
+
+CREATE TABLE every_case AS
+SELECT origin_key, entry_id, case_ord
+FROM standard_case
+UNION
+SELECT r.origin_key, r.entry_id, o.case_ord
+FROM orphan_case AS o
+INNER JOIN row_story AS r ON o.ord = r.ord;
+
+-- The key of such a case is the negative of its first row's place: it cannot meet the key of a plain entry.
+CREATE TABLE resolved AS
+SELECT
+    r.ord,
+    r.story = 'kept' AS kept,
+    -COALESCE(s.case_ord, a.case_ord, o.case_ord) AS entry_key
+FROM row_story AS r
+LEFT JOIN standard_case AS s
+    ON
+        NOT r.is_attack
+        AND r.origin_key = s.origin_key
+        AND r.entry_id = s.entry_id
+        AND r.text_hash = s.text_hash
+        AND r.signature = s.signature
+LEFT JOIN attack_case AS a ON r.ord = a.ord
+LEFT JOIN orphan_case AS o ON r.ord = o.ord;

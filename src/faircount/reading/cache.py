@@ -1,0 +1,267 @@
+"""What was read from large files, kept in the user's cache folder so that it need not be read again.
+
+An entry is a folder with tables in Parquet and everything else in JSON: what the rows of the file were folded into or,
+where several files are analysed together, the rows. Its name is made of the file's size, of every byte of the file, of
+the way it was read and of the version that read it: a file that was changed in
+any way has another name, a copy has the same. Entries are written whole or not at all, checked before they are
+believed, and safe to delete at any moment. When the cache grows beyond its limit, what was not used for longest goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
+
+from faircount.findings import Notes
+from faircount.ledger import engine, parquet
+from faircount.ledger.parquet import StoredTables
+from faircount.ledger.schema import Tables
+from faircount.ledger.store import Ledger
+from faircount.model import Source
+from faircount.reading.identity import identity_of_file
+from faircount.version import __version__
+
+FOLDER_VARIABLE = "FAIRCOUNT_CACHE"
+LIMIT_BYTES = 1024**3
+FORMAT = 1
+"""Raised whenever what is kept, or what the reader makes of a line, changes."""
+
+_CONTENT = "content"
+_SECRET = "secret"
+_UNFINISHED = ".unfinished-"
+
+
+class ReadSource(Struct, frozen=True):
+    """A source that was read, the doubts about it, and where some of its lines begin."""
+
+    source: Source
+    notes: Notes
+    anchors: list[tuple[int, int]]
+
+
+class _Content(Struct, frozen=True):
+    """What an entry holds beside its tables; words are decoded when they are wanted."""
+
+    source: Source
+    notes: list[tuple[str, str, int, list[int]]]
+    anchors: list[tuple[int, int]]
+    columns: dict[str, list[str]]
+    rows: int
+    words: dict[str, Raw]
+    checksums: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class CachedSource(Struct, frozen=True):
+    """An entry of the cache that fits a file."""
+
+    read: ReadSource
+    tables: StoredTables
+
+
+def default_folder() -> Path:
+    """Return the user's cache folder for Faircount."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return Path(named)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "faircount" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "faircount"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "faircount"
+
+
+class Cache:
+    """The entries of one folder. Whatever goes wrong with it, an analysis only takes longer."""
+
+    def __init__(self, folder: Path, *, limit: int = LIMIT_BYTES) -> None:
+        self.folder = folder
+        self.limit = limit
+
+    def seed(self) -> int | None:
+        """Return the secret of the folder, made when it is first needed, or None where it cannot be kept."""
+        path = self.folder / _SECRET
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists():
+                with contextlib.suppress(FileExistsError):
+                    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                    with os.fdopen(descriptor, "wb") as file:
+                        file.write(os.urandom(8))
+            secret = path.read_bytes()
+        except OSError:
+            return None
+        return int.from_bytes(secret) if len(secret) == 8 else None
+
+    def find(self, path: str, how: str) -> CachedSource | None:
+        """Return what was kept of a file with exactly this content, read in this way."""
+        try:
+            size = Path(path).stat().st_size
+            if not any(self.folder.glob(f"{size}-*")):
+                return None
+            seed = self.seed()
+            if seed is None:
+                return None
+            return _load(self.folder / _name(size, identity_of_file(path, seed), how), path)
+        except OSError:
+            return None
+
+    def keep(self, how: str) -> Keeping:
+        """Prepare an entry."""
+        return Keeping(self, self.folder / f"{_UNFINISHED}{os.urandom(8).hex()}", how)
+
+    def make_room(self) -> None:
+        """Remove what was not used for longest until the rest is within the limit."""
+        entries = sorted(self._entries(), key=lambda entry: entry[1])
+        total = sum(size for _, _, size in entries)
+        for path, _, size in entries:
+            if total <= self.limit:
+                break
+            shutil.rmtree(path, ignore_errors=True)
+            total -= size
+
+    def clear(self) -> tuple[int, int]:
+        """Remove everything; return how many entries there were, and how many bytes."""
+        entries = list(self._entries())
+        with contextlib.suppress(OSError):
+            for path in self.folder.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+            (self.folder / _SECRET).unlink(missing_ok=True)
+        return len(entries), sum(size for _, _, size in entries)
+
+    def size(self) -> tuple[int, int]:
+        """Return how many entries there are, and how many bytes."""
+        sizes = [size for _, _, size in self._entries()]
+        return len(sizes), sum(sizes)
+
+    def _entries(self) -> Iterator[tuple[Path, float, int]]:
+        """Yield each entry with the time of its last use and its bytes."""
+        with contextlib.suppress(OSError):
+            for path in self.folder.iterdir():
+                content = path / _CONTENT
+                if content.is_file():
+                    yield path, content.stat().st_mtime, sum(file.stat().st_size for file in path.iterdir())
+
+
+def _name(size: int, identity: str, how: str) -> str:
+    way = xxh3_128_hexdigest(f"{FORMAT} {__version__} {how}".encode())
+    return f"{size}-{identity}-{way}"
+
+
+# -- reading an entry -----------------------------------------------------------------------------------------
+
+
+def _load(folder: Path, path: str) -> CachedSource | None:
+    """Return an entry if it is there and all its files are what was written."""
+    try:
+        checksum, _, data = (folder / _CONTENT).read_bytes().partition(b"\n")
+        if checksum != xxh3_64_hexdigest(data).encode():
+            return None
+        content = msgspec.json.decode(data, type=_Content)
+        checked = {name: xxh3_64_intdigest((folder / name).read_bytes()) for name in content.checksums}
+    except (OSError, msgspec.DecodeError):
+        return None
+    if checked != content.checksums:
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(folder / _CONTENT)
+    notes = Notes(path)
+    for code, subject, count, lines in content.notes:
+        notes.counts[code, subject], notes.lines[code, subject] = count, lines
+    words = content.words
+
+    def words_of(lexicon: str) -> list[str | None]:
+        return msgspec.json.decode(words[lexicon], type=list[str | None])
+
+    tables = StoredTables(folder, content.columns, list(words), words_of, content.rows)
+    source = msgspec.structs.replace(content.source, path=path)
+    return CachedSource(ReadSource(source, notes, content.anchors), tables)
+
+
+# -- writing an entry -----------------------------------------------------------------------------------------
+
+
+class Keeping:
+    """An entry being written by a thread of its own, beside the analysis of what it holds."""
+
+    def __init__(self, cache: Cache, folder: Path, how: str) -> None:
+        self.folder = folder
+        """Where the entry is until it is whole."""
+        self._cache = cache
+        self._how = how
+        self._target = folder
+        self._content: _Content | None = None
+        self._interrupt: Callable[[], None] = lambda: None
+        self._cancelled = False
+        self._thread: threading.Thread | None = None
+
+    def describe(self, identity: str, read: ReadSource, tables: Tables) -> None:
+        """Say what was read, before its rows or their fold are written."""
+        self._target = self._cache.folder / _name(read.source.bytes, identity, self._how)
+        notes = read.notes
+        self._content = _Content(
+            source=read.source,
+            notes=[(*key, count, notes.lines[key]) for key, count in notes.counts.items()],
+            anchors=read.anchors,
+            columns={name: list(columns) for name, columns in tables.numbers.items()},
+            rows=tables.rows("attempt"),
+            words={lexicon: Raw(msgspec.json.encode(words)) for lexicon, words in tables.words.items()},
+        )
+
+    def write_rows(self, tables: Tables) -> None:
+        """Begin to write the rows of the source."""
+
+        def write() -> None:
+            with engine.connect(folder=self.folder, threads=1) as connection:
+                self._interrupt = connection.interrupt
+                parquet.write(connection, self.folder, tables)
+                self._interrupt = lambda: None
+
+        self._begin(write)
+
+    def write_fold(self, ledger: Ledger) -> None:
+        """Begin to write what the rows were folded into; the ledger must stay open until that is finished."""
+        self._interrupt = ledger.interrupt
+        self._begin(lambda: ledger.keep_fold(self.folder))
+
+    def _begin(self, write: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=self._work, args=(write,))
+        self._thread.start()
+
+    def finish(self, *, cancel: bool = False) -> None:
+        """Wait until the entry is written, or see to it that it is not."""
+        if self._thread is None:
+            return
+        if cancel:
+            self._cancelled = True
+            self._interrupt()
+        self._thread.join()
+        self._thread = None
+
+    def _work(self, write: Callable[[], None]) -> None:
+        # A cache that cannot be written, for whatever reason, is no reason to bother anybody.
+        with contextlib.suppress(Exception):
+            self.folder.mkdir(mode=0o700)
+            write()
+            self._write_content()
+            if not self._cancelled:
+                self.folder.rename(self._target)
+                self._cache.make_room()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write_content(self) -> None:
+        if self._content is None:
+            raise ValueError("an entry that was not described")
+        checksums = {file.name: xxh3_64_intdigest(file.read_bytes()) for file in self.folder.iterdir()}
+        data = msgspec.json.encode(msgspec.structs.replace(self._content, checksums=checksums))
+        (self.folder / _CONTENT).write_bytes(xxh3_64_hexdigest(data).encode() + b"\n" + data)
