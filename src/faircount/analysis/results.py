@@ -13,7 +13,7 @@ from faircount.analysis import false_positives as guardrail
 from faircount.analysis.options import AnalyzeOptions
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
-from faircount.ledger import tallies
+from faircount.ledger import engine, tallies
 from faircount.ledger.store import Ledger
 from faircount.model import Analysis, FalsePositives, Finding, Source, SuccessfulAttempts
 from faircount.reading import inputs
@@ -62,9 +62,20 @@ def analyze(
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
     how = ReadOptions(options.max_line, options.guardrail_success == "detected")
-    cache = Cache(default_folder()) if options.cache else None
+    folder = default_folder() if options.cache else None
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
-    with Loader(paths, how, progress, cache, alone=alone) as loader:
+    loader = Loader(paths, how, progress, None if folder is None else Cache(folder), alone=alone)
+    try:
+        return _analyze(chosen, paths, options, loader)
+    except engine.module().Error:
+        if not loader.used_cache:
+            raise
+        # Somebody deleted the cache under our hands.
+        return _analyze(chosen, paths, options, Loader(paths, how, progress, alone=alone))
+
+
+def _analyze(chosen: Sequence[Input], paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
+    with loader:
         if options.combine:
             return AnalysisSet((_analyze_together(chosen, options, COMBINED, loader),), tuple(paths))
         analyses, failures = _analyze_each(chosen, options, loader)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
+from faircount.errors import UsageError
 from faircount.findings import counted
-from faircount.reading.cache import Cache, default_folder
+from faircount.reading.cache import FOLDER_VARIABLE, Cache, default_folder
 from faircount.text import visible
 
 
 def show(arguments: argparse.Namespace) -> int:
     """Run `cache show`."""
     del arguments
-    cache = Cache(default_folder())
+    cache = _cache()
     _say(f"{cache.folder}: {_described(*cache.size())}, at most {_megabytes(cache.limit)}")
     return 0
 
@@ -21,9 +22,17 @@ def show(arguments: argparse.Namespace) -> int:
 def clear(arguments: argparse.Namespace) -> int:
     """Run `cache clear`."""
     del arguments
-    cache = Cache(default_folder())
-    _say(f"{cache.folder}: {_described(*cache.clear())} deleted")
+    cache = _cache()
+    entries, size = cache.clear()
+    _say(f"{cache.folder}: {f'{_described(entries, size)}, now deleted' if entries else 'nothing to delete'}")
     return 0
+
+
+def _cache() -> Cache:
+    folder = default_folder()
+    if folder is None:
+        raise UsageError(f"there is no home folder for a cache; name one in {FOLDER_VARIABLE}")
+    return Cache(folder)
 
 
 def _described(entries: int, size: int) -> str:

@@ -35,8 +35,14 @@ class StoredTables(Struct, frozen=True):
         return Tables(numbers, {lexicon: self.words(lexicon) for lexicon in self.lexicons})
 
     def _read(self, connection: DuckDBPyConnection, table: str) -> dict[str, Any]:
+        import numpy
+
+        # A duration that was not recorded is no number, which the engine takes for null.
         arrays = connection.execute(f"SELECT * FROM {self.content(table)}").fetchnumpy()
-        return {column: arrays[name] for column, name in sql_names(self.columns[table]).items()}
+        return {
+            column: numpy.ma.filled(arrays[name], numpy.nan) if numpy.ma.is_masked(arrays[name]) else arrays[name]
+            for column, name in sql_names(self.columns[table]).items()
+        }
 
 
 def file_name(table: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from faircount.ledger import engine, parquet
+from faircount.ledger import engine
 from faircount.ledger.joining import columns_of, joined, rows_of
 from faircount.ledger.origins import Overlap, origin_keys, preference
 from faircount.ledger.parquet import StoredTables
@@ -71,14 +71,14 @@ _NOTHING_AS_NULL = {
 
 
 class _Asking(Generic[Answered]):
-    """A question being asked by a thread of its own."""
+    """A question being asked by a thread of its own, over a connection of its own."""
 
-    def __init__(self, ask: Callable[[], Answered]) -> None:
+    def __init__(self, ask: Callable[[], Answered], connection: DuckDBPyConnection) -> None:
         self._ask = ask
+        self.connection = connection
         self._answers: list[Answered] = []
         self._failures: list[Exception] = []
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._work)
 
     def _work(self) -> None:
         try:
@@ -87,10 +87,16 @@ class _Asking(Generic[Answered]):
             self._failures.append(error)
 
     def answer(self) -> Answered:
-        self._thread.join()
+        self.thread.join()
         if self._failures:
             raise self._failures[0]
         return self._answers[0]
+
+    def end(self) -> None:
+        if self.thread.is_alive():
+            self.connection.interrupt()
+        self.thread.join()
+        self.connection.close()
 
 
 class Ledger:
@@ -106,7 +112,7 @@ class Ledger:
         self._parts: list[tuple[Tables, int]] = []
         self._stored: StoredTables | None = None
         self._words: dict[str, list[str | None]] = {}
-        self._owner = threading.get_ident()
+        self._askings: list[_Asking[Any]] = []
         self.folder: Path | None = None
         """The only folder whose files the engine may read and write."""
         self.folded_alone = False
@@ -125,6 +131,8 @@ class Ledger:
 
     def close(self) -> None:
         """Give the memory back."""
+        for asking in self._askings:
+            asking.end()
         if "_connection" in self.__dict__:
             self._connection.close()
 
@@ -136,17 +144,22 @@ class Ledger:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
-        connection = self._connection
-        if threading.get_ident() != self._owner:
-            # What was handed in as arrays is known to the first connection only; others may ask of told and entry.
-            connection = connection.cursor()
-        return connection.execute(sql, list(parameters)).fetchall()
+        # What was handed in as arrays is known to the first connection only; others may ask of told and entry.
+        own = (asking.connection for asking in self._askings if asking.thread is threading.current_thread())
+        return next(own, self._connection).execute(sql, list(parameters)).fetchall()
 
     def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
         """Begin to ask questions of told and entry beside others, where that pays; return how to get the answer."""
         if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
             return ask
-        return _Asking(ask).answer
+        asking = _Asking(ask, self.beside())
+        self._askings.append(asking)
+        asking.thread.start()
+        return asking.answer
+
+    def beside(self) -> DuckDBPyConnection:
+        """Return a second connection, for another thread; it must be closed before the ledger is."""
+        return self._connection.cursor()
 
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
@@ -254,16 +267,6 @@ class Ledger:
             self._run("tell_no_rows_apart.sql")
         self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list(), **_NAMED_NUMBERS)
         self.folded_alone = len(self.paths) == 1 and runs <= 1
-
-    def keep_fold(self, folder: Path) -> None:
-        """Write the outcome of the fold into files, from whatever thread."""
-        with self._connection.cursor() as connection:
-            for table in FOLDED:
-                parquet.copy(connection, table, folder / parquet.file_name(table))
-
-    def interrupt(self) -> None:
-        """Break off what the engine is doing, from whatever thread."""
-        self._connection.interrupt()
 
     def fold_as_spikee(self, *, combined: bool) -> None:
         """Fold the rows into entries as spikee 0.9.2 does."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from faircount.findings import Notes
 from faircount.ledger import engine, parquet
 from faircount.ledger.parquet import StoredTables
 from faircount.ledger.schema import Tables
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import FOLDED, Ledger
 from faircount.model import Source
 from faircount.reading.identity import identity_of_file
 from faircount.version import __version__
@@ -38,6 +40,8 @@ FORMAT = 1
 _CONTENT = "content"
 _SECRET = "secret"
 _UNFINISHED = ".unfinished-"
+_OUR_NAMES = re.compile(r"\d+-[0-9a-f]{32}-[0-9a-f]{32}|\.unfinished-[0-9a-f]{16}")
+_ABANDONED_SECONDS = 24 * 60 * 60
 
 
 class ReadSource(Struct, frozen=True):
@@ -67,11 +71,16 @@ class CachedSource(Struct, frozen=True):
     tables: StoredTables
 
 
-def default_folder() -> Path:
-    """Return the user's cache folder for Faircount."""
+def default_folder() -> Path | None:
+    """Return the user's cache folder for Faircount, or None where the user has no home."""
     named = os.environ.get(FOLDER_VARIABLE)
-    if named:
-        return Path(named)
+    try:
+        return Path(named) if named else _folder_of_the_system()
+    except RuntimeError:
+        return None
+
+
+def _folder_of_the_system() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "faircount" / "Cache"
     if sys.platform == "darwin":
@@ -127,16 +136,18 @@ class Cache:
                 break
             shutil.rmtree(path, ignore_errors=True)
             total -= size
+        for path in self._ours():
+            if path.name.startswith(_UNFINISHED) and path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
     def clear(self) -> tuple[int, int]:
         """Remove everything; return how many entries there were, and how many bytes."""
-        entries = list(self._entries())
+        count, size = self.size()
         with contextlib.suppress(OSError):
-            for path in self.folder.iterdir():
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
+            for path in self._ours():
+                shutil.rmtree(path, ignore_errors=True)
             (self.folder / _SECRET).unlink(missing_ok=True)
-        return len(entries), sum(size for _, _, size in entries)
+        return count, size
 
     def size(self) -> tuple[int, int]:
         """Return how many entries there are, and how many bytes."""
@@ -146,10 +157,14 @@ class Cache:
     def _entries(self) -> Iterator[tuple[Path, float, int]]:
         """Yield each entry with the time of its last use and its bytes."""
         with contextlib.suppress(OSError):
-            for path in self.folder.iterdir():
+            for path in self._ours():
                 content = path / _CONTENT
                 if content.is_file():
                     yield path, content.stat().st_mtime, sum(file.stat().st_size for file in path.iterdir())
+
+    def _ours(self) -> list[Path]:
+        """Return what we made in the folder, whatever else is there."""
+        return [path for path in self.folder.iterdir() if _OUR_NAMES.fullmatch(path.name)]
 
 
 def _name(size: int, identity: str, how: str) -> str:
@@ -231,8 +246,16 @@ class Keeping:
 
     def write_fold(self, ledger: Ledger) -> None:
         """Begin to write what the rows were folded into; the ledger must stay open until that is finished."""
-        self._interrupt = ledger.interrupt
-        self._begin(lambda: ledger.keep_fold(self.folder))
+        connection = ledger.beside()
+        self._interrupt = connection.interrupt
+
+        def write() -> None:
+            with connection:
+                for table in FOLDED:
+                    parquet.copy(connection, table, self.folder / parquet.file_name(table))
+                self._interrupt = lambda: None
+
+        self._begin(write)
 
     def _begin(self, write: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=self._work, args=(write,))
@@ -251,7 +274,8 @@ class Keeping:
     def _work(self, write: Callable[[], None]) -> None:
         # A cache that cannot be written, for whatever reason, is no reason to bother anybody.
         with contextlib.suppress(Exception):
-            self.folder.mkdir(mode=0o700)
+            with contextlib.suppress(OSError):
+                self.folder.mkdir(mode=0o700)
             write()
             self._write_content()
             if not self._cancelled:

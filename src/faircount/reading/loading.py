@@ -128,6 +128,11 @@ class Loader:
             raise
         keeping.finish()
 
+    @property
+    def used_cache(self) -> bool:
+        """Whether anything was taken from the cache."""
+        return bool(self._cached)
+
     def _find(self, path: str) -> CachedSource | None:
         return self._cache.find(path, self._how) if self._cache is not None and _may_be_large(path) else None
 

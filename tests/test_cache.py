@@ -1,0 +1,348 @@
+"""What was read from a large file is kept, believed only while the file is the same, and never in the way."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faircount import Analysis, AnalyzeOptions, analyze
+from faircount.analysis import summary
+from faircount.cli import main
+from faircount.ledger import store
+from faircount.reading import cache as caching
+from faircount.reading import identity, loading
+from faircount.reading.cache import FOLDER_VARIABLE, Cache
+from faircount.reading.identity import ContentHash, identity_of_file
+from tests.conftest import Write, analysis_of, attack, standard
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and files that are large enough for it."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    monkeypatch.setattr(loading, "CACHED_FROM_BYTES", 1)
+    for module in (loading, store):
+        monkeypatch.setattr(module, "ONE_BY_ONE_UP_TO_ROWS", 1)
+    return folder
+
+
+def lines() -> list[dict[str, Any] | str]:
+    rows: list[dict[str, Any] | str] = []
+    for i in range(60):
+        rows.append(
+            standard(
+                i if i % 3 else f"case {i}", success=i % 4 == 0, plugin="p1" if i % 2 else None, response_time=i / 9
+            )
+        )
+        if i % 5 == 0:
+            rows.append(attack(i, success=i % 2 == 0, attempts=3, objective=f"prompt {i}"))
+        if i % 7 == 0:
+            rows.append(
+                standard(f"e{i}", error=f"HTTP 503 after {i} s", guardrail=True, guardrail_categories=["hate", "other"])
+            )
+    return [*rows, standard(1, plugin="another case"), rows[4], '{"id": "torn', ""]
+
+
+def entries(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_dir()] if folder.exists() else []
+
+
+def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the file was read")
+
+    monkeypatch.setattr(loading, "_reader", refuse)
+
+
+# -- used -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"evidence": 4}, {"figures": True, "by": ("plugin",)}, {"definition": "spikee"}, {"combine": True}],
+    ids=str,
+)
+def test_a_second_analysis_is_the_same_and_reads_nothing(
+    write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    path = write(lines())
+    without = analysis_of(path, cache=False, **options)
+    assert not entries(folder)
+    first = analysis_of(path, **options)
+    assert len(entries(folder)) == 1
+    forbid_reading(monkeypatch)
+    assert analysis_of(path, **options) == first == without
+
+
+def test_files_that_are_analysed_together_are_kept_as_rows(
+    write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = write(lines(), "results_a.jsonl"), write([*lines(), standard("more")], "results_b.jsonl")
+    first = analysis_of(*paths, combine=True)
+    assert len(entries(folder)) == 2
+    forbid_reading(monkeypatch)
+    assert analysis_of(*paths, combine=True) == first
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_copy_is_known_and_keeps_its_own_name(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(lines())
+    analysis_of(path)
+    elsewhere = Path(path).with_name("results_copy.jsonl")
+    shutil.copy(path, elsewhere)
+    forbid_reading(monkeypatch)
+    again = analysis_of(str(elsewhere))
+    assert again.sources[0].path == str(elsewhere)
+    assert all(place.startswith(str(elsewhere)) for finding in again.findings for place in finding.where)
+
+
+@pytest.mark.usefixtures("folder")
+def test_packed_files_are_kept_too(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(write(lines()))
+    packed = path.with_suffix(".jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    first = analysis_of(str(packed))
+    forbid_reading(monkeypatch)
+    assert analysis_of(str(packed)) == first
+
+
+# -- never stale ----------------------------------------------------------------------------------------------
+
+
+def test_one_changed_byte_is_noticed_whatever_the_clock_says(write: Write, folder: Path) -> None:
+    path = Path(write([standard(i, success=True) for i in range(30)]))
+    assert analysis_of(str(path)).tally.success == 30
+    before = path.stat()
+    text = path.read_bytes().replace(b'"id": 17, "success": true', b'"id": 17, "success": null')
+    assert len(text) == before.st_size
+    path.write_bytes(text)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert analysis_of(str(path)).tally.success == 29
+    assert len(entries(folder)) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_another_way_of_reading_is_another_entry(write: Write) -> None:
+    path = write([{"id": i, "success": True, "response": True} for i in range(12)])
+    assert analysis_of(path).tally.success == 12
+    assert analysis_of(path, guardrail_success="detected").tally.success == 0
+    assert analysis_of(path, max_line=44).sources[0].bad_lines == 2
+    assert analysis_of(path).tally.success == 12
+
+
+def test_another_version_reads_anew(write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(lines())
+    analysis_of(path)
+    monkeypatch.setattr(caching, "FORMAT", caching.FORMAT + 1)
+    analysis_of(path)
+    assert len(entries(folder)) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone", "content"])
+def test_a_damaged_entry_is_not_believed(write: Write, folder: Path, damage: str) -> None:
+    path = write(lines())
+    first = analysis_of(path)
+    (entry,) = entries(folder)
+    told = entry / ("content" if damage == "content" else "told.parquet")
+    text = bytearray(told.read_bytes())
+    if damage == "gone":
+        told.unlink()
+    elif damage == "cut":
+        told.write_bytes(text[: len(text) // 2])
+    else:
+        text[len(text) // 2] ^= 1
+        told.write_bytes(text)
+    assert analysis_of(path) == first
+
+
+def test_a_cache_that_is_deleted_during_an_analysis_does_no_harm(
+    write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(lines())
+    first = analysis_of(path)
+    dynamic = summary.dynamic
+
+    def meanwhile(*arguments: Any) -> Any:
+        shutil.rmtree(folder, ignore_errors=True)
+        return dynamic(*arguments)
+
+    monkeypatch.setattr(summary, "dynamic", meanwhile)
+    assert analysis_of(path) == first
+
+
+# -- never in the way -----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept_or_used_without_the_cache(write: Write, folder: Path) -> None:
+    path = write(lines())
+    assert main(["results", "analyze", path, "--no-cache"]) == 0
+    assert not entries(folder)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_that_cannot_be_used_does_no_harm(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(lines())
+    (tmp_path / "a file").write_text("", encoding="utf-8")
+    expected = analysis_of(path, cache=False)
+    for name in (tmp_path / "a file", tmp_path / "a file" / "below"):
+        monkeypatch.setenv(FOLDER_VARIABLE, str(name))
+        assert analysis_of(path) == expected
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.setattr(caching, "_folder_of_the_system", _homeless)
+    assert analysis_of(path) == expected
+    assert main(["cache", "show"]) == 2
+
+
+def _homeless() -> Path:
+    raise RuntimeError("no home")
+
+
+def test_an_interrupted_analysis_leaves_nothing_unfinished(
+    write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(summary, "dynamic", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        analysis_of(write(lines()))
+    assert all(not path.name.startswith(".unfinished") for path in entries(folder))
+
+
+def test_only_the_user_may_look(write: Write, folder: Path) -> None:
+    analysis_of(write(lines()))
+    (entry,) = entries(folder)
+    for path in (folder, entry):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "secret").stat().st_mode) == 0o600
+
+
+def test_prompts_and_responses_are_not_kept(write: Write, folder: Path) -> None:
+    analysis_of(write([standard(i, input=f"PROMPT-{i}", response=f"ANSWER-{i}") for i in range(9)]))
+    (entry,) = entries(folder)
+    kept = b"".join(path.read_bytes() for path in entry.iterdir())
+    assert b"PROMPT-" not in kept
+    assert b"ANSWER-" not in kept
+
+
+def test_what_was_not_used_for_longest_goes_first(write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [write([*lines(), standard(f"x{i}" * (i + 1))], f"results_{i}.jsonl") for i in range(3)]
+    for path in paths[:2]:
+        analysis_of(path)
+    _, size = Cache(folder).size()
+    for age, entry in enumerate(sorted(entries(folder), key=lambda entry: entry.stat().st_mtime_ns)):
+        os.utime(entry / "content", (1000 + age, 1000 + age))
+    analysis_of(paths[0])  # used again, so now the younger one
+    monkeypatch.setattr(caching.Cache.__init__, "__kwdefaults__", {"limit": size + size // 4})
+    analysis_of(paths[2])
+    forbid_reading(monkeypatch)
+    analysis_of(paths[0])
+    analysis_of(paths[2])
+    with pytest.raises(AssertionError, match="was read"):
+        analysis_of(paths[1])
+
+
+def test_entries_that_were_never_finished_are_removed_in_the_end(write: Write, folder: Path) -> None:
+    analysis_of(write(lines()))
+    old, new = (folder / f".unfinished-{digit * 16}" for digit in "ab")
+    for path in (old, new):
+        path.mkdir()
+    os.utime(old, (1, 1))
+    Cache(folder).make_room()
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_clearing_removes_what_is_ours_and_nothing_else(
+    write: Write, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysis_of(write(lines()))
+    (folder / "family photos").mkdir()
+    assert main(["cache", "show"]) == 0
+    assert "1 file kept" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+    assert "1 file kept" in capsys.readouterr().out
+    assert [path.name for path in folder.iterdir()] == ["family photos"]
+    assert main(["cache", "clear"]) == 0
+    assert "nothing to delete" in capsys.readouterr().out
+
+
+# -- the identity of a file -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 1000])
+@pytest.mark.parametrize("step", [1, 7, 100, 350, 5000])
+def test_a_file_has_one_identity_however_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, step: int
+) -> None:
+    monkeypatch.setattr(identity, "RANGE_BYTES", 100)
+    monkeypatch.setattr(identity, "_STEP", 10)
+    data = bytes(i * 7 % 251 for i in range(size))
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    content = ContentHash(5)
+    for start in range(0, size, step):
+        content.update(data[start : start + step])
+    assert identity.identity(content.digests(), 5) == identity_of_file(str(path), 5)
+    assert identity.identity(content.digests(), 5) != identity_of_file(str(path), 6) or not size
+
+
+def test_ranges_of_several_processes_have_the_identity_of_the_file(
+    write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(lines())
+    for module in (identity, loading):
+        monkeypatch.setattr(module, "RANGE_BYTES", 500)
+    monkeypatch.setattr(identity, "_STEP", 500)
+    seed = Cache(folder).seed()
+    assert seed is not None
+    size = Path(path).stat().st_size
+    digests: list[bytes] = []
+    for start in range(0, size, 500):
+        part = loading._Range(path, start, min(start + 500, size), loading.ReadOptions(), seed)
+        digests += loading._read_range(part).digests
+    assert identity.identity(digests, seed) == identity_of_file(path, seed)
+
+
+# -- a real large file ----------------------------------------------------------------------------------------
+
+
+def test_a_large_file_is_analysed_from_the_cache_by_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "results_large.jsonl"
+    rows = (
+        b'{"id": %d, "success": %s, "input": "%s", "response": "no", "attempts": 1, "plugin": "p%d"}\n'
+        % (i, b"true" if i % 7 == 0 else b"false", b"x" * 1800, i % 3)
+        for i in range(20_000)
+    )
+    path.write_bytes(b"".join(rows))
+    assert path.stat().st_size > loading.PARALLEL_FROM_BYTES
+    environment = {**os.environ, FOLDER_VARIABLE: str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "faircount", "results", "analyze", str(path)]
+    outputs = [subprocess.run(command, capture_output=True, env=environment, check=True).stdout for _ in range(2)]
+    assert outputs[0] == outputs[1]
+    (entry,) = entries(tmp_path / "cache")
+    assert sorted(file.name for file in entry.glob("*.parquet")) == [
+        "category.parquet",
+        "entry.parquet",
+        "every_case.parquet",
+        "row_story.parquet",
+        "told.parquet",
+    ]
+
+
+def test_the_library_uses_the_cache_unless_told_otherwise(write: Write, folder: Path) -> None:
+    path = write(lines())
+    found: Analysis = analyze([path], AnalyzeOptions(cache=False)).analyses[0]
+    assert not entries(folder)
+    assert analyze([path]).analyses[0] == found
+    assert entries(folder)
