@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +9,7 @@ from scipy.stats import binom, binomtest
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
 from faircount.stats import confusion_estimates, undefined, wilson
-from faircount.stats.detectors import f1_exact_bootstrap
+from faircount.stats.detector_bootstrap import _Binomial, f1_bootstrap
 from faircount.stats.proportion import critical_value
 
 proportions = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -107,14 +103,14 @@ def brute_force_percentiles(tp: int, fn: int, tn: int, fp: int, level: float) ->
 @pytest.mark.parametrize("counts", [(40, 20, 30, 10), (8, 2, 48, 2), (3, 7, 89, 1), (25, 1, 20, 4), (1, 1, 1, 1)])
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_f1_limits_equal_the_enumerated_bootstrap(counts: tuple[int, int, int, int], level: float) -> None:
-    estimate = f1_exact_bootstrap(*counts, level=level)
+    estimate = f1_bootstrap(*counts, level=level)
     assert (estimate.low, estimate.high) == pytest.approx(brute_force_percentiles(*counts, level))
 
 
 @given(st.tuples(*[st.integers(0, 400)] * 4))
 def test_f1_lies_between_its_limits_or_is_undefined(counts: tuple[int, int, int, int]) -> None:
     tp, fn, tn, fp = counts
-    estimate = f1_exact_bootstrap(tp, fn, tn, fp)
+    estimate = f1_bootstrap(tp, fn, tn, fp)
     if 2 * tp + fn + fp == 0:
         assert estimate.value is None
     else:
@@ -124,39 +120,20 @@ def test_f1_lies_between_its_limits_or_is_undefined(counts: tuple[int, int, int,
 
 
 def test_f1_of_large_samples_is_quick_and_narrow() -> None:
-    estimate = f1_exact_bootstrap(900_000, 100_000, 5_000_000, 4_000_000)
+    estimate = f1_bootstrap(900_000, 100_000, 5_000_000, 4_000_000)
     assert estimate.low is not None and estimate.high is not None
     assert estimate.high - estimate.low < 0.001
 
 
 def test_negative_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
-        f1_exact_bootstrap(-1, 0, 0, 5)
+        f1_bootstrap(-1, 0, 0, 5)
 
 
-@pytest.mark.shared
-def test_worked_examples_of_intervals(shared: Path) -> None:
-    document = json.loads((shared / "stats" / "examples.json").read_text(encoding="utf-8"))
-    examples = document["examples"] if isinstance(document, dict) else document
-    checked = 0
-    for example in examples:
-        inputs, expected = example["inputs"], example["expected"]
-        if example["id"].startswith("detector_boot"):
-            counts = [inputs[key] for key in ("tp", "fn", "tn", "fp")]
-            estimate = f1_exact_bootstrap(*counts, level=inputs["conf"])
-            assert [estimate.low, estimate.high] == pytest.approx(expected["exact_percentile"]["hit_f1"], abs=1e-9)
-            checked += 1
-        elif "wilson" in expected and {"k", "n"} <= set(inputs) and isinstance(inputs["k"], int) and inputs["n"]:
-            estimate = wilson(inputs["k"], inputs["n"], level=inputs.get("conf", 0.95))
-            assert [estimate.low, estimate.high] == pytest.approx(expected["wilson"], abs=max(example["abs_tol"], 1e-9))
-            checked += 1
-    assert checked >= 20
-
-
-def test_the_bootstrap_window_loses_no_mass() -> None:
-    from faircount.stats.detectors import _binomial_window
-
-    for n, p in [(1, 0.5), (50, 0.01), (10_000, 0.3), (1_000_000, 0.999)]:
-        first, pmf = _binomial_window(n, p)
-        assert math.fsum(pmf) == pytest.approx(1, abs=1e-8)
-        assert first >= 0 and first + len(pmf) - 1 <= n
+@pytest.mark.parametrize(("successes", "n"), [(1, 2), (1, 50), (3_000, 10_000), (999_000, 1_000_000), (0, 7), (7, 7)])
+def test_the_bootstrap_window_loses_no_mass(successes: int, n: int) -> None:
+    window = _Binomial.of(successes, n)
+    counts = range(window.first, window.first + len(window.probabilities))
+    assert window.first >= 0 and counts[-1] <= n
+    assert float(binom.cdf(window.first - 1, n, successes / n) + binom.sf(counts[-1], n, successes / n)) < 1e-13
+    assert window.probabilities == pytest.approx(binom.pmf(counts, n, successes / n), rel=1e-9)

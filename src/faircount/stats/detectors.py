@@ -1,27 +1,43 @@
 """Quality of a detector, judge or guardrail from its confusion counts.
 
-Precision, recall and accuracy are proportions and get Wilson intervals. F1 is not: its interval is the percentile
-interval of the bootstrap stratified by class. Drawn with replacement inside each class, a replicate depends only on
-TP* ~ Binomial(P, TP/P) and FP* ~ Binomial(N, FP/N), independent; F1* = 2·TP*/(TP* + FP* + P) rises with TP* and
-falls with FP*, so the limits of infinitely many replicates are computed by summing probabilities, without a draw.
+"Hit" is the positive class (an attack, a harmful answer), "pass" the other. What a detector could not decide is no
+part of the counts: whoever counts says how much was left out. A ratio without a denominator is undefined, not 0.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import accumulate
+
+from msgspec import Struct
 
 from faircount.model import Estimate
-from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
-
-_NEGLIGIBLE_SDS = 9.0
-_ROUNDING = 1e-9
-_RESOLUTION = 1e-13
-_F1_METHOD = "stratified bootstrap, exact percentile"
+from faircount.stats.detector_bootstrap import f1_bootstrap
+from faircount.stats.proportion import DEFAULT_LEVEL, wilson
 
 
-@dataclass(frozen=True, slots=True)
-class ConfusionEstimates:
+class ConfusionMetrics(Struct, frozen=True):
+    """The usual metrics of a confusion table as plain numbers; None where undefined.
+
+    `macro_f1` is the mean of the F1 of those classes for which it is defined, `macro_classes` their number.
+    """
+
+    n: int
+    accuracy: float | None
+    hit_precision: float | None
+    hit_recall: float | None
+    hit_f1: float | None
+    pass_precision: float | None
+    pass_recall: float | None
+    pass_f1: float | None
+    macro_f1: float | None
+    macro_classes: int
+    balanced_accuracy: float | None
+    youden_j: float | None
+    mcc: float | None
+    kappa: float | None
+
+
+class ConfusionEstimates(Struct, frozen=True):
     """Precision, recall, F1 and accuracy of the positive class, each with its interval."""
 
     precision: Estimate
@@ -30,92 +46,62 @@ class ConfusionEstimates:
     accuracy: Estimate
 
 
+def confusion_metrics(tp: int, fn: int, tn: int, fp: int, *, zero_division: float | None = None) -> ConfusionMetrics:
+    """Return the metrics of a confusion table.
+
+    Precision TP/(TP+FP), recall TP/(TP+FN), F1 = 2TP/(2TP+FP+FN), each also with the classes swapped; accuracy
+    (TP+TN)/n; Youden's J = recall of hits + recall of passes - 1 (Youden 1950), balanced accuracy (J+1)/2;
+    MCC = (TP·TN - FP·FN)/√((TP+FP)(TP+FN)(TN+FP)(TN+FN)) (Matthews 1975);
+    kappa = 2(TP·TN - FP·FN)/((TP+FP)(FP+TN) + (TP+FN)(FN+TN)) (Cohen 1960).
+
+    `zero_division=0` gives undefined precision, recall, F1 and MCC that value, and counts it into the macro mean, as
+    scikit-learn and garak do; everything else stays undefined.
+    """
+    if min(tp, fn, tn, fp) < 0:
+        raise ValueError("confusion counts cannot be negative")
+    n = tp + fn + tn + fp
+    covariance = tp * tn - fp * fn
+    youden = _difference(_ratio(tp, tp + fn), _ratio(fp, fp + tn))
+    hit_f1 = _ratio(2 * tp, 2 * tp + fp + fn, zero_division)
+    pass_f1 = _ratio(2 * tn, 2 * tn + fn + fp, zero_division)
+    defined = [f1 for f1 in (hit_f1, pass_f1) if f1 is not None]
+    return ConfusionMetrics(
+        n=n,
+        accuracy=_ratio(tp + tn, n),
+        hit_precision=_ratio(tp, tp + fp, zero_division),
+        hit_recall=_ratio(tp, tp + fn, zero_division),
+        hit_f1=hit_f1,
+        pass_precision=_ratio(tn, tn + fn, zero_division),
+        pass_recall=_ratio(tn, tn + fp, zero_division),
+        pass_f1=pass_f1,
+        macro_f1=_ratio(math.fsum(defined), len(defined)),
+        macro_classes=len(defined),
+        balanced_accuracy=None if youden is None else (youden + 1) / 2,
+        youden_j=youden,
+        mcc=_ratio(covariance, math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)), zero_division),
+        kappa=_ratio(2 * covariance, (tp + fp) * (fp + tn) + (tp + fn) * (fn + tn)),
+    )
+
+
 def confusion_estimates(
     tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> ConfusionEstimates:
-    """Estimate precision TP/(TP+FP), recall TP/(TP+FN), F1 and accuracy; what has no denominator is undefined."""
+    """Estimate precision TP/(TP+FP), recall TP/(TP+FN), F1 and accuracy; what has no denominator is undefined.
+
+    The first, second and last are proportions and get Wilson intervals (Wilson 1927). F1 is not one: its interval is
+    that of `f1_bootstrap`.
+    """
     return ConfusionEstimates(
         precision=wilson(tp, tp + fp, unit=unit, level=level),
         recall=wilson(tp, tp + fn, unit=unit, level=level),
-        f1=f1_exact_bootstrap(tp, fn, tn, fp, unit=unit, level=level),
+        f1=f1_bootstrap(tp, fn, tn, fp, unit=unit, level=level),
         accuracy=wilson(tp + tn, tp + fn + tn + fp, unit=unit, level=level),
     )
 
 
-def f1_exact_bootstrap(
-    tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
-) -> Estimate:
-    """Estimate F1 = 2TP/(2TP+FP+FN) with the exact stratified percentile bootstrap interval."""
-    critical_value(level)
-    if min(tp, fn, tn, fp) < 0:
-        raise ValueError("confusion counts cannot be negative")
-    n = tp + fn + tn + fp
-    if 2 * tp + fp + fn == 0:
-        return undefined(unit, level, _F1_METHOD, n)
-    value = 2 * tp / (2 * tp + fp + fn)
-    tail = (1 - level) / 2
-    low, high = _f1_percentiles(tp, tp + fn, fp, fp + tn, (tail, 1 - tail))
-    return Estimate(value, low, high, n, unit, level, _F1_METHOD)
+def _ratio(above: float, below: float, otherwise: float | None = None) -> float | None:
+    return above / below if below else otherwise
 
 
-def _binomial_window(n: int, p: float) -> tuple[int, list[float]]:
-    """Return the first count and the probabilities of the counts that a Binomial(n, p) really takes.
-
-    Counts more than nine standard deviations (and ten units) away carry less than 1e-17 and are left out.
-    """
-    if n == 0 or p in (0.0, 1.0):
-        return (n if p == 1.0 else 0), [1.0]
-    spread = _NEGLIGIBLE_SDS * math.sqrt(n * p * (1 - p)) + 10
-    first, last = max(0, math.floor(n * p - spread)), min(n, math.ceil(n * p + spread))
-    constant = math.lgamma(n + 1)
-    log_p, log_q = math.log(p), math.log1p(-p)
-    return first, [
-        math.exp(constant - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q)
-        for k in range(first, last + 1)
-    ]
-
-
-def _f1_percentiles(
-    tp: int, positives: int, fp: int, negatives: int, probabilities: tuple[float, float]
-) -> tuple[float, float]:
-    """Return the percentiles of F1* under the two independent binomials: the least value with at least that mass."""
-    tp_first, tp_pmf = _binomial_window(positives, tp / positives if positives else 0.0)
-    fp_first, fp_pmf = _binomial_window(negatives, fp / negatives if negatives else 0.0)
-    at_most = [0.0, *accumulate(fp_pmf)]
-    total = at_most[-1] * math.fsum(tp_pmf)
-
-    def mass_up_to(x: float) -> float:
-        """Return P(F1* <= x): beside TP* = c the other count must be at least 2c/x - c - P."""
-        mass = 0.0
-        for count, probability in enumerate(tp_pmf, start=tp_first):
-            if count == 0:
-                mass += probability * at_most[-1]
-            elif x > 0:
-                fewer = math.ceil(2 * count / x - count - positives - _ROUNDING) - fp_first
-                mass += probability * (at_most[-1] - at_most[min(max(fewer, 0), len(fp_pmf))])
-        return mass / total
-
-    def attained_near(x: float) -> float:
-        """Return the F1* that x stands for: bisection ends a rounding error beside it."""
-        candidates = [0.0]
-        for count in range(max(tp_first, 1), tp_first + len(tp_pmf)):
-            other = min(max(round(2 * count / max(x, _RESOLUTION)) - count - positives, fp_first), negatives)
-            candidates.append(2 * count / (count + other + positives))
-        return min(candidates, key=lambda value: abs(value - x))
-
-    low, high = (attained_near(_least_with_mass(mass_up_to, probability)) for probability in probabilities)
-    return low, high
-
-
-def _least_with_mass(mass_up_to: Callable[[float], float], probability: float) -> float:
-    """Return the least x in [0, 1] with at least `probability` at or below it, by bisection."""
-    if mass_up_to(0.0) >= probability:
-        return 0.0
-    below, above = 0.0, 1.0
-    while above - below > _RESOLUTION:
-        middle = (below + above) / 2
-        if mass_up_to(middle) >= probability:
-            above = middle
-        else:
-            below = middle
-    return above
+def _difference(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first - second

@@ -1,0 +1,309 @@
+"""Comparing success rates: on the same entries (paired) or on different ones.
+
+A paired comparison rests on four counts: both succeeded, only A did, only B did, neither did. Differences are A - B.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from faircount.model import Estimate
+from faircount.stats.distributions import binomial_at_most, chi_square_tail, hypergeometric_two_sided, log_binomial
+from faircount.stats.proportion import (
+    DEFAULT_LEVEL,
+    check_counts,
+    clopper_pearson,
+    critical_value,
+    undefined,
+    wilson,
+)
+from faircount.stats.roots import crossing
+
+_WIDEST_LOG_RATIO = 60.0
+
+
+class McNemar(Struct, frozen=True):
+    """The p-values of McNemar's test: the exact one, which claims, and the mid-p one, shown beside it."""
+
+    p: float
+    mid_p: float
+
+
+def mcnemar(only_a: int, only_b: int) -> McNemar:
+    """Test whether two targets succeed equally often on the same entries (McNemar 1947; mid-p: Fagerland et al. 2013).
+
+    Exact p = min(1, 2·P(X <= min(b, c))) with X ~ Binomial(b+c, 1/2); mid-p takes P(X = min(b, c)) off once.
+    Entries on which both agree say nothing; without any other, p = 1.
+    """
+    _check_cells(only_a, only_b)
+    n, less = only_a + only_b, min(only_a, only_b)
+    if n == 0:
+        return McNemar(1.0, 1.0)
+    doubled = 2 * binomial_at_most(less, n, 0.5)
+    point = math.exp(log_binomial(n, less) - n * math.log(2))
+    return McNemar(min(1.0, doubled), min(1.0, doubled - point))
+
+
+def tango_score(only_a: int, only_b: int, n: int, difference: float) -> float:
+    """Return Tango's score statistic of the hypothesis that the paired rates differ by `difference` (Tango 1998).
+
+    (b - c - nδ)/√(n(2q + δ(1-δ))) with q = (√(B² - 4AC) - B)/2A, A = 2n, B = -b - c + (2n - b + c)δ, C = -cδ(1-δ).
+    At δ = 0 it is McNemar's z.
+    """
+    _check_pairs(only_a, only_b, n)
+    a = 2 * n
+    b = -only_a - only_b + (2 * n - only_a + only_b) * difference
+    c = -only_b * difference * (1 - difference)
+    q = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    return _standardized(only_a - only_b - n * difference, n * (2 * q + difference * (1 - difference)))
+
+
+def tango(only_a: int, only_b: int, n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
+    """Estimate the difference (b - c)/n of two rates on the same n entries with Tango's score interval (Tango 1998).
+
+    The limits are the δ at which `tango_score` equals ±z, so that interval and test agree. Undefined for n = 0.
+    """
+    _check_pairs(only_a, only_b, n)
+    z = critical_value(level)
+    if n == 0:
+        return undefined(unit, level, "tango")
+    value = (only_a - only_b) / n
+    low, high = _score_interval(lambda difference: tango_score(only_a, only_b, n, difference), value, z)
+    return Estimate(value, low, high, n, unit, level, "tango")
+
+
+def newcombe_paired(
+    both: int, only_a: int, only_b: int, neither: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate the difference of two rates on the same entries with Newcombe's paired hybrid (1998, method 10).
+
+    The distances of Wilson's limits are combined as √(x² - 2φxy + y²); φ is the correlation of the 2x2 table, with n/2
+    taken off a positive numerator. Undefined without an entry.
+    """
+    _check_cells(both, only_a, only_b, neither)
+    n = both + only_a + only_b + neither
+    a, b = wilson(both + only_a, n, level=level), wilson(both + only_b, n, level=level)
+    surplus = float(both * neither - only_a * only_b)
+    if surplus > 0:
+        surplus = max(surplus - n / 2, 0.0)
+    margins = (both + only_a) * (both + only_b) * (only_a + neither) * (only_b + neither)
+    correlation = surplus / math.sqrt(margins) if margins else 0.0
+    return _hybrid(a, b, correlation, n, unit, level, "newcombe paired")
+
+
+def conditional_odds_ratio(only_a: int, only_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
+    """Estimate the odds ratio b/c of two targets on the same entries, given the b + c entries on which they differ.
+
+    The limits are those of Clopper and Pearson for b/(b+c), as odds (Breslow and Day 1980, section 5.2). A value or an
+    upper limit of None has no finite size: c = 0.
+    """
+    _check_cells(only_a, only_b)
+    n = only_a + only_b
+    share = clopper_pearson(only_a, n, level=level)
+    low = _odds(share.low) if share.low is not None else 0.0
+    high = _odds(share.high) if share.high is not None else None
+    return Estimate(only_a / only_b if only_b else None, low, high, n, unit, level, "conditional, clopper-pearson")
+
+
+class CochranQ(Struct, frozen=True):
+    """Cochran's test; statistic and p are None where every entry gave the same result on all targets."""
+
+    statistic: float | None
+    degrees_of_freedom: int
+    p: float | None
+    rates: tuple[float, ...]
+
+
+def cochran_q(targets: Sequence[Sequence[bool | int]]) -> CochranQ:
+    """Test whether two or more targets succeed equally often on the same entries (Cochran 1950).
+
+    `targets` has a row per target and a column per entry. Q = (t-1)(t·ΣC² - N²)/(t·N - ΣR²) with C the successes of a
+    target, R of an entry and N of all; χ² with t-1 degrees of freedom.
+    """
+    if len(targets) < 2 or len({len(target) for target in targets}) > 1 or not targets[0]:
+        raise ValueError("Cochran's Q compares at least two targets on the same entries")
+    if any(result not in (0, 1) for target in targets for result in target):
+        raise ValueError("a result of Cochran's Q is a success or a failure")
+    count = len(targets)
+    by_target = [sum(map(bool, target)) for target in targets]
+    by_entry = [sum(map(bool, entry)) for entry in zip(*targets, strict=True)]
+    total = sum(by_target)
+    rates = tuple(successes / len(by_entry) for successes in by_target)
+    spread = count * total - sum(r * r for r in by_entry)
+    if spread == 0:
+        return CochranQ(None, count - 1, None, rates)
+    statistic = (count - 1) * (count * sum(c * c for c in by_target) - total * total) / spread
+    return CochranQ(statistic, count - 1, chi_square_tail(statistic, count - 1), rates)
+
+
+def newcombe(
+    successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate the difference of two independent rates with Newcombe's hybrid score interval (1998, method 10).
+
+    The distances of Wilson's limits are combined as √(x² + y²). Undefined where a side has no entry.
+    """
+    a, b = wilson(successes_a, n_a, level=level), wilson(successes_b, n_b, level=level)
+    return _hybrid(a, b, 0.0, n_a + n_b, unit, level, "newcombe")
+
+
+def miettinen_nurminen(
+    successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate the difference of two independent rates with the score interval of Miettinen and Nurminen (1985).
+
+    The limits are the δ at which `farrington_manning_score`, its variance times N/(N-1), equals ±z. Undefined where a
+    side has no entry.
+    """
+    z = critical_value(level)
+    inflation = math.sqrt((n_a + n_b) / (n_a + n_b - 1)) if n_a + n_b > 1 else 1.0
+    return _unpaired(successes_a, n_a, successes_b, n_b, z * inflation, unit, level, "miettinen-nurminen")
+
+
+def farrington_manning(
+    successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate the difference of two independent rates by inverting `farrington_manning_score` (Mee 1984).
+
+    As `miettinen_nurminen` without its factor; the interval that agrees with the test of non-inferiority.
+    """
+    return _unpaired(successes_a, n_a, successes_b, n_b, critical_value(level), unit, level, "farrington-manning")
+
+
+def farrington_manning_score(successes_a: int, n_a: int, successes_b: int, n_b: int, difference: float) -> float:
+    """Return the score statistic of the hypothesis p_A - p_B = δ (Farrington and Manning 1990).
+
+    (p̂_A - p̂_B - δ)/√(p̃_A(1-p̃_A)/n_A + p̃_B(1-p̃_B)/n_B), where p̃ are the most likely rates that differ by δ.
+    """
+    check_counts(successes_a, n_a)
+    check_counts(successes_b, n_b)
+    a, b = restricted_rates(successes_a, n_a, successes_b, n_b, difference)
+    return _standardized(successes_a / n_a - successes_b / n_b - difference, a * (1 - a) / n_a + b * (1 - b) / n_b)
+
+
+def restricted_rates(successes_a: int, n_a: int, successes_b: int, n_b: int, difference: float) -> tuple[float, float]:
+    """Return the most likely rates of two independent samples that differ by δ (Miettinen and Nurminen 1985).
+
+    p̃_B solves L₃p³ + L₂p² + L₁p + L₀ = 0 with L₃ = N, L₂ = (n_A + 2n_B)δ - N - x, L₁ = (n_Bδ - N - 2x_B)δ + x,
+    L₀ = x_Bδ(1-δ), N and x the sums of sizes and successes; the root is 2u·cos w - L₂/3L₃ with w in [π/3, 2π/3].
+    """
+    n, x = n_a + n_b, successes_a + successes_b
+    square = (n_a + 2 * n_b) * difference - n - x
+    linear = (n_b * difference - n - 2 * successes_b) * difference + x
+    constant = successes_b * difference * (1 - difference)
+    third = square / (3 * n)
+    v = third**3 - square * linear / (6 * n * n) + constant / (2 * n)
+    u = math.copysign(math.sqrt(max(third * third - linear / (3 * n), 0.0)), v)
+    angle = (math.pi + math.acos(min(max(v / u**3, -1.0), 1.0))) / 3 if u else math.pi / 2
+    b = min(max(2 * u * math.cos(angle) - third, 0.0, -difference), 1.0, 1.0 - difference)
+    return min(max(b + difference, 0.0), 1.0), b
+
+
+def fisher_exact(successes_a: int, n_a: int, successes_b: int, n_b: int) -> float:
+    """Return the two-sided p-value of Fisher's exact test (Fisher 1935).
+
+    The sum of the probabilities of all tables with these margins that are at most as likely as the observed one.
+    """
+    check_counts(successes_a, n_a)
+    check_counts(successes_b, n_b)
+    return hypergeometric_two_sided(successes_a, n_a, successes_a + successes_b, n_a + n_b)
+
+
+def cohen_h(rate_a: float, rate_b: float) -> float:
+    """Return the effect size 2·arcsin √p_A - 2·arcsin √p_B (Cohen 1988, chapter 6)."""
+    if not (0 <= rate_a <= 1 and 0 <= rate_b <= 1):
+        raise ValueError("a rate lies between 0 and 1")
+    return 2 * math.asin(math.sqrt(rate_a)) - 2 * math.asin(math.sqrt(rate_b))
+
+
+def risk_ratio(
+    successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate the ratio p_A/p_B of two independent rates with the score interval of Miettinen and Nurminen (1985).
+
+    The limits are the φ at which (p̂_A - φp̂_B)/√((p̃_A(1-p̃_A)/n_A + φ²p̃_B(1-p̃_B)/n_B)·N/(N-1)) equals ±z, where p̃ are
+    the most likely rates with p̃_A = φp̃_B. A value or upper limit of None has no finite size: B has no success.
+    """
+    check_counts(successes_a, n_a)
+    check_counts(successes_b, n_b)
+    z = critical_value(level)
+    n = n_a + n_b
+    if not n_a or not n_b:
+        return undefined(unit, level, "miettinen-nurminen ratio", n)
+    inflation = n / (n - 1)
+
+    def score(log_ratio: float) -> float:
+        ratio = math.exp(log_ratio)
+        linear = ratio * (n_a + successes_b) + successes_a + n_b
+        root = math.sqrt(max(linear * linear - 4 * n * ratio * (successes_a + successes_b), 0.0))
+        # The lesser root of n·φ·p² - linear·p + x = 0, in the form that does not cancel.
+        b = min(2 * (successes_a + successes_b) / (linear + root), 1.0)
+        a = min(ratio * b, 1.0)
+        # Divided by the larger of 1 and φ, lest φ² overflow.
+        scale = max(ratio, 1.0)
+        variance = (a * (1 - a) / n_a / scale + ratio * b * (1 - b) / n_b * (ratio / scale)) / scale
+        return _standardized((successes_a / n_a - ratio * successes_b / n_b) / scale, variance * inflation)
+
+    value = (successes_a / n_a) / (successes_b / n_b) if successes_b else None
+    ends = -_WIDEST_LOG_RATIO, _WIDEST_LOG_RATIO
+    low = math.exp(crossing(lambda x: score(x) - z, *ends)) if successes_a else 0.0
+    high = math.exp(crossing(lambda x: score(x) + z, *ends)) if successes_b else None
+    return Estimate(value, low, high, n, unit, level, "miettinen-nurminen ratio")
+
+
+def _check_cells(*cells: int) -> None:
+    if any(cell < 0 or cell != int(cell) for cell in cells):
+        raise ValueError("a table of counts has whole numbers, none of them negative")
+
+
+def _check_pairs(only_a: int, only_b: int, n: int) -> None:
+    _check_cells(only_a, only_b, n)
+    if only_a + only_b > n:
+        raise ValueError(f"{only_a} + {only_b} entries cannot differ where there are {n}")
+
+
+def _standardized(distance: float, variance: float) -> float:
+    """Return distance/√variance; a hypothesis without variance is certain, and 0 at no distance."""
+    if variance > 0:
+        return distance / math.sqrt(variance)
+    return math.copysign(math.inf, distance) if distance else 0.0
+
+
+def _score_interval(score: Callable[[float], float], value: float, z: float) -> tuple[float, float]:
+    """Return where a score that falls with the difference, and is 0 at `value`, equals +z and -z."""
+    low = crossing(lambda difference: score(difference) - z, -1.0, value) if value > -1 else -1.0
+    high = crossing(lambda difference: score(difference) + z, value, 1.0) if value < 1 else 1.0
+    return low, high
+
+
+def _unpaired(
+    successes_a: int, n_a: int, successes_b: int, n_b: int, z: float, unit: str, level: float, method: str
+) -> Estimate:
+    check_counts(successes_a, n_a)
+    check_counts(successes_b, n_b)
+    if not n_a or not n_b:
+        return undefined(unit, level, method, n_a + n_b)
+    value = successes_a / n_a - successes_b / n_b
+    low, high = _score_interval(
+        lambda difference: farrington_manning_score(successes_a, n_a, successes_b, n_b, difference), value, z
+    )
+    return Estimate(value, low, high, n_a + n_b, unit, level, method)
+
+
+def _hybrid(a: Estimate, b: Estimate, correlation: float, n: int, unit: str, level: float, method: str) -> Estimate:
+    """Combine two Wilson intervals into one for the difference."""
+    if a.value is None or a.low is None or a.high is None or b.value is None or b.low is None or b.high is None:
+        return undefined(unit, level, method, n)
+    value = a.value - b.value
+    below = _combined(a.value - a.low, b.high - b.value, correlation)
+    above = _combined(a.high - a.value, b.value - b.low, correlation)
+    return Estimate(value, value - below, value + above, n, unit, level, method)
+
+
+def _combined(x: float, y: float, correlation: float) -> float:
+    return math.sqrt(max(x * x - 2 * correlation * x * y + y * y, 0.0))
+
+
+def _odds(share: float) -> float | None:
+    return share / (1 - share) if share < 1 else None

@@ -1,0 +1,166 @@
+"""May this build ship, and may one look while it runs: tests of non-inferiority, and tests that allow every look."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from faircount.model import Estimate
+from faircount.stats.comparison import farrington_manning, farrington_manning_score, tango, tango_score
+from faircount.stats.distributions import normal_tail
+from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined
+from faircount.stats.roots import crossing
+from faircount.stats.special import log_beta
+
+DEFAULT_ALPHA = 0.05
+
+
+class NonInferiority(Struct, frozen=True):
+    """Whether a new system is shown to be no worse than the old one by a margin.
+
+    `difference` is new - old with the two-sided interval at 1 - 2α, whose limits are the one-sided ones at 1 - α.
+    "non_inferior": the upper limit is below the margin; "inferior": the lower limit is above it; "not_shown": neither,
+    or no entry at all. A lower limit above 0 shows that the new system is worse, by however little.
+    """
+
+    difference: Estimate
+    margin: float
+    z: float | None
+    p: float | None
+    verdict: Literal["non_inferior", "inferior", "not_shown"]
+
+    @property
+    def shown_worse(self) -> bool:
+        """Whether the new system's rate is shown to be higher, the margin aside."""
+        return self.difference.low is not None and self.difference.low > 0
+
+
+def non_inferiority_paired(
+    only_new: int, only_old: int, n: int, margin: float, *, alpha: float = DEFAULT_ALPHA, unit: str = "entry"
+) -> NonInferiority:
+    """Test on the same n entries that the new rate is less than `margin` above the old one (Tango 1998).
+
+    H0: p_new - p_old >= margin; p = Φ(z) with z Tango's score at the margin; the limits are Tango's at 1 - 2α.
+    """
+    difference = tango(only_new, only_old, n, unit=unit, level=_two_sided(alpha, margin))
+    z = tango_score(only_new, only_old, n, margin) if n else None
+    return _judged(difference, margin, z)
+
+
+def non_inferiority_unpaired(
+    new_successes: int,
+    new_n: int,
+    old_successes: int,
+    old_n: int,
+    margin: float,
+    *,
+    alpha: float = DEFAULT_ALPHA,
+    unit: str = "entry",
+) -> NonInferiority:
+    """Test on different entries that the new rate is less than `margin` above the old one (Farrington, Manning 1990).
+
+    H0: p_new - p_old >= margin; p = Φ(z) with the score at the margin; the limits invert the same score.
+    """
+    counts = new_successes, new_n, old_successes, old_n
+    difference = farrington_manning(*counts, unit=unit, level=_two_sided(alpha, margin))
+    z = farrington_manning_score(*counts, margin) if new_n and old_n else None
+    return _judged(difference, margin, z)
+
+
+class SequentialTest(Struct, frozen=True):
+    """Wald's test as it ran: its bounds, the log-likelihood ratio after each outcome, and the first decision.
+
+    `decided_at` counts outcomes from 1; both it and `decision` are None while the ratio stays between the bounds.
+    """
+
+    lower: float
+    upper: float
+    log_ratios: tuple[float, ...]
+    decided_at: int | None
+    decision: Literal["accept_H0", "accept_H1"] | None
+
+
+def sprt(
+    outcomes: Sequence[bool | int], p0: float, p1: float, *, alpha: float = 0.05, beta: float = 0.10
+) -> SequentialTest:
+    """Decide between the rates p0 < p1 as independent outcomes arrive (Wald 1945).
+
+    The log-likelihood ratio grows by ln(p1/p0) with a success and ln((1-p1)/(1-p0)) with a failure; H1 is accepted at
+    ln((1-β)/α) and H0 at ln(β/(1-α)). Both rates are fixed in advance. What came after the decision is shown too.
+    """
+    if not 0 < p0 < p1 < 1:
+        raise ValueError("the two rates lie strictly between 0 and 1, the first below the second")
+    if not (alpha > 0 and beta > 0 and alpha + beta < 1):
+        raise ValueError("the two error rates are positive and together below 1")
+    if any(outcome not in (0, 1) for outcome in outcomes):
+        raise ValueError("an outcome is a success or a failure")
+    lower, upper = math.log(beta / (1 - alpha)), math.log((1 - beta) / alpha)
+    gain, loss = math.log(p1 / p0), math.log((1 - p1) / (1 - p0))
+    ratios: list[float] = []
+    successes = 0
+    for seen, outcome in enumerate(outcomes, start=1):
+        successes += bool(outcome)
+        ratios.append(successes * gain + (seen - successes) * loss)
+    first = next((place for place, ratio in enumerate(ratios, start=1) if not lower < ratio < upper), None)
+    decision: Literal["accept_H0", "accept_H1"] | None = None
+    if first is not None:
+        decision = "accept_H1" if ratios[first - 1] >= upper else "accept_H0"
+    return SequentialTest(lower, upper, tuple(ratios), first, decision)
+
+
+def log_e_value(successes: int, failures: int, p0: float) -> float:
+    """Return the logarithm of the evidence against the rate p0 that may be looked at after every outcome.
+
+    e = B(½+s, ½+f)/B(½, ½)/(p0^s·(1-p0)^f), a mixture likelihood ratio (Robbins 1970): under p0 it ever reaches 1/α
+    with a chance of at most α. For two targets on the same entries, count discordant entries with p0 = ½.
+    """
+    check_counts(successes, successes + failures)
+    if not 0 <= p0 <= 1:
+        raise ValueError(f"a rate lies between 0 and 1, not at {p0}")
+    if (p0 == 0 and successes) or (p0 == 1 and failures):
+        return math.inf
+    mixture = log_beta(successes + 0.5, failures + 0.5) - log_beta(0.5, 0.5)
+    success_term = successes * math.log(p0) if successes else 0.0
+    return mixture - success_term - (failures * math.log1p(-p0) if failures else 0.0)
+
+
+def confidence_sequence(
+    successes: int, failures: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate a rate with an interval that holds at all sample sizes at once (Robbins 1970).
+
+    All p whose `log_e_value` is below ln(1/(1 - level)): however often one looks, and whenever one stops, it misses the
+    rate with a chance of at most 1 - level. Undefined before the first outcome.
+    """
+    check_counts(successes, successes + failures)
+    check_level(level)
+    n = successes + failures
+    if n == 0:
+        return undefined(unit, level, "confidence sequence")
+    value, bound = successes / n, -math.log1p(-level)
+
+    def surplus(rate: float) -> float:
+        return log_e_value(successes, failures, rate) - bound
+
+    low = crossing(surplus, 0.0, value) if successes else 0.0
+    high = crossing(surplus, value, 1.0) if failures else 1.0
+    return Estimate(value, low, high, n, unit, level, "confidence sequence")
+
+
+def _two_sided(alpha: float, margin: float) -> float:
+    """Return the level of the two-sided interval whose limits are one-sided at 1 - α."""
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"the one-sided level of a test lies strictly between 0 and 0.5, not at {alpha}")
+    if not 0 <= margin < 1:
+        raise ValueError(f"a margin is a difference of rates from 0 to below 1, not {margin}")
+    return 1 - 2 * alpha
+
+
+def _judged(difference: Estimate, margin: float, z: float | None) -> NonInferiority:
+    verdict: Literal["non_inferior", "inferior", "not_shown"] = "not_shown"
+    if difference.high is not None and difference.high < margin:
+        verdict = "non_inferior"
+    elif difference.low is not None and difference.low > margin:
+        verdict = "inferior"
+    return NonInferiority(difference, margin, z, None if z is None else normal_tail(-z), verdict)

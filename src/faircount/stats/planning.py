@@ -1,0 +1,249 @@
+"""How many entries a question needs, and what a number of entries can answer.
+
+Families of variants cost entries: with `family_size` m and correlation `icc` within a family a sample must be
+1 + (m-1)·icc times as large (Kish 1965).
+"""
+
+import math
+from statistics import NormalDist
+from typing import Literal
+
+from msgspec import Struct
+
+from faircount.stats.comparison import cohen_h
+from faircount.stats.distributions import normal_tail
+from faircount.stats.proportion import DEFAULT_LEVEL, check_level, critical_value
+from faircount.stats.roots import crossing
+
+DEFAULT_POWER = 0.8
+DEFAULT_ALPHA = 0.05
+
+# 100·1.1 is a little above 110 in floating point, and yet 110 entries suffice.
+_ROUNDING = 1e-9
+_ONE_OF_TWO = "give the base rate for different entries, or the share of discordant entries for the same ones"
+
+
+class SampleSize(Struct, frozen=True):
+    """The number of entries that a formula asks for, and the whole number of them that suffices."""
+
+    n: float
+    entries: int
+
+
+def design_effect(family_size: float, icc: float) -> float:
+    """Return 1 + (m-1)·icc, the factor by which families of m variants widen a variance (Kish 1965)."""
+    if family_size < 1:
+        raise ValueError(f"a family has at least one variant, not {family_size}")
+    if not 0 <= icc <= 1:
+        raise ValueError(f"the correlation within families lies between 0 and 1, not at {icc}")
+    return 1 + (family_size - 1) * icc
+
+
+def sample_size_in_families(n: float, family_size: float, icc: float) -> SampleSize:
+    """Return how many entries in families are worth n independent ones: n·(1 + (m-1)·icc)."""
+    if n < 0:
+        raise ValueError(f"{n} is not a number of entries")
+    return _whole(n, family_size, icc)
+
+
+def sample_size_paired(
+    discordant: float,
+    difference: float,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    family_size: float = 1,
+    icc: float = 0.0,
+) -> SampleSize:
+    """Return the pairs with which McNemar's test finds a difference δ on the same entries (Connor 1987).
+
+    (z_{α/2}√ψ + z_β√(ψ - δ²))²/δ², where ψ = `discordant` is the share of entries on which only one target succeeds.
+    """
+    if not 0 < abs(difference) <= discordant <= 1:
+        raise ValueError("the difference is not 0 and at most the share of discordant entries, which is at most 1")
+    z_alpha, z_beta = _critical_values(alpha, power)
+    root = z_alpha * math.sqrt(discordant) + z_beta * math.sqrt(discordant - difference**2)
+    return _whole((root / difference) ** 2, family_size, icc)
+
+
+def sample_size_unpaired(
+    rate_a: float,
+    rate_b: float,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    method: Literal["pooled", "arcsine"] = "pooled",
+    family_size: float = 1,
+    icc: float = 0.0,
+) -> SampleSize:
+    """Return the entries per target with which different entries show that two rates differ.
+
+    "pooled": (z_{α/2}√(2p̄q̄) + z_β√(p₁q₁ + p₂q₂))²/(p₁-p₂)² (Fleiss 1981). "arcsine": 2(s/h)² with Cohen's h and s
+    from Φ(s - z_{α/2}) + Φ(-s - z_{α/2}) = power (Cohen 1988); the second term, a claim in the wrong direction, hardly
+    counts.
+    """
+    _check_rates(rate_a, rate_b)
+    if rate_a == rate_b:
+        raise ValueError("two equal rates cannot be told apart by any number of entries")
+    z_alpha, z_beta = _critical_values(alpha, power)
+    if method == "arcsine":
+        distance = _distance(z_alpha, power)
+        return _whole(2 * (distance / cohen_h(rate_a, rate_b)) ** 2, family_size, icc)
+    mean = (rate_a + rate_b) / 2
+    spread = math.sqrt(rate_a * (1 - rate_a) + rate_b * (1 - rate_b))
+    root = z_alpha * math.sqrt(2 * mean * (1 - mean)) + z_beta * spread
+    return _whole((root / (rate_a - rate_b)) ** 2, family_size, icc)
+
+
+def minimum_detectable(
+    n: float,
+    *,
+    base: float | None = None,
+    discordant: float | None = None,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    family_size: float = 1,
+    icc: float = 0.0,
+) -> float | None:
+    """Return the least difference of rates that n entries show with the given power; None where none is large enough.
+
+    With `discordant` = ψ, the targets share their n entries: the δ with δ√n = z_{α/2}√ψ + z_β√(ψ - δ²), at most ψ.
+    With `base` = p, each target has its own n entries: the rise δ with
+    δ√n = z_{α/2}√(2p(1-p)) + z_β√(p(1-p) + (p+δ)(1-p-δ)), at most 1 - p. Exactly one of the two is given.
+    """
+    if n <= 0:
+        raise ValueError(f"{n} entries can show nothing")
+    independent = n / design_effect(family_size, icc)
+    z_alpha, z_beta = _critical_values(alpha, power)
+    if discordant is not None and base is None:
+        return _detectable_paired(independent, discordant, z_alpha, z_beta)
+    if base is not None and discordant is None:
+        return _detectable_unpaired(independent, base, z_alpha, z_beta)
+    raise ValueError(_ONE_OF_TWO)
+
+
+def sample_size_half_width(
+    rate: float,
+    half_width: float,
+    *,
+    level: float = DEFAULT_LEVEL,
+    interval: Literal["wilson", "normal"] = "wilson",
+    family_size: float = 1,
+    icc: float = 0.0,
+) -> SampleSize:
+    """Return the entries with which the interval of a rate p is p ± `half_width` wide.
+
+    "normal": z²p(1-p)/h². "wilson": z²/u with u the positive root of (1/4 - h²)u² + (p(1-p) - 2h²)u - h² = 0, which is
+    Wilson's half-width solved for n.
+    """
+    _check_rates(rate)
+    z = critical_value(level)
+    if not 0 < half_width < 0.5:
+        raise ValueError(f"the half-width of an interval for a rate lies between 0 and 0.5, not at {half_width}")
+    variance, square = rate * (1 - rate), half_width**2
+    if interval == "normal":
+        return _whole(z * z * variance / square, family_size, icc)
+    linear, leading = variance - 2 * square, 0.25 - square
+    inverse = (math.sqrt(linear * linear + 4 * leading * square) - linear) / (2 * leading)
+    return _whole(z * z / inverse, family_size, icc)
+
+
+def sample_size_zero_hits(
+    target: float, *, level: float = DEFAULT_LEVEL, family_size: float = 1, icc: float = 0.0
+) -> SampleSize:
+    """Return the entries without a hit after which the one-sided upper limit of a rate is at most `target`.
+
+    ln(1 - level)/ln(1 - target), about 3/target at 95 % (Hanley and Lippman-Hand 1983).
+    """
+    check_level(level)
+    if not 0 < target < 1:
+        raise ValueError(f"a rate to stay below lies strictly between 0 and 1, not at {target}")
+    return _whole(math.log1p(-level) / math.log1p(-target), family_size, icc)
+
+
+def sample_size_non_inferiority(
+    margin: float,
+    *,
+    base: float | None = None,
+    discordant: float | None = None,
+    difference: float = 0.0,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    family_size: float = 1,
+    icc: float = 0.0,
+) -> SampleSize:
+    """Return the entries with which a system whose rate is `difference` higher is shown to be within the margin.
+
+    With `discordant` = ψ, on the same entries: (z_α + z_β)²(ψ - d²)/(margin - d)² (Lu and Bean 1995). With `base` = p,
+    per system on different entries: (z_α + z_β)²(p(1-p) + (p+d)(1-p-d))/(margin - d)². α is one-sided.
+    """
+    if not difference < margin:
+        raise ValueError("a difference that reaches the margin can never be shown to be within it")
+    _, z_beta = _critical_values(alpha, power)
+    if discordant is not None and base is None:
+        _check_rates(discordant)
+        if abs(difference) > discordant:
+            raise ValueError("the difference is at most the share of discordant entries")
+        variance = discordant - difference**2
+    elif base is not None and discordant is None:
+        _check_rates(base, base + difference)
+        variance = base * (1 - base) + (base + difference) * (1 - base - difference)
+    else:
+        raise ValueError(_ONE_OF_TWO)
+    z_alpha = NormalDist().inv_cdf(1 - alpha)
+    return _whole(variance * ((z_alpha + z_beta) / (margin - difference)) ** 2, family_size, icc)
+
+
+def _detectable_paired(n: float, discordant: float, z_alpha: float, z_beta: float) -> float | None:
+    """Return δ with (δ√n - z_α√ψ)² = z_β²(ψ - δ²), or None where it exceeds ψ."""
+    _check_rates(discordant)
+    fixed = z_alpha * math.sqrt(discordant)
+    least = _quadratic_root(n + z_beta**2, 2 * fixed * math.sqrt(n), fixed**2 - discordant * z_beta**2, z_beta)
+    return least if least is not None and least <= discordant else None
+
+
+def _detectable_unpaired(n: float, base: float, z_alpha: float, z_beta: float) -> float | None:
+    """Return δ with (δ√n - z_α√(2v))² = z_β²(v + (p+δ)(1-p-δ)), v = p(1-p), or None where p + δ exceeds 1."""
+    _check_rates(base)
+    variance = base * (1 - base)
+    fixed = z_alpha * math.sqrt(2 * variance)
+    slope = 2 * fixed * math.sqrt(n) + z_beta**2 * (1 - 2 * base)
+    least = _quadratic_root(n + z_beta**2, slope, fixed**2 - 2 * variance * z_beta**2, z_beta)
+    return least if least is not None and base + least <= 1 else None
+
+
+def _quadratic_root(square: float, linear: float, constant: float, branch: float) -> float | None:
+    """Return the positive root of square·x² - linear·x + constant = 0 on the side that the sign of `branch` chooses."""
+    discriminant = linear * linear - 4 * square * constant
+    if discriminant < 0:
+        return None
+    root = (linear + math.copysign(math.sqrt(discriminant), branch)) / (2 * square)
+    return root if root > 0 else None
+
+
+def _distance(z_alpha: float, power: float) -> float:
+    """Return how many standard errors from 0 a difference must be for a two-sided test to find it."""
+
+    def shortfall(distance: float) -> float:
+        return power - normal_tail(z_alpha - distance) - normal_tail(z_alpha + distance)
+
+    return crossing(shortfall, 0.0, z_alpha + NormalDist().inv_cdf(power) + 1)
+
+
+def _critical_values(alpha: float, power: float) -> tuple[float, float]:
+    """Return the two-sided critical value of α and the one-sided one of the power."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"the level of a test lies strictly between 0 and 1, not at {alpha}")
+    if not alpha < power < 1:
+        raise ValueError(f"a power lies between the level of the test, {alpha}, and 1, not at {power}")
+    return NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+
+
+def _check_rates(*rates: float) -> None:
+    if any(not 0 <= rate <= 1 for rate in rates):
+        raise ValueError("a rate lies between 0 and 1")
+
+
+def _whole(n: float, family_size: float, icc: float) -> SampleSize:
+    needed = n * design_effect(family_size, icc)
+    return SampleSize(needed, math.ceil(needed - _ROUNDING * max(1.0, needed)))
