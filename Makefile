@@ -21,7 +21,8 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev $(PEERS)/.spikee
-	$(BIN)/python -m bench.analyze
+	$(BIN)/python -m bench.analyze --alone 1000000
+	$(BIN)/python -m bench.intervals
 
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.
 peers: $(PEERS)/.spikee
@@ -39,11 +40,13 @@ $(VENV)/bin/python:
 $(VENV)/.run: $(VENV)/bin/python requirements/run.lock pyproject.toml
 	$(PIP) install --require-hashes -r requirements/run.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python requirements/dev.lock pyproject.toml
 	$(PIP) install --require-hashes -r requirements/dev.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q src
 	@touch $@ $(VENV)/.run
 
 $(PEERS)/.spikee: requirements/peers.txt
