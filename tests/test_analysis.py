@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
+import threading
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import zstandard
 
 from faircount import AnalyzeOptions, InputError, Tally, UsageError, analyze, as_report
 from faircount.analysis.summary import SMALL_GROUP
+from faircount.ledger import engine, tallies
 from faircount.model import Analysis
 from faircount.present import console
 from faircount.reading.inputs import distinct, expand, expand_folder
@@ -464,3 +467,20 @@ def test_the_schema_is_itself_valid_and_refuses_what_is_missing(write: Write) ->
     del document["analyses"][0]["rates"]["asr"]["n"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
+
+
+def test_an_interruption_during_a_query_is_an_interruption(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(tallies, "latency", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        analysis_of(write([standard(1)]))
+
+
+def test_what_the_engine_says_of_an_interruption_is_known() -> None:
+    connection = engine.connect()
+    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt), engine.interruptible():
+        while True:
+            connection.execute("SELECT SUM(a.range * b.range) FROM RANGE(20000) AS a, RANGE(20000) AS b").fetchall()

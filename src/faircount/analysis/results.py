@@ -75,7 +75,7 @@ def analyze(
 
 
 def _analyze(chosen: Sequence[Input], paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
-    with loader:
+    with engine.interruptible(), loader:
         if options.combine:
             return AnalysisSet((_analyze_together(chosen, options, COMBINED, loader),), tuple(paths))
         analyses, failures = _analyze_each(chosen, options, loader)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,17 @@ def module() -> Any:
 
         return duckdb
     return _duckdb
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let an interruption by the user be one: the engine makes an error of it when it comes during a query."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
 
 
 def quoted(path: Path) -> str:
