@@ -71,7 +71,7 @@ CATEGORIES = ("jailbreak", "prompt_injection", "hate")
 
 
 def write_results(path: Path, entries: int, *, seed: int = 1, attack_share: float = 0.4) -> int:
-    """Write a result file with about 1.3 lines of 2.7 KB for each entry; return the number of lines."""
+    """Write a result file with about 1.3 lines of 2.9 KB for each entry; return the number of lines."""
     lines = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for row in _rows(random.Random(seed), entries, attack_share):

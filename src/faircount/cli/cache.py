@@ -36,7 +36,7 @@ def _cache() -> Cache:
 
 
 def _described(entries: int, size: int) -> str:
-    return f"{counted(entries, 'file')} kept in {_megabytes(size)}" if entries else "nothing kept"
+    return f"{counted(entries, 'reading')} kept in {_megabytes(size)}" if entries else "nothing kept"
 
 
 def _megabytes(size: int) -> str:

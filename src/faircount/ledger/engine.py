@@ -1,4 +1,4 @@
-"""DuckDB, in process: started only where it is needed, and kept from loading extensions and opening files."""
+"""DuckDB, in process: started only where it is needed; it loads no extensions and opens no files but a cache's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_NO_EXTENSIONS = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+_KEEP_TO_MEMORY = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "temp_directory": "",
+}
 
 
 def connect(*, folder: Path | None = None, threads: int | None = None) -> DuckDBPyConnection:
     """Start an engine that can read and write files of the given folder and no others."""
-    connection: DuckDBPyConnection = module().connect(":memory:", config=_NO_EXTENSIONS)
+    connection: DuckDBPyConnection = module().connect(":memory:", config=_KEEP_TO_MEMORY)
     if folder is not None:
         connection.execute("SET allowed_directories = ?", [[str(folder)]])
     connection.execute("SET enable_external_access = false")

@@ -29,7 +29,7 @@ from faircount.ledger.parquet import StoredTables
 from faircount.ledger.schema import Tables
 from faircount.ledger.store import FOLDED, Ledger
 from faircount.model import Source
-from faircount.reading.identity import identity_of_file
+from faircount.reading.identity import SECRET_BYTES, Secret, identity_of_file
 from faircount.version import __version__
 
 FOLDER_VARIABLE = "FAIRCOUNT_CACHE"
@@ -40,7 +40,9 @@ FORMAT = 1
 _CONTENT = "content"
 _SECRET = "secret"
 _UNFINISHED = ".unfinished-"
-_OUR_NAMES = re.compile(r"\d+-[0-9a-f]{32}-[0-9a-f]{32}|\.unfinished-[0-9a-f]{16}")
+_OUR_NAMES = re.compile(r"\d+-[0-9a-f]{64}-[0-9a-f]{32}|\.unfinished-[0-9a-f]{16}")
+_PATTERN_CHARACTERS = frozenset("*?[")
+"""The engine would take a path with these for the pattern of several."""
 _ABANDONED_SECONDS = 24 * 60 * 60
 
 
@@ -95,20 +97,21 @@ class Cache:
         self.folder = folder
         self.limit = limit
 
-    def seed(self) -> int | None:
+    def secret(self) -> Secret | None:
         """Return the secret of the folder, made when it is first needed, or None where it cannot be kept."""
         path = self.folder / _SECRET
+        if not _PATTERN_CHARACTERS.isdisjoint(str(self.folder)):
+            return None
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not path.exists():
                 with contextlib.suppress(FileExistsError):
                     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                     with os.fdopen(descriptor, "wb") as file:
-                        file.write(os.urandom(8))
-            secret = path.read_bytes()
-        except OSError:
+                        file.write(os.urandom(SECRET_BYTES))
+            return Secret(path.read_bytes())
+        except (OSError, ValueError):
             return None
-        return int.from_bytes(secret) if len(secret) == 8 else None
 
     def find(self, path: str, how: str) -> CachedSource | None:
         """Return what was kept of a file with exactly this content, read in this way."""
@@ -116,10 +119,10 @@ class Cache:
             size = Path(path).stat().st_size
             if not any(self.folder.glob(f"{size}-*")):
                 return None
-            seed = self.seed()
-            if seed is None:
+            secret = self.secret()
+            if secret is None:
                 return None
-            return _load(self.folder / _name(size, identity_of_file(path, seed), how), path)
+            return _load(self.folder / _name(size, identity_of_file(path, secret), how), path)
         except OSError:
             return None
 
@@ -176,16 +179,11 @@ def _name(size: int, identity: str, how: str) -> str:
 
 
 def _load(folder: Path, path: str) -> CachedSource | None:
-    """Return an entry if it is there and all its files are what was written."""
-    try:
-        checksum, _, data = (folder / _CONTENT).read_bytes().partition(b"\n")
-        if checksum != xxh3_64_hexdigest(data).encode():
-            return None
-        content = msgspec.json.decode(data, type=_Content)
-        checked = {name: xxh3_64_intdigest((folder / name).read_bytes()) for name in content.checksums}
-    except (OSError, msgspec.DecodeError):
+    """Return an entry if it is there and all its files are what was written; what is damaged is removed."""
+    if not folder.is_dir():
         return None
-    if checked != content.checksums:
+    content = _checked(folder)
+    if content is None:
         shutil.rmtree(folder, ignore_errors=True)
         return None
     with contextlib.suppress(OSError):
@@ -201,6 +199,18 @@ def _load(folder: Path, path: str) -> CachedSource | None:
     tables = StoredTables(folder, content.columns, list(words), words_of, content.rows)
     source = msgspec.structs.replace(content.source, path=path)
     return CachedSource(ReadSource(source, notes, content.anchors), tables)
+
+
+def _checked(folder: Path) -> _Content | None:
+    try:
+        checksum, _, data = (folder / _CONTENT).read_bytes().partition(b"\n")
+        if checksum != xxh3_64_hexdigest(data).encode():
+            return None
+        content = msgspec.json.decode(data, type=_Content)
+        found = {name: xxh3_64_intdigest((folder / name).read_bytes()) for name in content.checksums}
+    except (OSError, msgspec.DecodeError):
+        return None
+    return content if found == content.checksums else None
 
 
 # -- writing an entry -----------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
-"""What a file holds, as one short value: two files with the same value hold the same bytes.
+"""What a file holds, as one short value: files with the same value hold the same bytes.
 
-The digest is XXH3 with 128 bits, taken over ranges of a fixed size and then over their digests, so that several
-processes or threads can share the work. It is seeded with a secret of the user's cache: XXH3 is no cryptographic
-digest, but whoever does not know the seed cannot make two files that it takes for one.
+The digest is taken over ranges of a fixed size and then over their digests, so that several processes or threads can
+share the work. It is made of two XXH3 digests of 128 bits with seeds of their own, each begun with bytes of its own, so
+that neither the numbers that XXH3 works with nor the places where it uses them are known to anybody but the user's
+cache. That matters because XXH3 is fast but no cryptographic digest: with the seed alone kept secret, one can still
+write two files that one seed in seventy takes for one.
 """
 
 from __future__ import annotations
@@ -13,18 +15,61 @@ from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 
-from xxhash import xxh3_128, xxh3_128_digest
+from msgspec import Struct
+from xxhash import xxh3_128
 
 RANGE_BYTES = 8 * 1024 * 1024
+SECRET_BYTES = 4096
 _STEP = 1024 * 1024
+_XXH3_BLOCK = 1024
+"""After so many bytes XXH3 begins again with the same numbers."""
+
+
+class _Key(Struct, frozen=True):
+    seed: int
+    beginning: bytes
+
+
+class Secret:
+    """What makes the digests of one cache its own."""
+
+    def __init__(self, random: bytes) -> None:
+        if len(random) != SECRET_BYTES:
+            raise ValueError(f"a secret has {SECRET_BYTES} bytes, not {len(random)}")
+        self._keys = tuple(_key(half) for half in (random[: SECRET_BYTES // 2], random[SECRET_BYTES // 2 :]))
+
+    def digesting(self) -> Digesting:
+        """Begin a digest."""
+        return Digesting(self._keys)
+
+
+def _key(random: bytes) -> _Key:
+    seed, length = int.from_bytes(random[:8]), 1 + int.from_bytes(random[8:16]) % (_XXH3_BLOCK - 1)
+    return _Key(seed, random[16 : 16 + length])
+
+
+class Digesting:
+    """A digest being taken."""
+
+    def __init__(self, keys: Sequence[_Key]) -> None:
+        self._hashes = [xxh3_128(key.beginning, seed=key.seed) for key in keys]
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        for digest in self._hashes:
+            digest.update(data)
+
+    def digest(self) -> bytes:
+        """Return the digest of all bytes so far."""
+        return b"".join(digest.digest() for digest in self._hashes)
 
 
 class ContentHash:
     """Digests of the ranges of a file whose bytes are handed in one after the other."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._hash = xxh3_128(seed=seed)
+    def __init__(self, secret: Secret) -> None:
+        self._secret = secret
+        self._digest = secret.digesting()
         self._left = RANGE_BYTES
         self._whole: list[bytes] = []
 
@@ -32,24 +77,26 @@ class ContentHash:
         """Take the next bytes."""
         rest = memoryview(data)
         while len(rest) >= self._left:
-            self._hash.update(rest[: self._left])
+            self._digest.update(rest[: self._left])
             rest = rest[self._left :]
-            self._whole.append(self._hash.digest())
-            self._hash, self._left = xxh3_128(seed=self._seed), RANGE_BYTES
-        self._hash.update(rest)
+            self._whole.append(self._digest.digest())
+            self._digest, self._left = self._secret.digesting(), RANGE_BYTES
+        self._digest.update(rest)
         self._left -= len(rest)
 
     def digests(self) -> list[bytes]:
         """Return the digests of all ranges, the last of which may be short."""
-        return [*self._whole, self._hash.digest()] if self._left < RANGE_BYTES else list(self._whole)
+        return [*self._whole, self._digest.digest()] if self._left < RANGE_BYTES else list(self._whole)
 
 
-def identity(digests: Sequence[bytes], seed: int) -> str:
+def identity(digests: Sequence[bytes], secret: Secret) -> str:
     """Return the value that stands for a file with these digests of its ranges."""
-    return xxh3_128_digest(b"".join(digests), seed=seed).hex()
+    whole = secret.digesting()
+    whole.update(b"".join(digests))
+    return whole.digest().hex()
 
 
-def identity_of_file(path: str, seed: int) -> str:
+def identity_of_file(path: str, secret: Secret) -> str:
     """Read a file, by a thread per core, and return the value that stands for it."""
     starts = list(range(0, Path(path).stat().st_size, RANGE_BYTES))
     digests: dict[int, bytes] = {}
@@ -59,7 +106,7 @@ def identity_of_file(path: str, seed: int) -> str:
         try:
             with Path(path).open("rb", buffering=0) as file:
                 for start in mine:
-                    digests[start] = _range_digest(file, start, seed)
+                    digests[start] = _range_digest(file, start, secret)
         except OSError as error:
             failures.append(error)
 
@@ -71,11 +118,11 @@ def identity_of_file(path: str, seed: int) -> str:
         thread.join()
     if failures:
         raise failures[0]
-    return identity([digests[start] for start in starts], seed)
+    return identity([digests[start] for start in starts], secret)
 
 
-def _range_digest(file: FileIO, start: int, seed: int) -> bytes:
-    digest = xxh3_128(seed=seed)
+def _range_digest(file: FileIO, start: int, secret: Secret) -> bytes:
+    digest = secret.digesting()
     file.seek(start)
     for _ in range(RANGE_BYTES // _STEP):
         digest.update(file.read(_STEP))

@@ -29,7 +29,7 @@ from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource
-from faircount.reading.identity import RANGE_BYTES, ContentHash, identity
+from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.spikee import SpikeeReader, tool_version
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
-"""A smaller file, even a packed one, cannot hold as many rows as are worth keeping."""
+"""A smaller file is read in no time."""
 _PARENT_CHECK_SECONDS = 1.0
 
 Progress = Callable[[int], None]
@@ -98,16 +98,17 @@ class Loader:
                 ledger.load_stored(index, cached.tables)
             self.progress(cached.read.source.bytes)
             return cached.read
-        seed = self._seed(path)
-        keeping = None if seed is None or self._cache is None else self._cache.keep(self._how)
+        secret = self._secret(path)
+        keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
         ledger.folder = None if keeping is None else keeping.folder
         if self._pool is not None and _processes(path) > 1:
-            reading = self._read_ranges(self._pool, ledger.warm_up, path, seed)
+            with _beside(ledger.warm_up):
+                reading = self._read_ranges(self._pool, path, secret)
         else:
-            reading = self._read_alone(path, seed)
+            reading = self._read_alone(path, secret)
         ledger.load(index, reading.tables)
-        if keeping is not None and seed is not None and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS:
-            keeping.describe(identity(reading.digests, seed), reading.read, reading.tables)
+        if keeping is not None and secret is not None and _is_worth_keeping(path, reading):
+            keeping.describe(identity(reading.digests, secret), reading.read, reading.tables)
             self._keeping[path] = keeping
             if not self._alone:
                 keeping.write_rows(reading.tables)
@@ -136,11 +137,11 @@ class Loader:
     def _find(self, path: str) -> CachedSource | None:
         return self._cache.find(path, self._how) if self._cache is not None and _may_be_large(path) else None
 
-    def _seed(self, path: str) -> int | None:
-        return self._cache.seed() if self._cache is not None and _may_be_large(path) else None
+    def _secret(self, path: str) -> Secret | None:
+        return self._cache.secret() if self._cache is not None and _may_be_large(path) else None
 
-    def _read_alone(self, path: str, seed: int | None) -> _Reading:
-        content = None if seed is None else ContentHash(seed)
+    def _read_alone(self, path: str, secret: Secret | None) -> _Reading:
+        content = None if secret is None else ContentHash(secret)
         stream = open_stream(path, path, content)
         reader = _reader(stream, self.options)
         parts: list[tuple[Tables, int]] = []
@@ -153,15 +154,16 @@ class Loader:
         read = ReadSource(reader.source(), reader.notes, reader.anchors)
         return _Reading(read, joined(parts or [(Batch().tables(), 0)]), [] if content is None else content.digests())
 
-    def _read_ranges(self, pool: Pool, meanwhile: Callable[[], None], path: str, seed: int | None) -> _Reading:
+    def _read_ranges(self, pool: Pool, path: str, secret: Secret | None) -> _Reading:
         size = Path(path).stat().st_size
         starts = range(0, size, RANGE_BYTES)
-        ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, seed) for start in starts]
+        ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
         source, notes = Source(path=path), Notes(path)
         anchors: list[tuple[int, int]] = []
         joining = Joining()
         seen, digests = set[str](), list[bytes]()
-        for part, read in zip(ranges, _in_order(pool, ranges, self._processes + 2, meanwhile), strict=True):
+        results = _in_order(pool, ranges, self._processes + 4)
+        for part, read in zip(ranges, results, strict=True):
             for tables in read.batches:
                 joining.add(tables, source.lines)
             notes.absorb(read.notes, source.lines)
@@ -181,6 +183,12 @@ class _Reading(Struct, frozen=True):
     read: ReadSource
     tables: Tables
     digests: list[bytes]
+
+
+def _is_worth_keeping(path: str, reading: _Reading) -> bool:
+    """Tell whether a file has many rows, and did not grow while it was read."""
+    unchanged = Path(path).stat().st_size == reading.read.source.bytes
+    return unchanged and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS
 
 
 def _may_be_large(path: str) -> bool:
@@ -209,7 +217,7 @@ class _Range(Struct, frozen=True):
     start: int
     end: int
     options: ReadOptions
-    seed: int | None
+    secret: Secret | None
 
 
 class _RangeRead(Struct, frozen=True):
@@ -223,7 +231,7 @@ class _RangeRead(Struct, frozen=True):
 
 def _read_range(part: _Range) -> _RangeRead:
     """Read a range in a process of its own."""
-    content = None if part.seed is None else ContentHash(part.seed)
+    content = None if part.secret is None else ContentHash(part.secret)
     reader = _reader(open_range(part.path, part.path, part.start, part.end, content), part.options)
     batches: list[Tables] = [batch.tables() for batch in reader.batches()]
     digests = [] if content is None else content.digests()
@@ -231,17 +239,26 @@ def _read_range(part: _Range) -> _RangeRead:
     return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, batches, digests)
 
 
-def _in_order(pool: Pool, ranges: list[_Range], under_way: int, meanwhile: Callable[[], None]) -> Iterator[_RangeRead]:
-    """Yield what the ranges hold in their order, with only so many of them under way; use the first wait."""
+def _in_order(pool: Pool, ranges: list[_Range], under_way: int) -> Iterator[_RangeRead]:
+    """Yield what the ranges hold in their order, with only so many of them under way."""
     waiting: deque[AsyncResult[_RangeRead]] = deque()
     for part in ranges:
         waiting.append(pool.apply_async(_read_range, (part,)))
-        if len(waiting) == under_way and part is ranges[under_way - 1]:
-            meanwhile()
         if len(waiting) >= under_way:
             yield waiting.popleft().get()
     while waiting:
         yield waiting.popleft().get()
+
+
+@contextlib.contextmanager
+def _beside(work: Callable[[], None]) -> Iterator[None]:
+    """Let a thread do some work during a block that mostly waits."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def _joined(before: Source, after: Source) -> Source:
