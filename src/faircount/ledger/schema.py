@@ -247,10 +247,7 @@ class Batch:
         numbers = self.attempts.columns[column]
         extend_with_zeros(numbers, len(self) - len(labels) - len(numbers))
         lexicon = self._lexicons[column]
-        if same:
-            numbers.extend([lexicon[first]] * len(labels))
-        else:
-            numbers.extend(map(lexicon.__getitem__, labels))
+        numbers.fromlist([lexicon[first]] * len(labels) if same else list(map(lexicon.__getitem__, labels)))
 
     def tables(self) -> Tables:
         """Return what the batch holds; a facet that the last rows do not have is missing there."""

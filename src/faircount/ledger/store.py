@@ -301,6 +301,8 @@ class Ledger:
 
     def _named_origins(self) -> list[tuple[int, int | None]]:
         """Return each source with each origin that its rows name, and with none where rows name none."""
+        if len(self._lexicon("result_origin")) == 1:
+            return [(source, None) for source, total in enumerate(self.rows) if total]
         origin = "COALESCE(result_origin, source_file)"
         rows = self.query(
             f"SELECT source, {origin}, COUNT(*) FROM attempt WHERE {origin} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"

@@ -1,0 +1,392 @@
+"""How many entries a question needs, or what a number of entries can show. Reads nothing, never prints.
+
+`ask` turns the options of `results power` into questions with their answers; `power_report.py` arranges them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from faircount.errors import UsageError
+from faircount.stats.planning import (
+    DEFAULT_POWER,
+    SampleSize,
+    design_effect,
+    minimum_detectable,
+    sample_size_half_width,
+    sample_size_paired,
+    sample_size_unpaired,
+    sample_size_zero_hits,
+)
+from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
+from faircount.stats.roots import crossing
+
+WIDEST_RATE = 0.5
+LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
+LOWEST_LEVEL, HIGHEST = 0.5, 0.999999
+ONE_TARGET, DIFFERENT_ENTRIES, SAME_ENTRIES = "one target", "different entries", "same entries"
+UNITS = {ONE_TARGET: "entry", DIFFERENT_ENTRIES: "entry of each target", SAME_ENTRIES: "entry put to both targets"}
+INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
+
+_FINER = (2.0, 1.5, 1.0, 0.75, 0.5)
+_MORE = (0.5, 1.0, 2.0, 4.0)
+_POWERS = (0.8, 0.9, 0.95)
+_NO_DIFFERENCE = 1e-12
+_DIGITS = 12
+
+
+class PowerOptions(Struct, frozen=True):
+    """Options of `results power`; what is None was not asked or not given."""
+
+    half_width: float | None = None
+    difference: float | None = None
+    zero_hits: float | None = None
+    entries: int | None = None
+    rate: float | None = None
+    paired: bool = False
+    discordant: float | None = None
+    families: float | None = None
+    icc: float | None = None
+    level: float = DEFAULT_LEVEL
+    power: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_question(self)
+        _check_use(self)
+        _check_values(self)
+        _check_difference(self)
+        _check_families(self)
+
+
+class Families(Struct, frozen=True):
+    """Families of variants: how large, how alike, and the factor by which they cost entries."""
+
+    size: float
+    icc: float
+    design_effect: float
+
+
+class Point(Struct, frozen=True):
+    """A number of entries and what goes with it; what a question does not concern is None.
+
+    `worth` is the number of independent entries that the entries stand for. A difference that should be there and is
+    None is one that so few entries cannot show, however large.
+    """
+
+    entries: int
+    worth: float
+    rate: float | None = None
+    half_width: float | None = None
+    low: float | None = None
+    high: float | None = None
+    upper_limit: float | None = None
+    difference: float | None = None
+    other_rate: float | None = None
+    discordant: float | None = None
+    power: float | None = None
+
+
+class Question(Struct, frozen=True):
+    """A question with its answers, and points near them to weigh one thing against another.
+
+    `wanted` is what was asked for: the number of entries, or what a given number can show.
+    """
+
+    about: str
+    wanted: str
+    design: str
+    method: str
+    level: float
+    families: Families | None
+    answers: tuple[Point, ...]
+    nearby: tuple[Point, ...]
+    rate_assumed: bool = False
+
+    @property
+    def unit(self) -> str:
+        """What an entry of the answer is: of one target, of each, or shared."""
+        return UNITS[self.design]
+
+
+def ask(options: PowerOptions) -> tuple[Question, ...]:
+    """Return the questions that the options ask, answered."""
+    plan = _Plan(options)
+    if options.entries is not None:
+        return tuple(plan.what_entries_show(options.entries))
+    return tuple(plan.how_many_entries())
+
+
+class _Plan:
+    """The assumptions that all questions of one call share."""
+
+    def __init__(self, options: PowerOptions) -> None:
+        self.options = options
+        self.level = options.level
+        self.alpha = _tidy(1 - options.level)
+        self.power = DEFAULT_POWER if options.power is None else options.power
+        self.rate = WIDEST_RATE if options.rate is None else options.rate
+        self.size, self.icc = options.families or 1.0, options.icc or 0.0
+        self.effect = design_effect(self.size, self.icc)
+        self.families = None if options.families is None else Families(self.size, self.icc, self.effect)
+
+    def how_many_entries(self) -> Iterator[Question]:
+        o = self.options
+        if o.half_width is not None:
+            widths = [width for step in _FINER if (width := _tidy(o.half_width * step)) < 0.5]
+            rates = [WIDEST_RATE] if self.rate != WIDEST_RATE else []
+            yield self._question(
+                INTERVAL,
+                ONE_TARGET,
+                "Wilson score interval, solved for the number of entries",
+                [self._for_width(self.rate, o.half_width)],
+                [self._for_width(self.rate, width) for width in widths]
+                + [self._for_width(rate, o.half_width) for rate in rates],
+            )
+        if o.zero_hits is not None:
+            limits = [limit for step in _FINER if (limit := _tidy(o.zero_hits * step)) < 1]
+            yield self._question(
+                ZERO_HITS,
+                ONE_TARGET,
+                "exact one-sided upper limit without a hit (Hanley and Lippman-Hand 1983)",
+                [self._for_limit(o.zero_hits)],
+                [self._for_limit(limit) for limit in limits],
+            )
+        if o.difference is not None:
+            yield self._for_difference(o.difference)
+
+    def _for_difference(self, difference: float) -> Question:
+        powers = [power for power in _POWERS if power != self.power]
+        discordant = self.options.discordant
+        if discordant is not None:
+            steps = [d for step in _FINER if abs(d := _tidy(difference * step)) <= discordant]
+            shares = [s for step in _FINER if step != 1 and abs(difference) <= (s := _tidy(discordant * step)) <= 1]
+            return self._question(
+                DIFFERENCE,
+                SAME_ENTRIES,
+                "McNemar's test (Connor 1987)",
+                [self._paired(discordant, difference, self.power)],
+                [self._paired(discordant, step, self.power) for step in steps]
+                + [self._paired(discordant, difference, power) for power in powers]
+                + [self._paired(share, difference, self.power) for share in shares],
+            )
+        steps = [d for step in _FINER if 0 <= _tidy(self.rate + (d := _tidy(difference * step))) <= 1]
+        return self._question(
+            DIFFERENCE,
+            DIFFERENT_ENTRIES,
+            "z test of two rates, pooled (Fleiss 1981)",
+            [self._unpaired(difference, self.power)],
+            [self._unpaired(step, self.power) for step in steps]
+            + [self._unpaired(difference, power) for power in powers],
+        )
+
+    def what_entries_show(self, entries: int) -> Iterator[Question]:
+        numbers = [n for step in _MORE if (n := math.ceil(entries * step)) >= self.size]
+        yield self._question(
+            INTERVAL,
+            ONE_TARGET,
+            "Wilson score interval",
+            [self._interval(entries)],
+            [self._interval(n) for n in numbers],
+        )
+        yield self._question(
+            ZERO_HITS,
+            ONE_TARGET,
+            "exact one-sided upper limit without a hit (Hanley and Lippman-Hand 1983)",
+            [self._limit(entries)],
+            [self._limit(n) for n in numbers],
+        )
+        if self.options.discordant is not None:
+            share = self.options.discordant
+            yield self._question(
+                DIFFERENCE,
+                SAME_ENTRIES,
+                "McNemar's test (Connor 1987), solved for the difference",
+                [self._shown_paired(entries, share)],
+                [self._shown_paired(n, share) for n in numbers],
+            )
+            return
+        yield self._question(
+            DIFFERENCE,
+            DIFFERENT_ENTRIES,
+            "z test of two rates, pooled (Fleiss 1981), solved for the difference",
+            [self._shown_unpaired(entries, 1), self._shown_unpaired(entries, -1)],
+            [self._shown_unpaired(n, way) for n in numbers for way in (1, -1)],
+        )
+
+    def _question(
+        self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]
+    ) -> Question:
+        wanted = "entries" if self.options.entries is None else "precision"
+        assumed = self.options.rate is None and answers[0].rate is not None
+        if self.families is not None:
+            method += ", widened by the design effect (Kish 1965)"
+        distinct = tuple(dict.fromkeys(nearby))
+        return Question(about, wanted, design, method, self.level, self.families, tuple(answers), distinct, assumed)
+
+    def _point(self, size: SampleSize | int, **figures: float | None) -> Point:
+        entries = size if isinstance(size, int) else size.entries
+        return Point(entries, entries / self.effect, **figures)
+
+    # -- the number of entries ----------------------------------------------------------------------------------
+
+    def _for_width(self, rate: float, width: float) -> Point:
+        size = sample_size_half_width(rate, width, level=self.level, family_size=self.size, icc=self.icc)
+        low, high = score_limits(rate, size.entries / self.effect, critical_value(self.level))
+        return self._point(size, rate=rate, half_width=width, low=low, high=high)
+
+    def _for_limit(self, limit: float) -> Point:
+        size = sample_size_zero_hits(limit, level=self.level, family_size=self.size, icc=self.icc)
+        return self._point(size, upper_limit=limit)
+
+    def _paired(self, discordant: float, difference: float, power: float) -> Point:
+        size = sample_size_paired(
+            discordant, difference, power=power, alpha=self.alpha, family_size=self.size, icc=self.icc
+        )
+        return self._point(size, difference=difference, discordant=discordant, power=power)
+
+    def _unpaired(self, difference: float, power: float) -> Point:
+        other = _tidy(self.rate + difference)
+        size = sample_size_unpaired(
+            self.rate, other, power=power, alpha=self.alpha, family_size=self.size, icc=self.icc
+        )
+        return self._point(size, rate=self.rate, difference=difference, other_rate=other, power=power)
+
+    # -- what a number of entries can show ----------------------------------------------------------------------
+
+    def _interval(self, entries: int) -> Point:
+        low, high = score_limits(self.rate, entries / self.effect, critical_value(self.level))
+        return self._point(entries, rate=self.rate, half_width=(high - low) / 2, low=low, high=high)
+
+    def _limit(self, entries: int) -> Point:
+        # `stats.zero_hits_upper` takes whole numbers only; in families the number that counts need not be whole.
+        limit = -math.expm1(math.log1p(-self.level) / (entries / self.effect))
+        return self._point(entries, upper_limit=limit)
+
+    def _shown_paired(self, entries: int, discordant: float) -> Point:
+        least = minimum_detectable(
+            entries, discordant=discordant, power=self.power, alpha=self.alpha, family_size=self.size, icc=self.icc
+        )
+        return self._point(entries, difference=least, discordant=discordant, power=self.power)
+
+    def _shown_unpaired(self, entries: int, way: int) -> Point:
+        """Return the least rise or fall for which `sample_size_unpaired` asks for no more than these entries.
+
+        `minimum_detectable(base=)` takes the spread of equal rates from the base rate alone, not from the mean of
+        both: the two directions would then not agree.
+        """
+
+        def excess(difference: float) -> float:
+            other = min(max(self.rate + way * difference, 0.0), 1.0)
+            needed = sample_size_unpaired(self.rate, other, power=self.power, alpha=self.alpha)
+            return needed.n * self.effect / entries - 1
+
+        furthest = 1 - self.rate if way > 0 else self.rate
+        if excess(furthest) > 0:
+            return self._point(entries, rate=self.rate, power=self.power)
+        least = way * crossing(excess, _NO_DIFFERENCE, furthest)
+        other = min(max(self.rate + least, 0.0), 1.0)
+        return self._point(entries, rate=self.rate, difference=least, other_rate=other, power=self.power)
+
+
+def _tidy(value: float) -> float:
+    """Return 0.3 for 0.1 + 0.2."""
+    return round(value, _DIGITS)
+
+
+# -- what cannot be asked ---------------------------------------------------------------------------------------
+
+
+def _check_question(o: PowerOptions) -> None:
+    wanted = {"--half-width": o.half_width, "--difference": o.difference, "--zero-hits": o.zero_hits}
+    asked = [name for name, value in wanted.items() if value is not None]
+    if o.entries is None and not asked:
+        raise UsageError(
+            "nothing is asked: give --half-width, --difference or --zero-hits to learn how many entries are needed, "
+            "or --entries to learn what that many can show"
+        )
+    if o.entries is not None and asked:
+        raise UsageError(
+            f"--entries asks what that many entries can show, {asked[0]} how many are needed: give one of the two"
+        )
+
+
+def _check_use(o: PowerOptions) -> None:
+    """Refuse an option that the question makes no use of, rather than pass over it."""
+    of_difference = o.difference is not None or o.entries is not None
+    if o.power is not None and not of_difference:
+        raise UsageError("--power is about differences: give --difference or --entries as well, or leave it out")
+    if (o.paired or o.discordant is not None) and not of_difference:
+        name = "--paired" if o.paired else "--discordant"
+        raise UsageError(f"{name} is about two targets: give --difference or --entries as well, or leave it out")
+    if o.rate is None:
+        return
+    if o.entries is None and o.half_width is None and (o.difference is None or o.discordant is not None):
+        reason = "--zero-hits" if o.difference is None else "--difference on the same entries"
+        raise UsageError(f"{reason} makes no use of --rate: leave it out, or ask for a --half-width as well")
+
+
+def _check_values(o: PowerOptions) -> None:
+    _within("--level", o.level, LOWEST_LEVEL, HIGHEST)
+    _within("--half-width", o.half_width, LEAST, 0.499, "0.05 stands for 5 percentage points")
+    _within("--zero-hits", o.zero_hits, LEAST, 1 - LEAST, "0.01 stands for 1 %")
+    _within("--rate", o.rate, LEAST, 1 - LEAST, "0.2 stands for 20 %; where no hit is expected, ask with --zero-hits")
+    _within("--entries", o.entries, 1, MOST_ENTRIES)
+    _within("--discordant", o.discordant, LEAST, 1, "0.3 stands for 30 % of the entries")
+    if o.power is not None and not 1 - o.level < o.power <= HIGHEST:
+        raise UsageError(f"--power must be more than {_tidy(1 - o.level):g} and at most {HIGHEST:g}, not {o.power:g}")
+    if not 1 - o.level < DEFAULT_POWER:
+        raise UsageError(f"--level {o.level:g} is too low for a power of {DEFAULT_POWER:g}: raise it")
+
+
+def _check_difference(o: PowerOptions) -> None:
+    rate = WIDEST_RATE if o.rate is None else o.rate
+    if o.difference is not None:
+        _within("--difference", abs(o.difference), LEAST, 1, "0.1 stands for 10 percentage points, -0.1 for a fall")
+    if o.paired and o.discordant is None:
+        other = rate if o.difference is None else min(max(rate + o.difference, 0.0), 1.0)
+        chance = rate * (1 - other) + other * (1 - rate)
+        raise UsageError(
+            "--paired needs --discordant, the share of entries on which only one of the two targets succeeds; "
+            f"at {rate:.4g} and {other:.4g} it would be {chance:.4g} if the targets had nothing in common, and is less "
+            "the more alike they are"
+        )
+    if o.difference is None:
+        return
+    if o.discordant is not None:
+        if abs(o.difference) > o.discordant:
+            raise UsageError(
+                f"--difference {o.difference:g} cannot be larger than --discordant {o.discordant:g}: the targets "
+                "differ only on entries on which one of them succeeds; raise --discordant or lower --difference"
+            )
+    elif not 0 <= _tidy(rate + o.difference) <= 1:
+        raise UsageError(
+            f"a rate of {rate:g} and a difference of {o.difference:g} lead out of 0 to 1: give another --rate or "
+            "--difference"
+        )
+
+
+def _check_families(o: PowerOptions) -> None:
+    if (o.families is None) != (o.icc is None):
+        given, missing = ("--icc", "--families") if o.families is None else ("--families", "--icc")
+        meaning = {
+            "--icc": "how alike the variants of a family are: 0 not at all, 1 all succeed or all fail",
+            "--families": "how many variants a family has",
+        }
+        raise UsageError(f"{given} needs {missing}, {meaning[missing]}")
+    _within("--families", o.families, 1, LARGEST_FAMILY, "it is the number of variants in a family")
+    _within("--icc", o.icc, 0, 1)
+    if o.families is not None and o.entries is not None and o.entries < o.families:
+        raise UsageError(f"{o.entries} entries do not make one family of {o.families:g}: raise --entries")
+
+
+def _within(name: str, value: float | None, low: float, high: float, meaning: str = "") -> None:
+    if value is not None and not low <= value <= high:
+        explained = f"; {meaning}" if meaning else ""
+        raise UsageError(f"{name} must lie between {_plain(low)} and {_plain(high)}, not be {value:g}{explained}")
+
+
+def _plain(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
