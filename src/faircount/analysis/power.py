@@ -26,7 +26,7 @@ from faircount.stats.roots import crossing
 
 WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
-LOWEST_LEVEL, HIGHEST = 0.5, 0.999999
+LOWEST_LEVEL, LOWEST_POWER, HIGHEST = 0.6, 0.5, 0.999999
 ONE_TARGET, DIFFERENT_ENTRIES, SAME_ENTRIES = "one target", "different entries", "same entries"
 UNITS = {ONE_TARGET: "entry", DIFFERENT_ENTRIES: "entry of each target", SAME_ENTRIES: "entry put to both targets"}
 INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
@@ -216,9 +216,7 @@ class _Plan:
             [self._shown_unpaired(n, way) for n in numbers for way in (1, -1)],
         )
 
-    def _question(
-        self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]
-    ) -> Question:
+    def _question(self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]) -> Question:
         wanted = "entries" if self.options.entries is None else "precision"
         assumed = self.options.rate is None and answers[0].rate is not None
         if self.families is not None:
@@ -335,10 +333,7 @@ def _check_values(o: PowerOptions) -> None:
     _within("--rate", o.rate, LEAST, 1 - LEAST, "0.2 stands for 20 %; where no hit is expected, ask with --zero-hits")
     _within("--entries", o.entries, 1, MOST_ENTRIES)
     _within("--discordant", o.discordant, LEAST, 1, "0.3 stands for 30 % of the entries")
-    if o.power is not None and not 1 - o.level < o.power <= HIGHEST:
-        raise UsageError(f"--power must be more than {_tidy(1 - o.level):g} and at most {HIGHEST:g}, not {o.power:g}")
-    if not 1 - o.level < DEFAULT_POWER:
-        raise UsageError(f"--level {o.level:g} is too low for a power of {DEFAULT_POWER:g}: raise it")
+    _within("--power", o.power, LOWEST_POWER, HIGHEST)
 
 
 def _check_difference(o: PowerOptions) -> None:

@@ -98,6 +98,7 @@ def _add_results(nouns: argparse._SubParsersAction[_Parser]) -> None:
     )
     verbs = results.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     _add_analyze(verbs)
+    _add_power(verbs)
 
 
 def _add_analyze(verbs: argparse._SubParsersAction[_Parser]) -> None:
@@ -113,6 +114,69 @@ def _add_analyze(verbs: argparse._SubParsersAction[_Parser]) -> None:
     _add_what_to_count(parser)
     _add_what_to_show(parser)
     add_output(parser)
+
+
+def _add_power(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "power",
+        help="how many entries a question needs, or what a number of entries can show",
+        description="How many entries are needed for an interval or to detect a difference, or what a number of\n"
+        "entries can show. Reads nothing. Rates, differences and widths are shares: 0.05 stands for 5 %.",
+        epilog="example: faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.power", "power"))
+    group = parser.add_argument_group("what is asked: one or more of the first three, or --entries")
+    group.add_argument(
+        "--half-width", type=float, metavar="W", help="entries for an interval with a half-width of W, such as 0.05"
+    )
+    group.add_argument(
+        "--difference",
+        type=float,
+        metavar="D",
+        help="entries to detect that two rates differ by D; with a minus sign, a fall",
+    )
+    group.add_argument(
+        "--zero-hits",
+        type=float,
+        metavar="UPPER",
+        help="entries after which, without a single success, the rate is at most UPPER",
+    )
+    group.add_argument("--entries", type=int, metavar="N", help="what interval and what difference N entries can show")
+    group = parser.add_argument_group("what is assumed")
+    group.add_argument("--rate", type=float, metavar="P", help="expected rate, of the first target (default: 0.5)")
+    group.add_argument(
+        "--paired", action="store_true", help="two targets share their entries; needs --discordant, which implies it"
+    )
+    group.add_argument(
+        "--discordant",
+        type=float,
+        metavar="PSI",
+        help="share of entries on which only one of the two targets succeeds",
+    )
+    group.add_argument(
+        "--families", type=float, metavar="M", help="entries come in families of M variants; needs --icc"
+    )
+    group.add_argument(
+        "--icc", type=float, metavar="RHO", help="correlation of the outcomes within a family, from 0 to 1"
+    )
+    group.add_argument(
+        "--level",
+        type=float,
+        default=0.95,
+        metavar="P",
+        help="confidence level; tests are made at 1 - P, two-sided (default: 0.95)",
+    )
+    group.add_argument(
+        "--power", type=float, metavar="P", help="how often a difference should be detected (default: 0.8)"
+    )
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output-format",
+        choices=("console", "json", "markdown", "html"),
+        default="console",
+        help="html needs -o (default: console)",
+    )
+    group.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

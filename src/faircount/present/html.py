@@ -293,9 +293,9 @@ def _listed(places: Sequence[str]) -> Iterator[Child]:
 
 
 def _headline(part: _Part) -> Markup | None:
-    """Return the rate that the analysis is about, large: the first rate among its first facts."""
+    """Return the rate that an analysis is about, large: the first among its first facts that is no part of another."""
     facts = [block for titled in part.sections for block in titled.section.blocks if isinstance(block, Facts)]
-    rated = [(fact, fact.rate) for block in facts[:1] for fact in block.rows if fact.rate is not None]
+    rated = [(f, f.rate) for block in facts[:1] for f in block.rows if f.rate is not None and not f.depth]
     if not rated:
         return None
     fact, rate = rated[0]
