@@ -484,3 +484,59 @@ def test_what_the_engine_says_of_an_interruption_is_known() -> None:
     with pytest.raises(KeyboardInterrupt), engine.interruptible():
         while True:
             connection.execute("SELECT SUM(a.range * b.range) FROM RANGE(20000) AS a, RANGE(20000) AS b").fetchall()
+
+
+# -- success within k requests ----------------------------------------------------------------------------------
+
+
+def test_success_within_k_requests_is_the_worked_kaplan_meier_curve(write: Write) -> None:
+    """The twelve entries, and the figures, of the shared example km_12_entries."""
+    attempts = [1, 1, 2, 3, 3, 4, 5, 5, 5, 5, 2, 4]
+    success = [1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 1]
+    pairs = enumerate(zip(attempts, success, strict=True))
+    rows = [standard(i, attempts=k, success=bool(hit)) for i, (k, hit) in pairs]
+    found = analysis_of(write(rows)).success_within
+    assert found is not None
+    assert [step.attempts for step in found.steps] == [1, 2, 3, 4, 5]
+    assert [step.at_risk for step in found.steps] == [12, 10, 8, 6, 4]
+    assert [step.successes for step in found.steps] == [2, 1, 1, 2, 0]
+    assert [step.given_up for step in found.steps] == [0, 1, 1, 0, 4]
+    within = [step.within.value for step in found.steps]
+    assert within == pytest.approx([0.166667, 0.25, 0.34375, 0.5625, 0.5625], abs=1e-6)
+    survived = [0.955509, 0.91172, 0.855657, 0.702699, 0.702699]
+    assert [step.within.low for step in found.steps] == pytest.approx([1 - high for high in survived], abs=1e-6)
+    assert found.half.value == 4
+
+
+def test_an_entry_that_ended_in_errors_is_given_up_where_they_began(write: Write) -> None:
+    rows = [
+        standard(1, success=True, attempts=1),
+        standard(2, attempts=1),
+        attack(2, attempts=6, error="HTTP 503"),
+        standard(3, attempts=1),
+        attack(3, attempts=4, success=True),
+        standard(4, error="HTTP 503"),
+    ]
+    found = analysis_of(write(rows)).success_within
+    assert found is not None
+    assert [(step.attempts, step.at_risk, step.successes, step.given_up) for step in found.steps] == [
+        (1, 3, 1, 1),
+        (5, 1, 1, 0),
+    ]
+    assert found.left_out == 1
+
+
+def test_where_nobody_had_a_second_request_there_is_no_curve(write: Write) -> None:
+    assert analysis_of(write([standard(1, success=True), standard(2)])).success_within is None
+    assert analysis_of(write([])).success_within is None
+    rows = [standard(1, success=True, attempts=3), standard(2)]
+    assert analysis_of(write(rows), definition="spikee").success_within is None
+
+
+def test_a_budget_is_told_in_words(write: Write) -> None:
+    rows = [standard(i, attempts=1 + i % 5, success=i % 5 < 3) for i in range(200)]
+    text = console.render(as_report(analyze([write(rows)]).analyses), width=100, colour=False)
+    assert "Half of the entries fall within 3 requests (3 to 3)." in " ".join(text.split())
+    rows = [standard(i, attempts=3, success=i % 5 == 0) for i in range(20)]
+    text = console.render(as_report(analyze([write(rows)]).analyses), width=100, colour=False)
+    assert "Half of the entries did not fall within 3 requests, the most that any had." in " ".join(text.split())

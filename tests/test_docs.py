@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import cli_reference
+from tools import cli_reference, statistics_reference
 
 import faircount
+from faircount import stats
 from faircount.cli.parser import build
 from faircount.findings import REGISTER
 from tests.console_blocks import Shown, matches, shown_commands
@@ -61,6 +62,12 @@ def test_the_readme_shows_commands() -> None:
 
 def test_command_line_reference_is_up_to_date() -> None:
     assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.page()
+
+
+def test_statistics_reference_is_up_to_date_and_complete() -> None:
+    text = statistics_reference.PAGE.read_text(encoding="utf-8")
+    assert text == statistics_reference.page()
+    assert all(f"| `{name}` |" in text for name in stats.__all__)
 
 
 def options(parser: argparse.ArgumentParser) -> set[str]:

@@ -533,6 +533,10 @@ EQUAL: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "pass_at_k of one attempt is the rate": (lambda: attempts.pass_at_k(10, 3, 1), lambda: 0.3),
     "pass_hat_k of one attempt is the rate": (lambda: attempts.pass_hat_k(10, 3, 1), lambda: 0.3),
     "pass_at_k of all attempts is any": (lambda: attempts.pass_at_k(10, 3, 10), lambda: 1.0),
+    "success_within_counts is what success_within_k makes of the entries": (
+        lambda: attempts.success_within_counts([(1, True, 2), (3, False, 1), (4, True, 1)]).within(4).value,
+        lambda: attempts.success_within_k([1, 1, 3, 4], [1, 1, 0, 1]).within(4).value,
+    ),
     "any_of_k splits into parts": (
         lambda: 1 - attempts.any_of_k(0.2, 7),
         lambda: (1 - attempts.any_of_k(0.2, 3)) * (1 - attempts.any_of_k(0.2, 4)),

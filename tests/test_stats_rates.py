@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
@@ -929,3 +930,14 @@ print([name for name in ("numpy", "scipy") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_curve_from_counts_is_the_curve_of_the_entries() -> None:
+    spent, success = [1, 1, 2, 3, 3, 4, 5, 5, 2, 0], [1, 1, 1, 1, 0, 1, 0, 0, 0, 0]
+    pairs = Counter(zip(spent, success, strict=True))
+    counted = [(k, bool(hit), times) for (k, hit), times in pairs.items()]
+    assert attempts.success_within_counts(counted) == attempts.success_within_k(spent, success)
+    with pytest.raises(ValueError, match="number of entries"):
+        attempts.success_within_counts([(1, True, -1)])
+    with pytest.raises(ValueError, match="before its first attempt"):
+        attempts.success_within_counts([(0, True, 1)])

@@ -198,6 +198,27 @@ class AttemptsToSuccess(Struct, frozen=True):
     entries: int
 
 
+class WithinStep(Struct, frozen=True):
+    """After so many requests: entries that came so far, those won by just this many or given up, and success within."""
+
+    attempts: int
+    at_risk: int
+    successes: int
+    given_up: int
+    within: Estimate
+
+
+class WithinAttempts(Struct, frozen=True):
+    """Success within k requests, and within how many of them half of the entries fall.
+
+    `left_out` entries never had an answer.
+    """
+
+    steps: tuple[WithinStep, ...]
+    half: Estimate
+    left_out: int
+
+
 class Combinations(Struct, frozen=True):
     """The most and the least successful combinations of facets."""
 
@@ -267,6 +288,7 @@ class Analysis(Struct, frozen=True):
     errors: tuple[ErrorKind, ...]
     latency: tuple[Latency, ...]
     attempts_to_success: tuple[AttemptsToSuccess, ...]
+    success_within: WithinAttempts | None
     findings: tuple[Finding, ...]
     limits: tuple[str, ...] = ()
     crossing: Crossing | None = None

@@ -18,6 +18,7 @@ from faircount.model import (
     Group,
     MadeWith,
     SuccessfulAttempts,
+    WithinAttempts,
 )
 from faircount.report import (
     Bar,
@@ -102,7 +103,9 @@ def _details(a: Analysis, figures: bool) -> Iterator[Section]:
         yield Section("Errors by kind", (_error_grid(a),))
     if a.latency:
         yield Section("Response time", (_latency_grid(a),))
-    if len(a.attempts_to_success) > 1:
+    if a.success_within is not None:
+        yield Section("Success within so many requests", _success_within(a, a.success_within, figures))
+    elif len(a.attempts_to_success) > 1:
         yield Section("Attempts to the first success", (_attempts_grid(a),))
     if a.combinations.count > 1:
         yield from _combinations(a, a.combinations)
@@ -315,6 +318,43 @@ def _attempts_grid(a: Analysis) -> Grid:
     hidden = len(rows) - ROWS_SHOWN
     note = f"{hidden:,} more steps are in the JSON output." if hidden > 0 else ""
     return Grid(columns, tuple(rows[:ROWS_SHOWN]), note=note)
+
+
+def _success_within(a: Analysis, found: WithinAttempts, figures: bool) -> tuple[Block, ...]:
+    columns = (
+        Column("Requests"),
+        Column("Tried"),
+        Column("Successes"),
+        Column("Given up", rank=1),
+        Column("Success within"),
+    )
+    shown = found.steps[:ROWS_SHOWN]
+    rows = tuple((step.attempts, step.at_risk, step.successes, step.given_up, step.within) for step in shown)
+    hidden = len(found.steps) - len(shown)
+    note = f"{hidden:,} more steps are in the JSON output." if hidden else ""
+    blocks: list[Block] = [Grid(columns, rows, note=note), Paragraph(_budget(found))]
+    if figures:
+        bars = tuple(Bar(f"within {step.attempts:,}", step.within) for step in found.steps[:BARS_SHOWN])
+        blocks.insert(0, Bars(_of_how_many("Success within so many requests", len(found.steps), "steps"), bars, a.asr))
+    return tuple(blocks)
+
+
+def _budget(found: WithinAttempts) -> str:
+    """Say in words what a number of requests buys, and how entries that were given up are counted."""
+    half, last = found.half, found.steps[-1]
+    if half.value is None:
+        reached = f"Half of the entries did not fall within {counted(last.attempts, 'request')}, the most that any had."
+    else:
+        limits = f"{_whole(half.low)} to {_whole(half.high)}"
+        reached = f"Half of the entries fall within {counted(int(half.value), 'request')} ({limits})."
+    left = found.left_out
+    without = f" {counted(left, 'entry', 'entries')} without any answer {'is' if left == 1 else 'are'} left out."
+    how = " Kaplan-Meier: an entry that was given up counts as far as it came."
+    return reached + how + (without if left else "")
+
+
+def _whole(limit: float | None) -> str:
+    return "more than were made" if limit is None else f"{limit:,.0f}"
 
 
 # -- what only a page or a document shows -----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from faircount.model import (
     Group,
     Source,
     Tally,
+    WithinAttempts,
 )
 from faircount.version import __version__
 
@@ -60,8 +61,26 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             {"strategy": t.strategy, "n": t.n, "median": t.median, "p95": t.p95, "unit": "second"} for t in a.latency
         ],
         "attempts_to_success": [{"attempts": s.attempts, "entries": s.entries} for s in a.attempts_to_success],
+        "success_within": None if a.success_within is None else _success_within(a.success_within),
         "findings": [_finding(finding) for finding in a.findings],
         "limits": list(a.limits),
+    }
+
+
+def _success_within(found: WithinAttempts) -> dict[str, Any]:
+    return {
+        "steps": [
+            {
+                "attempts": step.attempts,
+                "at_risk": step.at_risk,
+                "successes": step.successes,
+                "given_up": step.given_up,
+                "within": _estimate(step.within),
+            }
+            for step in found.steps
+        ],
+        "half": _estimate(found.half),
+        "left_out": found.left_out,
     }
 
 

@@ -11,6 +11,7 @@ from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
 from faircount.model import (
     AttackFigures,
+    AttemptsToSuccess,
     CategoryCount,
     Combinations,
     Counts,
@@ -20,9 +21,11 @@ from faircount.model import (
     Group,
     SourceFigures,
     Tally,
+    WithinAttempts,
+    WithinStep,
 )
 from faircount.reading.spikee import COMBINED_FIELDS, FACETS, NINE_FIELDS
-from faircount.stats import wilson
+from faircount.stats import success_within_counts, wilson
 from faircount.text import clip, visible
 
 SMALL_GROUP = 20
@@ -177,6 +180,28 @@ def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
         )
 
     return Combinations(COMBINED_FIELDS, options.min_n, found.count, groups(found.most), groups(found.least))
+
+
+def success_within(
+    ledger: Ledger, succeeded: Sequence[AttemptsToSuccess], options: AnalyzeOptions
+) -> WithinAttempts | None:
+    """Return success within k requests, or None where no entry had more than one, and by spikee's definition.
+
+    An entry stops at its first success, so its number of requests is an outcome and not a plan: entries that were given
+    up are censored, not failures of every later request.
+    """
+    if options.definition == "spikee":
+        return None
+    given_up = tallies.attempts_given_up(ledger)
+    counted = [(max(step.attempts, 1), True, step.entries) for step in succeeded]
+    counted += [(attempts, False, entries) for attempts, entries in given_up]
+    if max((attempts for attempts, _, _ in counted), default=0) < 2:
+        return None
+    curve = success_within_counts(counted, level=options.level)
+    steps = tuple(
+        WithinStep(step.k, step.at_risk, step.successes, step.censored, step.estimate) for step in curve.steps
+    )
+    return WithinAttempts(steps, curve.attempts_for(0.5), curve.left_out)
 
 
 def crossing(ledger: Ledger, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions) -> Crossing | None:

@@ -323,6 +323,27 @@ def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
     return [AttemptsToSuccess(int(at), n) for at, n in rows]
 
 
+def attempts_given_up(ledger: Ledger) -> list[tuple[int, int]]:
+    """Count entries without a success by the requests they had; those of a row that ended in an error told nothing."""
+    rows = ledger.query(
+        f"""
+        SELECT spent, COUNT(*)
+        FROM (
+            SELECT
+                t.entry_key,
+                SUM(CASE WHEN t.state = {OUTCOME_NUMBER[Outcome.ERROR]} THEN 0 ELSE t.requests END) AS spent
+            FROM told AS t
+            INNER JOIN entry AS e ON t.entry_key = e.entry_key
+            WHERE e.outcome <> {_SUCCESS}
+            GROUP BY t.entry_key
+        )
+        GROUP BY spent
+        ORDER BY spent
+        """
+    )
+    return [(int(spent), entries) for spent, entries in rows]
+
+
 def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
     """Return what identifies the only attempt of tables, to be compared with that of a `SuccessRow`."""
     numbers, words = tables.numbers["attempt"], tables.words["parent_id"]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         mean_pass_hat_k,
         pass_at_k,
         pass_hat_k,
+        success_within_counts,
         success_within_k,
     )
     from faircount.stats.clusters import (
@@ -240,6 +241,7 @@ __all__ = [
     "sample_size_zero_hits",
     "slices_against_rest",
     "sprt",
+    "success_within_counts",
     "success_within_k",
     "tango",
     "threshold_sweep",
@@ -253,9 +255,9 @@ __all__ = [
 
 _HOMES = (
     "proportion",
+    "attempts",
     "detectors",
     "agreement",
-    "attempts",
     "clusters",
     "comparison",
     "detector_bootstrap",

@@ -6,7 +6,7 @@ attack stopped at its first success the number of attempts is an outcome: then o
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -190,8 +190,24 @@ def success_within_k(
     one-sided one while nobody was censored since the first success, and otherwise that of the step before.
     An entry with 0 attempts was never at risk and is left out.
     """
+    return _curve(_outcomes(attempts, success), unit, level)
+
+
+def success_within_counts(
+    counted: Iterable[tuple[int, bool, int]], *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> AttemptCurve:
+    """Estimate success within k attempts from counts: (attempts, success, how many entries); see `success_within_k`."""
+    outcomes: Counter[tuple[int, bool]] = Counter()
+    for attempts, hit, entries in counted:
+        _check_outcome(attempts, hit)
+        if entries < 0:
+            raise ValueError(f"{entries} is not a number of entries")
+        outcomes[(int(attempts), bool(hit))] += entries
+    return _curve(outcomes, unit, level)
+
+
+def _curve(outcomes: Counter[tuple[int, bool]], unit: str, level: float) -> AttemptCurve:
     z = critical_value(level)
-    outcomes = _outcomes(attempts, success)
     left_out = outcomes.pop((0, False), 0)
     at_risk = entries = outcomes.total()
     steps: list[AttemptStep] = []
@@ -273,12 +289,16 @@ def _outcomes(attempts: Sequence[int], success: Sequence[bool | int]) -> Counter
         raise ValueError("every entry needs its number of attempts and whether it succeeded")
     outcomes: Counter[tuple[int, bool]] = Counter()
     for (k, hit), times in Counter(zip(attempts, success, strict=True)).items():
-        if k < 0 or k != int(k):
-            raise ValueError(f"{k} is not a number of attempts")
-        if k == 0 and hit:
-            raise ValueError("an entry cannot succeed before its first attempt")
+        _check_outcome(k, hit)
         outcomes[(int(k), bool(hit))] += times
     return outcomes
+
+
+def _check_outcome(attempts: int, success: bool | int) -> None:
+    if attempts < 0 or attempts != int(attempts):
+        raise ValueError(f"{attempts} is not a number of attempts")
+    if attempts == 0 and success:
+        raise ValueError("an entry cannot succeed before its first attempt")
 
 
 def _within(
