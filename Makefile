@@ -5,13 +5,17 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types bench peers lock clean
+.PHONY: demo test test-slow lint types bench peers lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/faircount demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The coverage of the intervals, enumerated and drawn; a minute or two.
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
