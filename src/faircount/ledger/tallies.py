@@ -327,16 +327,15 @@ def attempts_given_up(ledger: Ledger) -> list[tuple[int, int]]:
     """Count entries without a success by the requests they had; those of a row that ended in an error told nothing."""
     rows = ledger.query(
         f"""
-        SELECT spent, COUNT(*)
-        FROM (
-            SELECT
-                t.entry_key,
-                SUM(CASE WHEN t.state = {OUTCOME_NUMBER[Outcome.ERROR]} THEN 0 ELSE t.requests END) AS spent
-            FROM told AS t
-            INNER JOIN entry AS e ON t.entry_key = e.entry_key
-            WHERE e.outcome <> {_SUCCESS}
-            GROUP BY t.entry_key
-        )
+        SELECT e.requests - COALESCE(lost.requests, 0) AS spent, COUNT(*)
+        FROM entry AS e
+        LEFT JOIN (
+            SELECT entry_key, SUM(requests) AS requests
+            FROM told
+            WHERE state = {OUTCOME_NUMBER[Outcome.ERROR]}
+            GROUP BY entry_key
+        ) AS lost ON e.entry_key = lost.entry_key
+        WHERE e.outcome <> {_SUCCESS}
         GROUP BY spent
         ORDER BY spent
         """
