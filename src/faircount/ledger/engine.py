@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,36 @@ _KEEP_TO_MEMORY = {
 }
 
 
+class _Preparing:
+    """An engine being started by a thread, while there is something else to wait for."""
+
+    def __init__(self) -> None:
+        self._started: list[DuckDBPyConnection] = []
+        self._thread = threading.Thread(target=self._start)
+        self._thread.start()
+
+    def _start(self) -> None:
+        self._started.append(module().connect(":memory:", config=_KEEP_TO_MEMORY))
+
+    def take(self) -> DuckDBPyConnection:
+        self._thread.join()
+        return self._started.pop()
+
+
+_prepared: list[_Preparing] = []
+
+
+def prepare() -> None:
+    """Begin to start the engine that will be asked for next."""
+    if not _prepared:
+        _prepared.append(_Preparing())
+
+
 def connect(*, folder: Path | None = None, threads: int | None = None) -> DuckDBPyConnection:
     """Start an engine that can read and write files of the given folder and no others."""
-    connection: DuckDBPyConnection = module().connect(":memory:", config=_KEEP_TO_MEMORY)
+    connection: DuckDBPyConnection = (
+        _prepared.pop().take() if _prepared else module().connect(":memory:", config=_KEEP_TO_MEMORY)
+    )
     if folder is not None:
         connection.execute("SET allowed_directories = ?", [[str(folder)]])
     connection.execute("SET enable_external_access = false")

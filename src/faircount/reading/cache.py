@@ -40,7 +40,7 @@ FORMAT = 1
 _CONTENT = "content"
 _SECRET = "secret"
 _UNFINISHED = ".unfinished-"
-_OUR_NAMES = re.compile(r"\d+-[0-9a-f]{64}-[0-9a-f]{32}|\.unfinished-[0-9a-f]{16}")
+_OUR_NAMES = re.compile(r"\d+-[0-9a-f]{32}-[0-9a-f]{32}|\.unfinished-[0-9a-f]{16}")
 _PATTERN_CHARACTERS = frozenset("*?[")
 """The engine would take a path with these for the pattern of several."""
 _ABANDONED_SECONDS = 24 * 60 * 60
@@ -113,8 +113,11 @@ class Cache:
         except (OSError, ValueError):
             return None
 
-    def find(self, path: str, how: str) -> CachedSource | None:
-        """Return what was kept of a file with exactly this content, read in this way."""
+    def find(self, path: str, how: str, *, meanwhile: Callable[[], None] = lambda: None) -> CachedSource | None:
+        """Return what was kept of a file with exactly this content, read in this way.
+
+        If there may be something, `meanwhile` is called before the file is looked at, which takes a moment.
+        """
         try:
             size = Path(path).stat().st_size
             if not any(self.folder.glob(f"{size}-*")):
@@ -122,6 +125,7 @@ class Cache:
             secret = self.secret()
             if secret is None:
                 return None
+            meanwhile()
             return _load(self.folder / _name(size, identity_of_file(path, secret), how), path)
         except OSError:
             return None

@@ -1,10 +1,10 @@
 """What a file holds, as one short value: files with the same value hold the same bytes.
 
 The digest is taken over ranges of a fixed size and then over their digests, so that several processes or threads can
-share the work. It is made of two XXH3 digests of 128 bits with seeds of their own, each begun with bytes of its own, so
-that neither the numbers that XXH3 works with nor the places where it uses them are known to anybody but the user's
-cache. That matters because XXH3 is fast but no cryptographic digest: with the seed alone kept secret, one can still
-write two files that one seed in seventy takes for one.
+share the work. It is XXH3 with 128 bits, with a seed of its own and begun with some bytes of its own, so that neither
+the numbers that XXH3 works with nor the places where it uses them are known to anybody but the user's cache. That
+matters because XXH3 is fast but no cryptographic digest: with the seed alone kept secret, one can still write two files
+that one seed in seventy takes for one.
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 
-from msgspec import Struct
 from xxhash import xxh3_128
 
 RANGE_BYTES = 8 * 1024 * 1024
-SECRET_BYTES = 4096
+SECRET_BYTES = 2048
 _STEP = 1024 * 1024
 _XXH3_BLOCK = 1024
 """After so many bytes XXH3 begins again with the same numbers."""
-
-
-class _Key(Struct, frozen=True):
-    seed: int
-    beginning: bytes
 
 
 class Secret:
@@ -36,32 +30,12 @@ class Secret:
     def __init__(self, random: bytes) -> None:
         if len(random) != SECRET_BYTES:
             raise ValueError(f"a secret has {SECRET_BYTES} bytes, not {len(random)}")
-        self._keys = tuple(_key(half) for half in (random[: SECRET_BYTES // 2], random[SECRET_BYTES // 2 :]))
+        length = 1 + int.from_bytes(random[8:16]) % (_XXH3_BLOCK - 1)
+        self._seed, self._beginning = int.from_bytes(random[:8]), random[16 : 16 + length]
 
-    def digesting(self) -> Digesting:
+    def digesting(self) -> xxh3_128:
         """Begin a digest."""
-        return Digesting(self._keys)
-
-
-def _key(random: bytes) -> _Key:
-    seed, length = int.from_bytes(random[:8]), 1 + int.from_bytes(random[8:16]) % (_XXH3_BLOCK - 1)
-    return _Key(seed, random[16 : 16 + length])
-
-
-class Digesting:
-    """A digest being taken."""
-
-    def __init__(self, keys: Sequence[_Key]) -> None:
-        self._hashes = [xxh3_128(key.beginning, seed=key.seed) for key in keys]
-
-    def update(self, data: bytes | memoryview) -> None:
-        """Take the next bytes."""
-        for digest in self._hashes:
-            digest.update(data)
-
-    def digest(self) -> bytes:
-        """Return the digest of all bytes so far."""
-        return b"".join(digest.digest() for digest in self._hashes)
+        return xxh3_128(self._beginning, seed=self._seed)
 
 
 class ContentHash:

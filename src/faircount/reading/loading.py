@@ -24,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.findings import Notes
+from faircount.ledger import engine
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
@@ -70,8 +71,12 @@ class Loader:
         self._alone = alone
         """Whether every source is folded by itself, by our own rules."""
         self._how = f"{options} {'folded' if alone else 'rows'}"
-        self._cached = {path: found for path in paths if (found := self._find(path)) is not None}
-        self._processes = max((_processes(path) for path in paths if path not in self._cached), default=1)
+        names = list(paths)
+        # A single file whose size is known is most likely known itself: then the engine is wanted next. Where other
+        # files are to be read, it must not run before the workers do.
+        meanwhile = engine.prepare if len(names) == 1 else _nothing
+        self._cached = {path: found for path in names if (found := self._find(path, meanwhile)) is not None}
+        self._processes = max((_processes(path) for path in names if path not in self._cached), default=1)
         self._workers = contextlib.ExitStack()
         self._pool: Pool | None = None
         self._keeping: dict[str, Keeping] = {}
@@ -134,8 +139,10 @@ class Loader:
         """Whether anything was taken from the cache."""
         return bool(self._cached)
 
-    def _find(self, path: str) -> CachedSource | None:
-        return self._cache.find(path, self._how) if self._cache is not None and _may_be_large(path) else None
+    def _find(self, path: str, meanwhile: Callable[[], None]) -> CachedSource | None:
+        if self._cache is None or not _may_be_large(path):
+            return None
+        return self._cache.find(path, self._how, meanwhile=meanwhile)
 
     def _secret(self, path: str) -> Secret | None:
         return self._cache.secret() if self._cache is not None and _may_be_large(path) else None
@@ -189,6 +196,10 @@ def _is_worth_keeping(path: str, reading: _Reading) -> bool:
     """Tell whether a file has many rows, and did not grow while it was read."""
     unchanged = Path(path).stat().st_size == reading.read.source.bytes
     return unchanged and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS
+
+
+def _nothing() -> None:
+    pass
 
 
 def _may_be_large(path: str) -> bool:
