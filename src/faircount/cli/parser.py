@@ -125,6 +125,12 @@ def _add_power(verbs: argparse._SubParsersAction[_Parser]) -> None:
         epilog="example: faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=_command("faircount.cli.power", "power"))
+    _add_what_to_ask(parser)
+    _add_what_to_assume(parser)
+    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+
+
+def _add_what_to_ask(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is asked: one or more of the first three, or --entries")
     group.add_argument(
         "--half-width", type=float, metavar="W", help="entries for an interval with a half-width of W, such as 0.05"
@@ -142,6 +148,9 @@ def _add_power(verbs: argparse._SubParsersAction[_Parser]) -> None:
         help="entries after which, without a single success, the rate is at most UPPER",
     )
     group.add_argument("--entries", type=int, metavar="N", help="what interval and what difference N entries can show")
+
+
+def _add_what_to_assume(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is assumed")
     group.add_argument("--rate", type=float, metavar="P", help="expected rate, of the first target (default: 0.5)")
     group.add_argument(
@@ -169,14 +178,6 @@ def _add_power(verbs: argparse._SubParsersAction[_Parser]) -> None:
     group.add_argument(
         "--power", type=float, metavar="P", help="how often a difference should be detected (default: 0.8)"
     )
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--output-format",
-        choices=("console", "json", "markdown", "html"),
-        default="console",
-        help="html needs -o (default: console)",
-    )
-    group.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -282,21 +283,21 @@ def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output(
+    parser: argparse.ArgumentParser,
+    *,
+    page: str = "html is a page in a file of its own, beside the input unless -o is given",
+    place: str = "write there instead of to standard output; a folder for the pages of several files",
+) -> None:
     """Add the choice of format and place, shared by every command that shows a report."""
     group = parser.add_argument_group("output")
     group.add_argument(
         "--output-format",
         choices=("console", "json", "markdown", "html"),
         default="console",
-        help="html is a page in a file of its own, beside the input unless -o is given (default: console)",
+        help=f"{page} (default: console)",
     )
-    group.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write there instead of to standard output; a folder for the pages of several files",
-    )
+    group.add_argument("-o", "--output", metavar="FILE", help=place)
 
 
 def _add_cache(nouns: argparse._SubParsersAction[_Parser]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from faircount.ledger.beside import Beside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -18,36 +19,23 @@ _KEEP_TO_MEMORY = {
 }
 
 
-class _Preparing:
-    """An engine being started by a thread, while there is something else to wait for."""
-
-    def __init__(self) -> None:
-        self._started: list[DuckDBPyConnection] = []
-        self._thread = threading.Thread(target=self._start)
-        self._thread.start()
-
-    def _start(self) -> None:
-        self._started.append(module().connect(":memory:", config=_KEEP_TO_MEMORY))
-
-    def take(self) -> DuckDBPyConnection:
-        self._thread.join()
-        return self._started.pop()
-
-
-_prepared: list[_Preparing] = []
+_prepared: list[Beside[DuckDBPyConnection]] = []
 
 
 def prepare() -> None:
-    """Begin to start the engine that will be asked for next."""
+    """Begin to start the engine that will be asked for next, while there is something else to wait for."""
     if not _prepared:
-        _prepared.append(_Preparing())
+        _prepared.append(Beside(_start))
+
+
+def _start() -> DuckDBPyConnection:
+    connection: DuckDBPyConnection = module().connect(":memory:", config=_KEEP_TO_MEMORY)
+    return connection
 
 
 def connect(*, folder: Path | None = None, threads: int | None = None) -> DuckDBPyConnection:
     """Start an engine that can read and write files of the given folder and no others."""
-    connection: DuckDBPyConnection = (
-        _prepared.pop().take() if _prepared else module().connect(":memory:", config=_KEEP_TO_MEMORY)
-    )
+    connection = _prepared.pop().answer() if _prepared else _start()
     if folder is not None:
         connection.execute("SET allowed_directories = ?", [[str(folder)]])
     connection.execute("SET enable_external_access = false")

@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from faircount.ledger import engine
+from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.joining import columns_of, joined, rows_of
 from faircount.ledger.origins import Overlap, origin_keys, preference
 from faircount.ledger.parquet import StoredTables
@@ -36,8 +39,6 @@ from faircount.outcomes import PRECEDENCE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-Answered = TypeVar("Answered")
 
 LINE_BITS = 40
 """A row is known by `ord`: the number of its source, and so many bits for its line."""
@@ -70,32 +71,17 @@ _NOTHING_AS_NULL = {
 }
 
 
-class _Asking(Generic[Answered]):
-    """A question being asked by a thread of its own, over a connection of its own."""
+class _Asking(Struct, frozen=True):
+    """A question being asked beside others, over a connection of its own."""
 
-    def __init__(self, ask: Callable[[], Answered], connection: DuckDBPyConnection) -> None:
-        self._ask = ask
-        self.connection = connection
-        self._answers: list[Answered] = []
-        self._failures: list[Exception] = []
-        self.thread = threading.Thread(target=self._work)
-
-    def _work(self) -> None:
-        try:
-            self._answers.append(self._ask())
-        except Exception as error:  # noqa: BLE001 (raised where the answer is wanted)
-            self._failures.append(error)
-
-    def answer(self) -> Answered:
-        self.thread.join()
-        if self._failures:
-            raise self._failures[0]
-        return self._answers[0]
+    running: Beside[Any]
+    connection: DuckDBPyConnection
 
     def end(self) -> None:
-        if self.thread.is_alive():
+        """Break the question off if it is still being asked."""
+        if self.running.thread.is_alive():
             self.connection.interrupt()
-        self.thread.join()
+        self.running.thread.join()
         self.connection.close()
 
 
@@ -112,7 +98,8 @@ class Ledger:
         self._parts: list[tuple[Tables, int]] = []
         self._stored: StoredTables | None = None
         self._words: dict[str, list[str | None]] = {}
-        self._askings: list[_Asking[Any]] = []
+        self._askings: list[_Asking] = []
+        self._connections: dict[int, DuckDBPyConnection] = {}
         self.folder: Path | None = None
         """The only folder whose files the engine may read and write."""
         self.folded_alone = False
@@ -145,17 +132,22 @@ class Ledger:
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
         # What was handed in as arrays is known to the first connection only; others may ask of told and entry.
-        own = (asking.connection for asking in self._askings if asking.thread is threading.current_thread())
-        return next(own, self._connection).execute(sql, list(parameters)).fetchall()
+        connection = self._connections.get(threading.get_ident(), self._connection)
+        return connection.execute(sql, list(parameters)).fetchall()
 
     def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
         """Begin to ask questions of told and entry beside others, where that pays; return how to get the answer."""
         if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
             return ask
-        asking = _Asking(ask, self.beside())
-        self._askings.append(asking)
-        asking.thread.start()
-        return asking.answer
+        connection = self.beside()
+
+        def ask_over_it() -> Answered:
+            self._connections[threading.get_ident()] = connection
+            return ask()
+
+        running = Beside(ask_over_it)
+        self._askings.append(_Asking(running, connection))
+        return running.answer
 
     def beside(self) -> DuckDBPyConnection:
         """Return a second connection, for another thread; it must be closed before the ledger is."""

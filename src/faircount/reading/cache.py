@@ -286,10 +286,9 @@ class Keeping:
         self._thread = None
 
     def _work(self, write: Callable[[], None]) -> None:
-        # A cache that cannot be written, for whatever reason, is no reason to bother anybody.
-        with contextlib.suppress(Exception):
-            with contextlib.suppress(OSError):
-                self.folder.mkdir(mode=0o700)
+        # A cache that cannot be written is no reason to bother anybody.
+        with contextlib.suppress(OSError, engine.module().Error):
+            self.folder.mkdir(mode=0o700)
             write()
             self._write_content()
             if not self._cancelled:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from faircount.findings import Notes
 from faircount.ledger import engine
+from faircount.ledger.beside import Beside
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
@@ -107,8 +108,11 @@ class Loader:
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
         ledger.folder = None if keeping is None else keeping.folder
         if self._pool is not None and _processes(path) > 1:
-            with _beside(ledger.warm_up):
+            warming = Beside(ledger.warm_up)
+            try:
                 reading = self._read_ranges(self._pool, path, secret)
+            finally:
+                warming.answer()
         else:
             reading = self._read_alone(path, secret)
         ledger.load(index, reading.tables)
@@ -259,17 +263,6 @@ def _in_order(pool: Pool, ranges: list[_Range], under_way: int) -> Iterator[_Ran
             yield waiting.popleft().get()
     while waiting:
         yield waiting.popleft().get()
-
-
-@contextlib.contextmanager
-def _beside(work: Callable[[], None]) -> Iterator[None]:
-    """Let a thread do some work during a block that mostly waits."""
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 def _joined(before: Source, after: Source) -> Source:
