@@ -474,6 +474,18 @@ UNCHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: multiplicity.benjamini_yekutieli(P_VALUES),
         lambda: multiplicity.benjamini_yekutieli([None, *P_VALUES])[1:],
     ),
+    "slices listed with their number, beta_prior": (
+        lambda: slices.empirical_bayes(*columns(SLICES * 3)).prior,
+        lambda: slices.beta_prior(*columns([(*unit, 3) for unit in SLICES])),
+    ),
+    "kinds of slices that there are none of, beta_prior": (
+        lambda: slices.beta_prior(*columns([(*unit, 1) for unit in SLICES])),
+        lambda: slices.beta_prior(*columns([(3, 4, 0), (0, 0, 5), *((*unit, 1) for unit in SLICES)])),
+    ),
+    "families listed with their number, cluster_wilson": (
+        lambda: clusters.cluster_wilson(*columns(UNEQUAL * 3)),
+        lambda: clusters.cluster_wilson(*columns(UNEQUAL), times=[3] * len(UNEQUAL)),
+    ),
     "an empty slice, empirical_bayes": (
         lambda: slices.empirical_bayes(*columns(SLICES)).slices,
         lambda: slices.empirical_bayes(*columns([(0, 0), *SLICES])).slices[1:],

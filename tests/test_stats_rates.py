@@ -70,12 +70,6 @@ def test_quantiles_of_the_beta_distribution_equal_scipy(log_a: float, log_b: flo
     assert ours.regularized_beta(a, b, 0.3) == pytest.approx(special.betainc(a, b, 0.3), rel=1e-7, abs=1e-100)
 
 
-@given(st.floats(1e-3, 1e6))
-def test_digamma_and_trigamma_equal_scipy(x: float) -> None:
-    assert ours.digamma(x) == pytest.approx(special.psi(x), rel=1e-12, abs=1e-13)
-    assert ours.trigamma(x) == pytest.approx(special.polygamma(1, x), rel=1e-12)
-
-
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 30, 999, 100_000])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
 def test_student_critical_values_equal_scipy(degrees: int, level: float) -> None:

@@ -141,6 +141,7 @@ if TYPE_CHECKING:
         BetaPrior,
         Shrinkage,
         SliceTest,
+        beta_prior,
         empirical_bayes,
         slices_against_rest,
     )
@@ -170,6 +171,7 @@ __all__ = [
     "benjamini_hochberg",
     "benjamini_yekutieli",
     "best_attempts",
+    "beta_prior",
     "bonferroni",
     "brier_score",
     "chance_agreement",
@@ -256,9 +258,11 @@ __all__ = [
 _HOMES = (
     "proportion",
     "attempts",
+    "clusters",
+    "slices",
+    "retries",
     "detectors",
     "agreement",
-    "clusters",
     "comparison",
     "detector_bootstrap",
     "detector_scores",
@@ -267,8 +271,6 @@ _HOMES = (
     "multiplicity",
     "planning",
     "reducers",
-    "retries",
-    "slices",
 )
 """Where the names live; what every analysis needs comes first."""
 

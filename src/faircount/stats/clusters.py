@@ -42,16 +42,22 @@ class ClusterEstimate(Struct, frozen=True):
 
 
 def cluster_wilson(
-    successes: Sequence[int], sizes: Sequence[int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
+    successes: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    times: Sequence[int] | None = None,
+    unit: str = "entry",
+    level: float = DEFAULT_LEVEL,
 ) -> ClusterEstimate:
     """Estimate a rate over families with Wilson's interval on the effective sample size (Korn and Graubard 1998).
 
     With G families of m_g units and s_g successes, n = Σm_g, p = Σs_g/n and the CR1 standard error
     SE = √(G/(G-1)·Σ(s_g - p·m_g)²)/n: effective n = min(n, p(1-p)/SE²) and the critical value is Student's with G-1
     degrees of freedom. Where SE or p(1-p) is 0 the data cannot tell how alike variants are: effective n = G, the
-    cautious choice. One family gives a value and no interval, no unit at all an undefined one.
+    cautious choice. One family gives a value and no interval, no unit at all an undefined one. `times` says how many
+    families there are of each kind; without it, one.
     """
-    families = _families(successes, sizes)
+    families = _families(successes, sizes, times)
     check_level(level)
     count, total, n = _totals(families)
     if n == 0:
@@ -138,13 +144,19 @@ def _check_lengths(*columns: Sequence[int]) -> None:
         raise ValueError("every family needs one count of each kind")
 
 
-def _families(successes: Sequence[int], sizes: Sequence[int]) -> Families:
+def _families(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> Families:
     """Return how often each pair of successes and size occurs."""
-    _check_lengths(successes, sizes)
-    families: Families = Counter(zip(successes, sizes, strict=True))
+    _check_lengths(successes, sizes, *([] if times is None else [times]))
+    families: Families = Counter()
+    if times is None:
+        families.update(zip(successes, sizes, strict=True))
+    else:
+        for s, m, occurring in zip(successes, sizes, times, strict=True):
+            check_counts(0, occurring)
+            families[s, m] += occurring
     for s, m in families:
         check_counts(s, m)
-    return Counter({(int(s), int(m)): times for (s, m), times in families.items() if m})
+    return Counter({(int(s), int(m)): occurring for (s, m), occurring in families.items() if m and occurring})
 
 
 def _totals(families: Families) -> tuple[int, int, int]:

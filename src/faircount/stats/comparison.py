@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from faircount.model import Estimate
-from faircount.stats.distributions import binomial_at_most, chi_square_tail, hypergeometric_two_sided, log_binomial
+from faircount.stats.distributions import binomial_at_most, chi_square_tail, log_binomial
 from faircount.stats.proportion import (
     DEFAULT_LEVEL,
     check_counts,
@@ -19,6 +19,7 @@ from faircount.stats.proportion import (
     wilson,
 )
 from faircount.stats.roots import crossing
+from faircount.stats.special import hypergeometric_two_sided
 
 _WIDEST_LOG_RATIO = 60.0
 

@@ -14,8 +14,7 @@ from faircount.model import Estimate
 from faircount.stats.comparison import fisher_exact
 from faircount.stats.multiplicity import benjamini_hochberg
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined, wilson
-from faircount.stats.roots import crossing
-from faircount.stats.special import beta_quantile, digamma, log_beta, trigamma
+from faircount.stats.special import beta_limits, log_beta
 
 LEAST_SLICES = 5
 
@@ -23,8 +22,20 @@ LEAST_SLICES = 5
 _LOG_PRECISIONS = tuple(exponent * math.log(10) for exponent in range(-2, 7))
 # Log-likelihoods closer than this are equal: ln Γ at a large precision is rounded not far below it.
 _FLAT = 1e-5
-_CONVERGED = 1e-13
-_NARROW = 1e-7
+# A Newton step as short as this leaves an error of its square.
+_NARROW = 1e-6
+_MOST_STEPS = 100
+# Squared Newton decrements by the mean, from which on: the greatest height is known to 1e-7; it has a bound; a step by
+# the precision makes sense. The slope of the profile is known up to a few times the decrement.
+_CLOSE = 5e-5
+_BOUNDED = 0.8
+_ROUGH = 1.0
+_SURE = 4
+
+# Counts beyond this are left to series in 1/(x - 1/2), whose coefficients follow, for ψ and then for ψ'.
+_FIRST_TERMS = 32
+_A, _B, _C = 1 / 24, 7 / 960, 31 / 8064
+_A2, _B4, _C6 = 2 * _A, 4 * _B, 6 * _C
 
 Slices = Counter[tuple[int, int]]
 
@@ -51,8 +62,7 @@ class BetaPrior(Struct, frozen=True):
         if n == 0:
             return undefined(unit, level, "empirical bayes")
         a, b = self.alpha + successes, self.beta + n - successes
-        tail = (1 - level) / 2
-        low, high = beta_quantile(tail, a, b), beta_quantile(1 - tail, a, b)
+        low, high = beta_limits((1 - level) / 2, a, b)
         return Estimate(a / (a + b), low, high, n, unit, level, "empirical bayes")
 
 
@@ -89,11 +99,11 @@ def empirical_bayes(
     slices = _slices(successes, sizes)
     check_level(level)
     spread = _spread(slices)
-    fitted = _fit(slices) if slices.total() >= LEAST_SLICES else "few"
+    fitted = _fit(slices)
     pairs = list(zip(successes, sizes, strict=True))
     if isinstance(fitted, BetaPrior):
-        shrunken = tuple(fitted.estimate(k, n, unit=unit, level=level) for k, n in pairs)
-        return Shrinkage("shrunk", fitted, shrunken, *spread)
+        shrunken = {pair: fitted.estimate(*pair, unit=unit, level=level) for pair in set(pairs)}
+        return Shrinkage("shrunk", fitted, tuple(shrunken[pair] for pair in pairs), *spread)
     if fitted == "pooled":
         whole = wilson(sum(successes), sum(sizes), unit=unit, level=level)
         pooled = tuple(
@@ -104,6 +114,23 @@ def empirical_bayes(
         )
         return Shrinkage("pooled", None, pooled, *spread)
     return Shrinkage(fitted, None, tuple(wilson(k, n, unit=unit, level=level) for k, n in pairs), *spread)
+
+
+def beta_prior(
+    successes: Sequence[int], sizes: Sequence[int], times: Sequence[int]
+) -> BetaPrior | Literal["pooled", "apart", "few"]:
+    """Return the prior that `empirical_bayes` shrinks slices with, or why there is none.
+
+    `times` says how many slices there are with these successes and this size: many slices need not be listed one by
+    one.
+    """
+    if len(times) != len(sizes) or any(occurring < 0 for occurring in times):
+        raise ValueError("every kind of slice needs the number of its slices")
+    slices: Slices = Counter()
+    for (k, f), occurring in zip(_pairs(successes, sizes), times, strict=True):
+        if k + f and occurring:
+            slices[k, f] += occurring
+    return _fit(slices)
 
 
 class SliceTest(Struct, frozen=True):
@@ -141,11 +168,16 @@ def slices_against_rest(
 
 def _slices(successes: Sequence[int], sizes: Sequence[int]) -> Slices:
     """Return how often each pair of successes and failures occurs among slices that have an entry."""
+    return Counter((k, f) for k, f in _pairs(successes, sizes) if k + f)
+
+
+def _pairs(successes: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return successes and failures of each slice."""
     if len(successes) != len(sizes):
         raise ValueError("every slice needs its successes and its size")
     for k, n in zip(successes, sizes, strict=True):
         check_counts(k, n)
-    return Counter((int(k), int(n - k)) for k, n in zip(successes, sizes, strict=True) if n)
+    return [(int(k), int(n - k)) for k, n in zip(successes, sizes, strict=True)]
 
 
 def _spread(slices: Slices) -> tuple[float | None, float | None, float | None]:
@@ -166,100 +198,189 @@ def _totals(slices: Slices) -> tuple[int, int]:
     return sum(k * times for (k, _), times in slices.items()), sum(f * times for (_, f), times in slices.items())
 
 
-def _fit(slices: Slices) -> BetaPrior | Literal["pooled", "apart"]:
+def _fit(slices: Slices) -> BetaPrior | Literal["pooled", "apart", "few"]:
     """Return the prior of greatest marginal likelihood, or what its divergence means.
 
     For a given precision the likelihood is concave in the mean, so that the best mean is found with certainty. The
     precision is sought on a grid, since the likelihood may have a second peak at infinity, and then refined.
     """
+    if slices.total() < LEAST_SLICES:
+        return "few"
     successes, failures = _totals(slices)
     if not successes or not failures:
         return "pooled"
-    profile = _Profile(slices, successes / (successes + failures))
-    heights = [profile.height(log_precision) for log_precision in _LOG_PRECISIONS]
+    likelihood = _Likelihood(slices)
+    mean = likelihood.mean_of_extremes()
+    heights: list[float] = []
+    means: list[float] = []
+    for log_precision in _LOG_PRECISIONS:
+        height, mean = likelihood.profile(log_precision, mean, max(heights, default=-math.inf))
+        heights.append(height)
+        means.append(mean)
     best = heights.index(max(heights))
     if heights[best] <= heights[-1] + _FLAT:
         return "pooled"
     if best == 0:
         return "apart"
-    alpha, beta = profile.shapes(_peak(profile, _LOG_PRECISIONS[best - 1], _LOG_PRECISIONS[best + 1]))
+    near = slice(best - 1, best + 2)
+    low, middle, high = _LOG_PRECISIONS[near]
+    shift = _top(*heights[near])
+    side = means[best + 1 if shift > 0 else best - 1]
+    mean = means[best] * (side / means[best]) ** abs(shift)
+    mean, log_precision = _peak(likelihood, low, high, middle + shift * (high - middle), mean)
+    alpha, beta = math.exp(log_precision) * mean, math.exp(log_precision) * (1 - mean)
     combinations = math.fsum(
         times * -(math.log(k + f + 1) + log_beta(k + 1, f + 1)) for (k, f), times in slices.items()
     )
-    return BetaPrior(alpha, beta, _log_likelihood(slices, alpha, beta) + combinations)
+    return BetaPrior(alpha, beta, likelihood.height(alpha, beta) + combinations)
 
 
-class _Profile:
-    """The log-likelihood of a precision with the mean that suits it best, each search starting from the last mean."""
+class _Rises:
+    """Σ ln Γ(x + count)/Γ(x) over slices, and its derivatives.
 
-    def __init__(self, slices: Slices, mean: float) -> None:
-        self._slices = slices
-        self._mean = mean
+    It is Σ c_j ln(x + j) with c_j slices that count more than j. What is beyond the first few j is left to series of
+    ψ and ψ' in 1/(x - 1/2) (from DLMF 5.11.8).
+    """
 
-    def shapes(self, log_precision: float) -> tuple[float, float]:
-        """Return α and β of the best prior with this precision."""
-        precision = math.exp(log_precision)
-        self._mean = _best_mean(self._slices, precision, self._mean)
-        return precision * self._mean, precision * (1 - self._mean)
+    def __init__(self, counts: Counter[int]) -> None:
+        self._counts = list(counts.items())
+        self._all = over = counts.total()
+        self._first: list[tuple[float, int]] = []
+        for j in range(_FIRST_TERMS):
+            over -= counts[j]
+            if not over:
+                break
+            self._first.append((float(j), over))
+        self._large = [(float(count - _FIRST_TERMS), times) for count, times in self._counts if count > _FIRST_TERMS]
+        self._all_large = sum(times for _, times in self._large)
 
-    def height(self, log_precision: float) -> float:
-        return _log_likelihood(self._slices, *self.shapes(log_precision))
+    @property
+    def at_least_one(self) -> int:
+        return self._first[0][1] if self._first else 0
 
-    def slope(self, log_precision: float) -> float:
-        """Return the derivative by the precision; that by the mean is 0 at the best mean."""
-        return _precision_slope(self._slices, *self.shapes(log_precision))
+    def height(self, x: float) -> float:
+        lgamma = math.lgamma
+        return math.fsum([times * lgamma(x + count) for count, times in self._counts]) - self._all * lgamma(x)
+
+    def slopes(self, x: float) -> tuple[float, float]:
+        """Return the derivative, and the second derivative with its sign turned: both are positive."""
+        slope = bend = 0.0
+        for j, over in self._first:
+            inverse = 1 / (x + j)
+            part = over * inverse
+            slope += part
+            bend += part * inverse
+        if not self._large:
+            return slope, bend
+        log1p = math.log1p
+        base = x + (_FIRST_TERMS - 0.5)
+        scale = 1 / base
+        square = scale * scale
+        slope -= self._all_large * square * (_A - square * (_B - square * _C))
+        bend += self._all_large * scale * (1 - square * (_A2 - square * (_B4 - square * _C6)))
+        for distance, times in self._large:
+            inverse = 1 / (base + distance)
+            square = inverse * inverse
+            slope += times * (log1p(distance * scale) + square * (_A - square * (_B - square * _C)))
+            bend -= times * inverse * (1 - square * (_A2 - square * (_B4 - square * _C6)))
+        return slope, bend
 
 
-def _peak(profile: _Profile, low: float, high: float) -> float:
-    """Return where the profile peaks between two points that are lower than some point between them."""
-    while high - low > _NARROW:
-        if profile.slope(low) > 0 > profile.slope(high):
-            return crossing(profile.slope, low, high)
-        points = [low + (high - low) * part / 8 for part in range(9)]
-        best = max(range(1, 8), key=lambda place: profile.height(points[place]))
-        low, high = points[best - 1], points[best + 1]
-    return (low + high) / 2
+class _Likelihood:
+    """The log-likelihood Σ ln B(α + k, β + f)/B(α, β), without its binomial coefficients.
 
+    Its three sums, over successes, failures and sizes, are kept apart: equal counts are then counted once.
+    """
 
-def _log_likelihood(slices: Slices, alpha: float, beta: float) -> float:
-    """Return Σ ln B(α + k, β + f)/B(α, β), the log-likelihood without its binomial coefficients."""
-    constant = log_beta(alpha, beta)
-    return math.fsum(times * (log_beta(alpha + k, beta + f) - constant) for (k, f), times in slices.items())
-
-
-def _best_mean(slices: Slices, precision: float, start: float) -> float:
-    """Return the mean of greatest likelihood for a precision, by Newton steps that a bracket keeps in bounds."""
-    low, high, mean = 0.0, 1.0, start
-    while True:
-        alpha, beta = precision * mean, precision * (1 - mean)
-        digamma_alpha, digamma_beta = digamma(alpha), digamma(beta)
-        trigamma_both = trigamma(alpha) + trigamma(beta)
-        slope = curvature = 0.0
+    def __init__(self, slices: Slices) -> None:
+        successes: Counter[int] = Counter()
+        failures: Counter[int] = Counter()
+        sizes: Counter[int] = Counter()
         for (k, f), times in slices.items():
-            slope += times * (digamma(alpha + k) - digamma_alpha - digamma(beta + f) + digamma_beta)
-            curvature += times * (trigamma(alpha + k) + trigamma(beta + f) - trigamma_both)
-        if slope > 0:
-            low = mean
-        else:
-            high = mean
-        following = mean - slope / (precision * curvature) if curvature else (low + high) / 2
-        if not low < following < high:
-            following = (low + high) / 2
-        if abs(following - mean) <= _CONVERGED:
-            return following
-        mean = following
+            successes[k] += times
+            failures[f] += times
+            sizes[k + f] += times
+        self._successes, self._failures, self._sizes = _Rises(successes), _Rises(failures), _Rises(sizes)
 
+    def mean_of_extremes(self) -> float:
+        """Return the best mean for a precision of nearly 0."""
+        return self._successes.at_least_one / (self._successes.at_least_one + self._failures.at_least_one)
 
-def _precision_slope(slices: Slices, alpha: float, beta: float) -> float:
-    """Return the derivative of the log-likelihood by the precision α + β, the mean held fixed."""
-    precision = alpha + beta
-    digamma_alpha, digamma_beta, digamma_both = digamma(alpha), digamma(beta), digamma(precision)
-    return math.fsum(
-        times
-        * (
-            alpha / precision * (digamma(alpha + k) - digamma_alpha)
-            + beta / precision * (digamma(beta + f) - digamma_beta)
-            - (digamma(precision + k + f) - digamma_both)
+    def height(self, alpha: float, beta: float) -> float:
+        return self._successes.height(alpha) + self._failures.height(beta) - self._sizes.height(alpha + beta)
+
+    def profile(self, log_precision: float, mean: float, least: float) -> tuple[float, float]:
+        """Return the greatest height for a precision and the mean that has it, by Newton steps in a bracket.
+
+        As a sum of logarithms of linear functions the height is self-concordant in the mean: with λ² = slope²/curvature
+        less than 1, the top is at most -λ - ln(1 - λ) higher (Nesterov 2004, section 4.1). Where that is below `least`,
+        the bound is returned in its place.
+        """
+        precision = math.exp(log_precision)
+        low, high = 0.0, 1.0
+        for _ in range(_MOST_STEPS):
+            alpha, beta = precision * mean, precision * (1 - mean)
+            (up, bend_up), (down, bend_down) = self._successes.slopes(alpha), self._failures.slopes(beta)
+            low, high = (mean, high) if up > down else (low, mean)
+            following = mean + (up - down) / (precision * (bend_up + bend_down))
+            following = following if low < following < high else (low + high) / 2
+            decrement = (up - down) ** 2 / (bend_up + bend_down)
+            if decrement < _BOUNDED:
+                height, root = self.height(alpha, beta), math.sqrt(decrement)
+                if decrement <= _CLOSE:
+                    return height + decrement / 2, following
+                if height - root - math.log1p(-root) < least:
+                    return height - root - math.log1p(-root), following
+            mean = following
+        return self.height(precision * mean, precision * (1 - mean)), mean
+
+    def derivatives(self, mean: float, log_precision: float) -> tuple[float, float, float, float, float]:
+        """Return the slopes by mean and log precision, and the curvatures: by the mean, mixed, by the log precision."""
+        precision = math.exp(log_precision)
+        alpha, beta = precision * mean, precision * (1 - mean)
+        (up, bend_up), (down, bend_down) = self._successes.slopes(alpha), self._failures.slopes(beta)
+        across, bend_across = self._sizes.slopes(precision)
+        by_mean = precision * (up - down)
+        by_precision = alpha * up + beta * down - precision * across
+        return (
+            by_mean,
+            by_precision,
+            -precision * precision * (bend_up + bend_down),
+            by_mean + precision * (beta * bend_down - alpha * bend_up),
+            by_precision - alpha * alpha * bend_up - beta * beta * bend_down + precision * precision * bend_across,
         )
-        for (k, f), times in slices.items()
-    )
+
+
+def _peak(likelihood: _Likelihood, low: float, high: float, start: float, mean: float) -> tuple[float, float]:
+    """Return mean and log precision of greatest likelihood, by Newton steps that a bracket of the second keeps in.
+
+    The slope of the profile, that of the best mean for each precision, tells on which side of the peak a point lies.
+    """
+    log_precision, last = start, math.inf
+    for _ in range(_MOST_STEPS):
+        by_mean, by_precision, mean_mean, mixed, precision_precision = likelihood.derivatives(mean, log_precision)
+        decrement = -by_mean * by_mean / mean_mean
+        slope = by_precision - mixed * by_mean / mean_mean
+        curvature = precision_precision - mixed * mixed / mean_mean
+        following = log_precision - slope / curvature if curvature < 0 else math.inf
+        sure = abs(slope) > _SURE * decrement
+        if decrement > _ROUGH or not (sure or low < following < high):
+            _, mean = likelihood.profile(log_precision, mean, -math.inf)
+            continue
+        if sure:
+            low, high = (log_precision, high) if slope > 0 else (low, log_precision)
+            if not (low < following < high and abs(following - log_precision) <= last / 2):
+                following = (low + high) / 2
+        step = following - log_precision
+        last, log_precision = abs(step), following
+        move = -(by_mean + mixed * step) / mean_mean
+        mean = min(max(mean + move, mean / 2), (1 + mean) / 2)
+        if max(last, abs(move) / (mean * (1 - mean))) <= _NARROW or high - low <= _NARROW * _NARROW:
+            break
+    return mean, log_precision
+
+
+def _top(left: float, middle: float, right: float) -> float:
+    """Return where the parabola through three heights at -1, 0 and 1 is highest, the second of them being so."""
+    bend = 2 * middle - left - right
+    return (right - left) / (2 * bend) if bend > 0 else 0.0
