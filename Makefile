@@ -27,6 +27,10 @@ types: $(VENV)/.dev
 bench: $(VENV)/.dev $(PEERS)/.spikee
 	$(BIN)/python -m bench.analyze --alone 1000000
 	$(BIN)/python -m bench.intervals
+	$(BIN)/python -m bench.added_statistics
+	$(BIN)/python -m bench.extract
+	$(BIN)/python -m bench.dataset_comparison
+	$(BIN)/python -m bench.excel
 
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.
 peers: $(PEERS)/.spikee
@@ -34,7 +38,7 @@ peers: $(PEERS)/.spikee
 # Hashed lock files for our own environments; pyproject.toml keeps only lower bounds.
 lock: $(VENV)/.dev
 	$(PIP) install uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra all --output-file requirements/run.lock pyproject.toml requirements/build.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev --output-file requirements/dev.lock pyproject.toml requirements/build.in
 
 $(VENV)/bin/python:

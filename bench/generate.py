@@ -98,7 +98,7 @@ def _standard(rng: random.Random, number: int, paragraphs: list[str]) -> dict[st
     success, blocked, failed = chance < 0.22, 0.22 <= chance < 0.28, 0.28 <= chance < 0.31
     row: dict[str, Any] = {
         "id": number,
-        "long_id": f"document_mail-{number % 40:02d}_case-{number}",
+        "long_id": "",
         "success": success,
         "input": _text(rng, paragraphs),
         "input_type": "text",
@@ -123,11 +123,19 @@ def _standard(rng: random.Random, number: int, paragraphs: list[str]) -> dict[st
         "attack_name": "None",
         "error": "HTTP 503 upstream timeout" if failed else None,
     }
+    row["long_id"] = _long_id(row, number % 7)
     if blocked:
         row["error"] = "Guardrail was triggered by the target"
         row["guardrail"] = True
         row["guardrail_categories"] = {name: rng.random() < 0.4 for name in CATEGORIES}
     return row
+
+
+def _long_id(row: dict[str, Any], instruction: int) -> str:
+    """Return what was crossed, as spikee writes it: there are some 1,700 documents with an instruction."""
+    named = (row["jailbreak_type"], f"{row['instruction_type']}-{instruction:02d}", row["position"])
+    plugin = f"_{row['plugin']}-1" if row["plugin"] else ""
+    return "_".join(["document", row["document_id"], *map(str, named)]) + plugin
 
 
 def _attack(rng: random.Random, standard: dict[str, Any], paragraphs: list[str]) -> dict[str, Any]:

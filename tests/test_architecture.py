@@ -26,9 +26,11 @@ LAYERS = {
     "sample": 1,
     "stats": 2,
     "ledger": 2,
+    "query": 2,
     "reading": 3,
     "analysis": 4,
     "present": 5,
+    "notebook": 6,
     "cli": 7,
     "__init__": 8,
     "__main__": 8,
@@ -40,7 +42,19 @@ FORBIDDEN = {
     ("stats", "ledger"),
     ("ledger", "stats"),
 }
-HEAVY = ("numpy", "scipy", "duckdb", "_duckdb", "xxhash", "pandas", "rich", "msgspec", "zstandard")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "duckdb",
+    "_duckdb",
+    "xxhash",
+    "pandas",
+    "rich",
+    "xlsxwriter",
+    "pyarrow",
+    "msgspec",
+    "zstandard",
+)
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -46,7 +46,8 @@ def lines() -> list[dict[str, Any] | str]:
             )
         )
         if i % 5 == 0:
-            rows.append(attack(i, success=i % 2 == 0, attempts=3, objective=f"prompt {i}"))
+            history = [{"success": False, "error": None}, {"success": None, "error": "Guardrail was triggered"}]
+            rows.append(attack(i, success=i % 2 == 0, attempts=2, objective=f"prompt {i}", attempt_history=history))
         if i % 7 == 0:
             rows.append(
                 standard(f"e{i}", error=f"HTTP 503 after {i} s", guardrail=True, guardrail_categories=["hate", "other"])
@@ -82,7 +83,10 @@ def test_a_second_analysis_is_the_same_and_reads_nothing(
     first = analysis_of(path, **options)
     assert len(entries(folder)) == 1
     forbid_reading(monkeypatch)
-    assert analysis_of(path, **options) == first == without
+    second = analysis_of(path, **options)
+    assert second == first == without
+    # A whole number stays one: 2 and 2.0 are equal, and not the same.
+    assert repr(second) == repr(first) == repr(without)
 
 
 def test_files_that_are_analysed_together_are_kept_as_rows(

@@ -52,7 +52,7 @@ def in_parallel(monkeypatch: pytest.MonkeyPatch, range_bytes: int) -> None:
     monkeypatch.setattr(loading, "RANGE_BYTES", range_bytes)
     monkeypatch.setattr(loading, "PARALLEL_FROM_BYTES", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(loading, "_start_method", lambda: "spawn")
+    monkeypatch.setattr(loading, "start_method", lambda: "spawn")
 
 
 def mixed_lines() -> list[dict[str, Any] | str | bytes]:
@@ -116,9 +116,9 @@ def test_any_thread_may_analyse_many_rows(write: Write) -> None:
 def test_packed_and_small_files_are_read_here(write: Write, tmp_path: Path) -> None:
     packed = tmp_path / "x.gz"
     packed.write_bytes(b"\x1f\x8b" + b"\0" * (loading.PARALLEL_FROM_BYTES + 1))
-    assert loading._processes(str(packed)) == 1
-    assert loading._processes(write([standard(1)])) == 1
-    assert loading._processes("-") == 1
+    assert loading.processes_for(str(packed)) == 1
+    assert loading.processes_for(write([standard(1)])) == 1
+    assert loading.processes_for("-") == 1
 
 
 def test_notes_of_a_later_part_keep_their_lines() -> None:

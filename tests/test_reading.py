@@ -20,7 +20,7 @@ from faircount.reading.loose import BadLine
 from faircount.reading.spikee import FACETS, SpikeeReader
 from faircount.reading.spikee_rows import Row, RowDecoder
 from faircount.reading.streams import Stream
-from tests.conftest import analysis_of, attack, codes, encode, standard
+from tests.conftest import Write, analysis_of, attack, codes, encode, standard
 
 
 def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], SpikeeReader]:
@@ -513,3 +513,14 @@ def test_every_byte_prefix_of_a_file_is_read_without_loss() -> None:
         complete = whole[:end].count(b"\n")
         assert source.good_lines in (complete, complete + 1)
         assert source.good_lines + source.bad_lines == complete + bool(whole[:end].rpartition(b"\n")[2].strip())
+
+
+def test_a_number_with_more_digits_than_python_reads_is_kept_as_its_digits(write: Write) -> None:
+    digits = "9" * 5000
+    lines = [
+        f'{{"id": 1, "success": true, "n": {digits}}}',
+        f'{{"id": 2, "success": true, "attempt_history": [{digits}]}}',
+    ]
+    analysis = analysis_of(write(lines))
+    assert analysis.tally.success == 2
+    assert analysis.breakdowns["n"][0].value == digits

@@ -304,11 +304,16 @@ def test_the_headline_splits_by_what_there_is(write: Write) -> None:
 def test_each_breakdown_has_its_bars_above_the_table(write: Write) -> None:
     rows = [standard(i, plugin=f"p{i % 15}", lang=f"l{i % 2}", success=i % 4 == 0) for i in range(60)]
     report = full_report(write(rows))
-    bars, grid = blocks_of(report, "Breakdown by plugin")
-    assert isinstance(bars, Bars) and isinstance(grid, Grid)
+    bars, shrunk, grid = blocks_of(report, "Breakdown by plugin")
+    assert isinstance(bars, Bars) and isinstance(shrunk, Bars) and isinstance(grid, Grid)
     assert bars.title == "Success rate by plugin (the first 12 of 15 groups)"
     assert [bar.label for bar in bars.bars] == [row[0] for row in grid.rows[:12]]
     assert all(bar.small for bar in bars.bars)
+    assert shrunk.title == "Shrunken rate by plugin (the first 12 of 15 groups)"
+    assert [bar.label for bar in shrunk.bars] == [bar.label for bar in bars.bars]
+    assert not [
+        bar for bar in shrunk.bars if bar.estimate == next(b.estimate for b in bars.bars if b.label == bar.label)
+    ]
     languages = blocks_of(report, "Breakdown by language")[0]
     assert isinstance(languages, Bars)
     assert languages.title == "Success rate by language"

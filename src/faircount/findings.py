@@ -52,6 +52,7 @@ REGISTER: dict[str, FindingKind] = {
     "F026": FindingKind(_I, "a file without entries"),
     "F027": FindingKind(_W, "a field of the wrong kind"),
     "F028": FindingKind(_I, "an interval that cannot be trusted to be narrow"),
+    "F029": FindingKind(_I, "rows left out by --where"),
 }
 
 

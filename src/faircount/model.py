@@ -95,8 +95,39 @@ class Counts(Struct, frozen=True):
     guardrail_any: int
 
 
+class Families(Struct, frozen=True):
+    """Variants of one thing are no independent tests: what was taken as one, and what that does to the rate.
+
+    `by` is what the entries of a family have in common; `respected` tells whether the intervals are those of families.
+    `effective_n` is how many independent entries all of them are worth, `design_effect` the factor by which families
+    widen the variance, `mean_rate` the mean over families, each counted once.
+    """
+
+    asked: str
+    by: str | None
+    respected: bool
+    explanation: str
+    count: int | None = None
+    effective_n: float | None = None
+    design_effect: float | None = None
+    mean_rate: float | None = None
+
+
+class AgainstRest(Struct, frozen=True):
+    """A group against all others: difference of the rates, p-value, the same adjusted for the number of groups."""
+
+    difference: float | None
+    p: float | None
+    adjusted_p: float | None
+    stands_out: bool
+
+
 class Group(Struct, frozen=True):
-    """The entries that share a value of a facet, or a combination of values: counts and rates."""
+    """The entries that share a value of a facet, or a combination of values: counts and rates.
+
+    `shrunk` is the rate pulled towards that of all groups as far as chance may have pushed it away; None where that is
+    not done.
+    """
 
     value: str | None
     counts: Counts
@@ -106,6 +137,22 @@ class Group(Struct, frozen=True):
     guardrail_rate: Estimate
     small: bool
     values: tuple[tuple[str, str | None], ...] = ()
+    shrunk: Estimate | None = None
+    against_rest: AgainstRest | None = None
+
+
+class Slices(Struct, frozen=True):
+    """How the groups of one field were read together.
+
+    `shrinkage` says what became of the rates, see `faircount.stats.Shrinkage`; `untested` says why no group was tested
+    against the rest, and is empty where they were. `worst` and `best` are the groups with the highest and the lowest
+    shrunken rate, named only where they stand out.
+    """
+
+    shrinkage: str
+    untested: str = ""
+    worst: Group | None = None
+    best: Group | None = None
 
 
 class AttackFigures(Struct, frozen=True):
@@ -217,6 +264,29 @@ class WithinAttempts(Struct, frozen=True):
     steps: tuple[WithinStep, ...]
     half: Estimate
     left_out: int
+    refused: str = ""
+
+
+class Retries(Struct, frozen=True):
+    """Entries that were tried several times: the mean over entries, and how much tries of one entry differ.
+
+    `standard_error` is that of the means of the entries, `naive_standard_error` takes all attempts as independent.
+    After `calls` more, the standard error would be `with_entries` if they went to new entries, `with_retries` if to the
+    old ones. `refused` says why nothing of this can be had, and is empty where it can.
+    """
+
+    entries: int
+    attempts: int
+    refused: str = ""
+    mean: Estimate | None = None
+    standard_error: float | None = None
+    naive_standard_error: float | None = None
+    icc: float | None = None
+    flake_rate: Estimate | None = None
+    left_out: int = 0
+    calls: int = 0
+    with_entries: float | None = None
+    with_retries: float | None = None
 
 
 class Combinations(Struct, frozen=True):
@@ -227,6 +297,7 @@ class Combinations(Struct, frozen=True):
     count: int
     most: tuple[Group, ...]
     least: tuple[Group, ...]
+    shrinkage: str = "few"
 
 
 class Crossing(Struct, frozen=True):
@@ -271,17 +342,21 @@ class Analysis(Struct, frozen=True):
 
     name: str
     definition: str
+    where: str | None
     level: float
     overview: bool
     sources: tuple[Source, ...]
     tally: Tally
     attempts: int
     asr: Estimate
+    asr_unclustered: Estimate
     asr_judged: Estimate
+    families: Families
     dynamic: Dynamic | None
     false_positives: FalsePositives | None
     by_source: tuple[SourceFigures, ...]
     breakdowns: dict[str, tuple[Group, ...]]
+    slices: dict[str, Slices]
     asked: tuple[str, ...]
     combinations: Combinations
     guardrail_categories: tuple[CategoryCount, ...]
@@ -289,6 +364,7 @@ class Analysis(Struct, frozen=True):
     latency: tuple[Latency, ...]
     attempts_to_success: tuple[AttemptsToSuccess, ...]
     success_within: WithinAttempts | None
+    retries: Retries | None
     findings: tuple[Finding, ...]
     limits: tuple[str, ...] = ()
     crossing: Crossing | None = None

@@ -85,15 +85,18 @@ def write_sample(folder: Path, seed: int, progress: Callable[[str], None] = lamb
 
 
 def _cases() -> Iterator[dict[str, Any]]:
-    """Yield the dataset: every jailbreak with every instruction, language, plugin and position."""
+    """Yield the dataset: every jailbreak with every instruction, language, plugin and position.
+
+    An instruction has a form in every language, and each of these is tried in four documents: 36 families of variants.
+    """
     number = 0
     for jailbreak in JAILBREAKS:
         for instruction in INSTRUCTIONS:
-            for language in LANGUAGES:
+            for form, language in enumerate(LANGUAGES, start=1):
                 for plugin in PLUGINS:
                     for position in POSITIONS:
                         number += 1
-                        long_id = f"document_mail-{number % 4}_{jailbreak}_{instruction}-{number}_{position}"
+                        long_id = f"document_mail-{number % 4}_{jailbreak}-01_{instruction}-{form:02d}_{position}"
                         yield {
                             "id": number,
                             "long_id": f"{long_id}_{plugin}-1" if plugin else long_id,
@@ -141,8 +144,14 @@ def _row(case: dict[str, Any], **values: Any) -> dict[str, Any]:
 
 
 def _give_in(target: Target, case: dict[str, Any]) -> float:
-    chance = target.weakness * _HARDNESS[case["jailbreak_type"]] * _EASE[case["instruction_type"]]
+    chance = target.weakness * _HARDNESS[case["jailbreak_type"]] * _EASE[case["instruction_type"]] * _kinship(case)
     return min(chance * (1.3 if case["plugin"] == "base64" else 1.0), 0.95)
+
+
+def _kinship(case: dict[str, Any]) -> float:
+    """Return what the variants of one instruction in one document have in common: some come through, some never."""
+    family = f"{case['instruction_type']} {case['lang']} {case['document_id']}"
+    return random.Random(family).choice((0.2, 0.6, 1.2, 2.0))
 
 
 def _response(rng: random.Random, success: bool, number: int) -> str:

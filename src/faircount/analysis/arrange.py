@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faircount.analysis.arrange_attempts import attempts
+from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinations, of_how_many
+from faircount.analysis.choices import AUTO
 from faircount.analysis.document import document
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.results import COMBINED
 from faircount.findings import counted
 from faircount.model import (
     Analysis,
-    Combinations,
-    Crossing,
     Dynamic,
     Estimate,
     FalsePositives,
-    Group,
     MadeWith,
     SuccessfulAttempts,
-    WithinAttempts,
 )
 from faircount.report import (
     Bar,
@@ -32,39 +31,15 @@ from faircount.report import (
     Facts,
     Findings,
     Grid,
-    HeatMap,
     Paragraph,
     Place,
     Record,
-    Records,
     Report,
     Seconds,
     Section,
 )
 
-FIELD_TITLES = {
-    "jailbreak_type": "jailbreak type",
-    "instruction_type": "instruction type",
-    "task_type": "task type",
-    "position": "position",
-    "spotlighting_data_markers": "spotlighting data markers",
-    "injection_delimiters": "injection delimiters",
-    "lang": "language",
-    "suffix_id": "suffix",
-    "plugin": "plugin",
-    "attack_name": "dynamic attack",
-    "document_id": "document",
-    "judge_name": "judge",
-    "judge_options": "judge options",
-    "prefix_id": "prefix",
-    "system_message": "system message",
-    "input_type": "input type",
-    "target": "target",
-    "target_options": "target options",
-}
-ROWS_SHOWN = 40
 ERROR_KINDS_SHOWN = 10
-BARS_SHOWN = 12
 
 
 def as_report(analyses: Sequence[Analysis], *, figures: bool = False, made_with: MadeWith | None = None) -> Report:
@@ -96,29 +71,15 @@ def _details(a: Analysis, figures: bool) -> Iterator[Section]:
             _false_positives(a.false_positives),
             subject=Place(a.false_positives.benign.path),
         )
-    yield from _breakdowns(a, figures)
+    yield from breakdowns(a, figures)
     if a.guardrail_categories:
         yield Section("Guardrail categories", (_category_grid(a),))
     if a.errors:
         yield Section("Errors by kind", (_error_grid(a),))
     if a.latency:
         yield Section("Response time", (_latency_grid(a),))
-    if a.success_within is not None:
-        yield Section("Success within so many requests", _success_within(a, a.success_within, figures))
-    elif len(a.attempts_to_success) > 1:
-        yield Section("Attempts to the first success", (_attempts_grid(a),))
-    if a.combinations.count > 1:
-        yield from _combinations(a, a.combinations)
-    elif a.combinations.min_n > 1 and a.combinations.count == 0:
-        yield Section("Combinations", (Paragraph(f"None has at least {a.combinations.min_n} entries (--min-n)."),))
-
-
-def _breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
-    for field in a.asked or a.breakdowns:
-        if field in a.asked or len(a.breakdowns[field]) > 1:
-            yield _breakdown(a, field, a.breakdowns[field], figures)
-    if figures and a.crossing is not None:
-        yield _crossing(a.crossing)
+    yield from attempts(a, figures)
+    yield from combinations(a, a.combinations)
 
 
 def _heading(a: Analysis) -> Section:
@@ -129,6 +90,8 @@ def _heading(a: Analysis) -> Section:
     blocks: list[Block] = []
     if a.findings:
         blocks.append(Findings(a.findings))
+    if a.where is not None:
+        blocks.append(Facts((Fact("Only rows with", Record(a.where)),)))
     return Section(title, tuple(blocks), level=1, subject=subject)
 
 
@@ -144,6 +107,7 @@ def _general(a: Analysis) -> tuple[Block, ...]:
         Fact("Total unique entries", tally.total),
         Fact("Successful attacks", tally.success, a.asr, _denominator(a)),
     ]
+    facts += _families(a)
     if a.asr_judged.n != a.asr.n:
         denominator = f"of {counted(a.asr_judged.n, 'judged entry', 'judged entries')}"
         facts.append(Fact("over judged entries", None, a.asr_judged, denominator, depth=1))
@@ -163,7 +127,28 @@ def _general(a: Analysis) -> tuple[Block, ...]:
 
 
 def _denominator(a: Analysis) -> str:
-    return f"of {counted(a.asr.n, 'entry', 'entries')} ({100 * a.level:g} % Wilson)"
+    if a.asr.value is not None and a.asr.low is None:
+        return f"of {counted(a.asr.n, 'entry', 'entries')}"
+    among = f", {counted(a.families.count or 0, 'family', 'families')}" if a.families.respected else ""
+    return f"of {counted(a.asr.n, 'entry', 'entries')} ({100 * a.level:g} % Wilson{among})"
+
+
+def _families(a: Analysis) -> list[Fact]:
+    """Say what entries are worth that are variants of one another, and what the rate would look like if not."""
+    found = a.families
+    if not found.respected:
+        return []
+    worth = found.explanation
+    if found.effective_n is not None:
+        effect = "" if found.design_effect is None else f" (design effect {_short(found.design_effect)})"
+        worth = f"{counted(a.tally.total, 'entry', 'entries')}, worth about {found.effective_n:,.0f}{effect}"
+    plain = Fact("as if independent", None, a.asr_unclustered, depth=1)
+    by = [] if found.asked == AUTO else [Fact("told apart by", Record(found.by), depth=1)]
+    return [Fact("families of variants", found.count, note=worth, depth=1), *by, plain]
+
+
+def _short(factor: float) -> str:
+    return f"{factor:.1f}" if factor < 10 else f"{factor:,.0f}"
 
 
 def _guardrail_note(a: Analysis) -> str:
@@ -239,49 +224,6 @@ def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
     return (matrix, quality)
 
 
-def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool) -> Section:
-    title = FIELD_TITLES.get(field)
-    blocks: list[Block] = [_group_grid(a, "Value", [Record(group.value) for group in groups], groups)]
-    if figures and len(groups) > 1:
-        blocks.insert(0, _group_bars(a, title or "value", groups))
-    if title is None:
-        return Section("Breakdown by", tuple(blocks), subject=Record(field))
-    return Section(f"Breakdown by {title}", tuple(blocks))
-
-
-def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[Group]) -> Grid:
-    columns = [Column(head, numeric=False), Column("Total"), Column("Successes"), Column("Rate")]
-    if a.dynamic is not None:
-        columns += [Column("Initial", rank=3), Column("Attack only", rank=2)]
-    if a.tally.guardrail:
-        columns.append(Column("Guardrail", rank=1))
-    columns.append(Column("Attempts", rank=4))
-    rows = []
-    for key, group in zip(keys[:ROWS_SHOWN], groups, strict=False):
-        counts = group.counts
-        cells: list[Cell] = [key, counts.tally.total, counts.tally.success, group.rate]
-        if a.dynamic is not None:
-            cells += [counts.initial, counts.attack_only]
-        if a.tally.guardrail:
-            cells.append(counts.guardrail_any if a.definition == "spikee" else counts.tally.guardrail)
-        cells.append(counts.attempts)
-        rows.append(tuple(cells))
-    hidden = len(groups) - len(rows)
-    note = f"{hidden:,} more groups are in the JSON output." if hidden > 0 else ""
-    marked = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
-    return Grid(tuple(columns), tuple(rows), marked, note)
-
-
-def _combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
-    head = " · ".join(FIELD_TITLES[field] for field in found.fields)
-    floor = f" with at least {found.min_n} entries" if found.min_n > 1 else ""
-    for title, groups in (("Most successful", found.most), ("Least successful", found.least)):
-        keys = [Records(tuple(value for _, value in group.values)) for group in groups]
-        grid = _group_grid(a, head.capitalize(), keys, groups)
-        shown = f"{title} combinations ({len(groups)} of {found.count:,}{floor})"
-        yield Section(shown, (grid,))
-
-
 def _category_grid(a: Analysis) -> Grid:
     columns = (Column("Category", numeric=False), Column("Entries"), Column("Rate"))
     return Grid(columns, tuple((Record(c.category), c.entries, c.rate) for c in a.guardrail_categories))
@@ -308,55 +250,6 @@ def _latency_grid(a: Analysis) -> Grid:
     return Grid(columns, rows, note="A dynamic attack's time is that of all its requests." if attacked else "")
 
 
-def _attempts_grid(a: Analysis) -> Grid:
-    columns = (Column("Requests"), Column("Entries"), Column("Successful so far"))
-    rows: list[tuple[Cell, ...]] = []
-    so_far = 0
-    for step in a.attempts_to_success:
-        so_far += step.entries
-        rows.append((step.attempts, step.entries, so_far))
-    hidden = len(rows) - ROWS_SHOWN
-    note = f"{hidden:,} more steps are in the JSON output." if hidden > 0 else ""
-    return Grid(columns, tuple(rows[:ROWS_SHOWN]), note=note)
-
-
-def _success_within(a: Analysis, found: WithinAttempts, figures: bool) -> tuple[Block, ...]:
-    columns = (
-        Column("Requests"),
-        Column("Tried"),
-        Column("Successes"),
-        Column("Given up", rank=1),
-        Column("Success within"),
-    )
-    shown = found.steps[:ROWS_SHOWN]
-    rows = tuple((step.attempts, step.at_risk, step.successes, step.given_up, step.within) for step in shown)
-    hidden = len(found.steps) - len(shown)
-    note = f"{hidden:,} more steps are in the JSON output." if hidden else ""
-    blocks: list[Block] = [Grid(columns, rows, note=note), Paragraph(_budget(found))]
-    if figures:
-        bars = tuple(Bar(f"within {step.attempts:,}", step.within) for step in found.steps[:BARS_SHOWN])
-        blocks.insert(0, Bars(_of_how_many("Success within so many requests", len(found.steps), "steps"), bars, a.asr))
-    return tuple(blocks)
-
-
-def _budget(found: WithinAttempts) -> str:
-    """Say in words what a number of requests buys, and how entries that were given up are counted."""
-    half, last = found.half, found.steps[-1]
-    if half.value is None:
-        reached = f"Half of the entries did not fall within {counted(last.attempts, 'request')}, the most that any had."
-    else:
-        limits = f"{_whole(half.low)} to {_whole(half.high)}"
-        reached = f"Half of the entries fall within {counted(int(half.value), 'request')} ({limits})."
-    left = found.left_out
-    without = f" {counted(left, 'entry', 'entries')} without any answer {'is' if left == 1 else 'are'} left out."
-    how = " Kaplan-Meier: an entry that was given up counts as far as it came."
-    return reached + how + (without if left else "")
-
-
-def _whole(limit: float | None) -> str:
-    return "more than were made" if limit is None else f"{limit:,.0f}"
-
-
 # -- what only a page or a document shows -----------------------------------------------------------------------
 
 
@@ -367,29 +260,13 @@ def _headline(a: Analysis) -> tuple[Block, ...]:
     bars = [Bar("all entries", a.asr)]
     if a.dynamic is not None:
         bars = [Bar("without dynamic attacks", a.dynamic.initial_rate), Bar("with dynamic attacks", a.asr)]
+    if a.families.respected:
+        bars.append(Bar("as if entries were independent", a.asr_unclustered))
     if a.asr_judged.n != a.asr.n and a.asr_judged.value is not None:
         bars.append(Bar("judged entries alone", a.asr_judged))
     sources = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
     bars += [Bar(Place(s.path), s.rate) for s in sources[:BARS_SHOWN] if s.rate.value is not None]
-    return (Bars(_of_how_many("Success rate", len(sources), "files"), tuple(bars), a.asr),)
-
-
-def _group_bars(a: Analysis, title: str, groups: Sequence[Group]) -> Bars:
-    bars = tuple(Bar(Record(group.value), group.rate, group.small) for group in groups[:BARS_SHOWN])
-    return Bars(_of_how_many(f"Success rate by {title}", len(groups), "groups"), bars, a.asr)
-
-
-def _of_how_many(title: str, count: int, things: str) -> str:
-    """Return a figure's title, which says so if not all things are drawn."""
-    return title if count <= BARS_SHOWN else f"{title} (the first {BARS_SHOWN} of {count:,} {things})"
-
-
-def _crossing(crossing: Crossing) -> Section:
-    row_title, column_title = FIELD_TITLES[crossing.row_field], FIELD_TITLES[crossing.column_field]
-    title = f"Success rate by {row_title} and {column_title}"
-    rows, columns = (tuple(map(Record, values)) for values in (crossing.rows, crossing.columns))
-    heat_map = HeatMap(title, row_title, column_title, rows, columns, crossing.cells)
-    return Section(f"{row_title} and {column_title} together".capitalize(), (heat_map,))
+    return (Bars(of_how_many("Success rate", len(sources), "files"), tuple(bars), a.asr),)
 
 
 def _evidence(evidence: SuccessfulAttempts) -> Iterator[Block]:

@@ -3,4 +3,6 @@
 DEFINITIONS = ("faircount", "spikee")
 GUARDRAIL_MEANINGS = ("bypassed", "detected")
 BLOCK_SIGNALS = ("verdict", "raised")
-SORTS = ("rate", "total", "name")
+SORTS = ("rate", "total", "name", "shrunk")
+AUTO, NONE = "auto", "none"
+"""What --cluster may be beside a field."""

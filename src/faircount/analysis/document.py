@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from faircount.model import (
+    AgainstRest,
     Analysis,
     Combinations,
     Dynamic,
     Estimate,
     FalsePositives,
+    Families,
     Finding,
     Group,
+    Retries,
+    Slices,
     Source,
     Tally,
     WithinAttempts,
@@ -37,21 +41,29 @@ def _analysis(a: Analysis) -> dict[str, Any]:
     return {
         "name": a.name,
         "definition": a.definition,
+        "where": a.where,
         "level": a.level,
-        "sources": [_source(source) for source in a.sources],
+        "sources": [source_data(source) for source in a.sources],
         "entries": _entries(a.tally),
         "attempts": a.attempts,
-        "rates": {"asr": _estimate(a.asr), "asr_judged": _estimate(a.asr_judged)},
+        "rates": {
+            "asr": estimate_data(a.asr),
+            "asr_unclustered": estimate_data(a.asr_unclustered),
+            "asr_judged": estimate_data(a.asr_judged),
+        },
+        "families": _families(a.families),
         "dynamic": None if a.dynamic is None else _dynamic(a.dynamic),
         "false_positives": None if a.false_positives is None else _false_positives(a.false_positives),
         "by_source": [
-            {"path": s.path, "entries": _entries(s.tally), "attempts": s.attempts, "rate": _estimate(s.rate)}
+            {"path": s.path, "entries": _entries(s.tally), "attempts": s.attempts, "rate": estimate_data(s.rate)}
             for s in a.by_source
         ],
         "breakdowns": {field: [_group(group) for group in groups] for field, groups in a.breakdowns.items()},
+        "slices": {field: _slices(slices) for field, slices in a.slices.items()},
         "combinations": _combinations(a.combinations),
         "guardrail_categories": [
-            {"category": c.category, "entries": c.entries, "rate": _estimate(c.rate)} for c in a.guardrail_categories
+            {"category": c.category, "entries": c.entries, "rate": estimate_data(c.rate)}
+            for c in a.guardrail_categories
         ],
         "errors": [
             {"kind": e.kind, "rows": e.rows, "entries": e.entries, "example": e.example, "where": e.where}
@@ -62,29 +74,77 @@ def _analysis(a: Analysis) -> dict[str, Any]:
         ],
         "attempts_to_success": [{"attempts": s.attempts, "entries": s.entries} for s in a.attempts_to_success],
         "success_within": None if a.success_within is None else _success_within(a.success_within),
-        "findings": [_finding(finding) for finding in a.findings],
+        "retries": None if a.retries is None else _retries(a.retries),
+        "findings": [finding_data(finding) for finding in a.findings],
         "limits": list(a.limits),
     }
 
 
+def _families(families: Families) -> dict[str, Any]:
+    return {
+        "asked": families.asked,
+        "by": families.by,
+        "respected": families.respected,
+        "explanation": families.explanation,
+        "count": families.count,
+        "effective_n": families.effective_n,
+        "design_effect": families.design_effect,
+        "mean_rate": families.mean_rate,
+    }
+
+
+def _slices(slices: Slices) -> dict[str, Any]:
+    worst, best = slices.worst, slices.best
+    return {
+        "shrinkage": slices.shrinkage,
+        "untested": slices.untested or None,
+        "worst": None if worst is None else {"value": worst.value},
+        "best": None if best is None else {"value": best.value},
+    }
+
+
+def _retries(retries: Retries) -> dict[str, Any]:
+    return {
+        "refused": retries.refused or None,
+        "entries": retries.entries,
+        "attempts": retries.attempts,
+        "left_out": retries.left_out,
+        "mean": _estimate_or_none(retries.mean),
+        "standard_error": retries.standard_error,
+        "naive_standard_error": retries.naive_standard_error,
+        "icc": retries.icc,
+        "flake_rate": _estimate_or_none(retries.flake_rate),
+        "next_calls": {
+            "calls": retries.calls,
+            "with_entries": retries.with_entries,
+            "with_retries": retries.with_retries,
+        },
+    }
+
+
+def _estimate_or_none(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else estimate_data(estimate)
+
+
 def _success_within(found: WithinAttempts) -> dict[str, Any]:
     return {
+        "refused": found.refused or None,
         "steps": [
             {
                 "attempts": step.attempts,
                 "at_risk": step.at_risk,
                 "successes": step.successes,
                 "given_up": step.given_up,
-                "within": _estimate(step.within),
+                "within": estimate_data(step.within),
             }
             for step in found.steps
         ],
-        "half": _estimate(found.half),
+        "half": estimate_data(found.half),
         "left_out": found.left_out,
     }
 
 
-def _source(source: Source) -> dict[str, Any]:
+def source_data(source: Source) -> dict[str, Any]:
     return {
         "path": source.path,
         "tool": source.tool,
@@ -109,7 +169,7 @@ def _entries(tally: Tally) -> dict[str, int]:
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def estimate_data(estimate: Estimate) -> dict[str, Any]:
     return {
         "value": estimate.value,
         "low": estimate.low,
@@ -125,8 +185,8 @@ def _dynamic(dynamic: Dynamic) -> dict[str, Any]:
     return {
         "initially_successful": dynamic.initially_successful,
         "only_with_attack": dynamic.only_with_attack,
-        "initial_rate": _estimate(dynamic.initial_rate),
-        "improvement": _estimate(dynamic.improvement),
+        "initial_rate": estimate_data(dynamic.initial_rate),
+        "improvement": estimate_data(dynamic.improvement),
         "attacks": [
             {
                 "attack": figures.attack,
@@ -135,7 +195,7 @@ def _dynamic(dynamic: Dynamic) -> dict[str, Any]:
                 "attempts": figures.attempts,
                 "guardrail": figures.guardrail,
                 "guardrail_entries": figures.guardrail_entries,
-                "rate": _estimate(figures.rate),
+                "rate": estimate_data(figures.rate),
             }
             for figures in dynamic.attacks
         ],
@@ -144,7 +204,7 @@ def _dynamic(dynamic: Dynamic) -> dict[str, Any]:
 
 def _false_positives(result: FalsePositives) -> dict[str, Any]:
     return {
-        "benign": _source(result.benign),
+        "benign": source_data(result.benign),
         "signal": result.signal,
         "tp": result.tp,
         "fn": result.fn,
@@ -156,10 +216,10 @@ def _false_positives(result: FalsePositives) -> dict[str, Any]:
             "benign_error": result.left_out.benign_error,
             "benign_unjudged": result.left_out.benign_unjudged,
         },
-        "precision": _estimate(result.precision),
-        "recall": _estimate(result.recall),
-        "f1": _estimate(result.f1),
-        "accuracy": _estimate(result.accuracy),
+        "precision": estimate_data(result.precision),
+        "recall": estimate_data(result.recall),
+        "f1": estimate_data(result.f1),
+        "accuracy": estimate_data(result.accuracy),
     }
 
 
@@ -180,11 +240,22 @@ def _group_figures(group: Group) -> dict[str, Any]:
         "initial": counts.initial,
         "attack_only": counts.attack_only,
         "attempts": counts.attempts,
-        "rate": _estimate(group.rate),
-        "initial_rate": _estimate(group.initial_rate),
-        "improvement": _estimate(group.improvement),
-        "guardrail_rate": _estimate(group.guardrail_rate),
+        "rate": estimate_data(group.rate),
+        "initial_rate": estimate_data(group.initial_rate),
+        "improvement": estimate_data(group.improvement),
+        "guardrail_rate": estimate_data(group.guardrail_rate),
         "small": group.small,
+        "shrunk": _estimate_or_none(group.shrunk),
+        "against_rest": None if group.against_rest is None else _against_rest(group.against_rest),
+    }
+
+
+def _against_rest(test: AgainstRest) -> dict[str, Any]:
+    return {
+        "difference": test.difference,
+        "p": test.p,
+        "adjusted_p": test.adjusted_p,
+        "stands_out": test.stands_out,
     }
 
 
@@ -193,6 +264,7 @@ def _combinations(combinations: Combinations) -> dict[str, Any]:
         "fields": list(combinations.fields),
         "min_n": combinations.min_n,
         "count": combinations.count,
+        "shrinkage": combinations.shrinkage,
         "most": [_combination(group) for group in combinations.most],
         "least": [_combination(group) for group in combinations.least],
     }
@@ -202,7 +274,7 @@ def _combination(group: Group) -> dict[str, Any]:
     return {"values": dict(group.values), **_group_figures(group)}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "severity": finding.severity.value,

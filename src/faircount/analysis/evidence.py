@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from faircount.errors import FaircountError
 from faircount.ledger import tallies
@@ -43,10 +43,9 @@ def gather(ledger: Ledger, read: Sequence[ReadSource], limit: int, *, max_line: 
     for source in dict.fromkeys(row.source for row in chosen):
         wanted = [row for row in chosen if row.source == source]
         path = ledger.paths[source]
-        try:
-            lines = _read_back(path, wanted, read[source].anchors, max_line)
-        except _Unreadable as reason:
-            missing.append((path, str(reason)))
+        lines, unreadable = lines_again(path, wanted, read[source].anchors, max_line)
+        if unreadable:
+            missing.append((path, unreadable))
             continue
         for row in wanted:
             line = lines.get(row.line)
@@ -88,12 +87,35 @@ def choose(rows: Sequence[SuccessRow], limit: int) -> list[SuccessRow]:
 # -- reading back -----------------------------------------------------------------------------------------------
 
 
+class Counted(Protocol):
+    """A row that was counted: its line, and what identifies it there, see `tallies.identity`."""
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def identity(self) -> tuple[str | None, str | None, int, int]: ...
+
+
 class _Unreadable(Exception):
     """A source that cannot be read a second time; the message is the reason."""
 
 
+def lines_again(
+    path: str, wanted: Sequence[Counted], anchors: Sequence[tuple[int, int]], max_line: int
+) -> tuple[dict[int, bytes], str]:
+    """Return the lines of rows by their numbers, and why the source cannot be read a second time, if so.
+
+    A line that no longer holds the row that was counted is left out.
+    """
+    try:
+        return _read_back(path, wanted, anchors, max_line), ""
+    except _Unreadable as reason:
+        return {}, str(reason)
+
+
 def _read_back(
-    path: str, wanted: Sequence[SuccessRow], anchors: Sequence[tuple[int, int]], max_line: int
+    path: str, wanted: Sequence[Counted], anchors: Sequence[tuple[int, int]], max_line: int
 ) -> dict[int, bytes]:
     """Return the lines of the wanted rows by their numbers, without those that no longer hold what was read."""
     if path == STDIN:
@@ -109,17 +131,19 @@ def _read_back(
 
 
 def _near_anchors(
-    path: str, wanted: Sequence[SuccessRow], anchors: Sequence[tuple[int, int]], max_line: int
+    path: str, wanted: Sequence[Counted], anchors: Sequence[tuple[int, int]], max_line: int
 ) -> Iterator[tuple[int, bytes]]:
     """Look for each row behind the last line before it whose place is known."""
+    behind: dict[int, list[Counted]] = {}
     for row in wanted:
-        position = bisect_right(anchors, row.line, key=itemgetter(0))
+        behind.setdefault(bisect_right(anchors, row.line, key=itemgetter(0)), []).append(row)
+    for position, rows in behind.items():
         first, start = anchors[position - 1]
         end = anchors[position][1] if position < len(anchors) else Path(path).stat().st_size
-        yield from _pick(open_range(path, path, start, end), first, [row], max_line)
+        yield from _pick(open_range(path, path, start, end), first, rows, max_line)
 
 
-def _pick(stream: Stream, first: int, wanted: Sequence[SuccessRow], max_line: int) -> Iterator[tuple[int, bytes]]:
+def _pick(stream: Stream, first: int, wanted: Sequence[Counted], max_line: int) -> Iterator[tuple[int, bytes]]:
     """Read a stream, whose first line has the given number, as far as needed."""
     by_line = {row.line: row for row in wanted}
     if not by_line:
@@ -134,7 +158,7 @@ def _pick(stream: Stream, first: int, wanted: Sequence[SuccessRow], max_line: in
             return
 
 
-def _holds(line: bytes, row: SuccessRow, max_line: int) -> bool:
+def _holds(line: bytes, row: Counted, max_line: int) -> bool:
     """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
     for batch in SpikeeReader(Stream(STDIN, iter([line])), max_line=max_line).batches():
         return tallies.identity(batch.tables()) == row.identity

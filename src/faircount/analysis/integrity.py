@@ -56,6 +56,7 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
     ),
     "F025": lambda n, what: f"{counted(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
     "F027": lambda n, what: f"{counted(n, 'value')} of the wrong kind, read as well as possible: {what}",
+    "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not fit --where, in no figure",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.analysis.choices import BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
 from faircount.errors import UsageError
 from faircount.reading.streams import MAX_LINE_BYTES
 
@@ -22,6 +22,8 @@ class AnalyzeOptions(Struct, frozen=True):
     min_n: int = 1
     level: float = 0.95
     definition: str = "faircount"
+    cluster: str = AUTO
+    where: str | None = None
     max_line: int = MAX_LINE_BYTES
     evidence: int = 0
     figures: bool = False

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis import evidence, integrity, summary
+from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
 from faircount.analysis.options import AnalyzeOptions
 from faircount.errors import InputError, UsageError
@@ -18,6 +18,7 @@ from faircount.ledger.store import Ledger
 from faircount.model import Analysis, FalsePositives, Finding, Source, SuccessfulAttempts
 from faircount.reading import inputs
 from faircount.reading.cache import Cache, ReadSource, default_folder
+from faircount.reading.chosen import parse_row_query
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, ReadOptions
 from faircount.reading.spikee import CASE_FACETS
@@ -29,7 +30,6 @@ LIMITS = (
     "These numbers hold for this dataset: a rate of 0 % means that these attacks failed, not that all would.",
     "They do not weigh severity: every success counts as one, whatever it would do. Read the successful attempts.",
     "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show them.",
-    "The intervals treat entries as independent. Variants of one prompt are not: the truth lies outside more often.",
 )
 
 
@@ -61,8 +61,10 @@ def analyze(
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
-    how = ReadOptions(options.max_line, options.guardrail_success == "detected")
-    folder = default_folder() if options.cache else None
+    where = None if options.where is None else parse_row_query(options.where)
+    how = ReadOptions(options.max_line, options.guardrail_success == "detected", where)
+    # What one query chose is hardly ever wanted again.
+    folder = default_folder() if options.cache and where is None else None
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
     loader = Loader(paths, how, progress, None if folder is None else Cache(folder), alone=alone)
     try:
@@ -111,7 +113,7 @@ def _benign_path(chosen: Sequence[Input], name: str) -> str:
     return found[0]
 
 
-class _Folded(Struct, frozen=True):
+class Folded(Struct, frozen=True):
     """A ledger ready to be asked, with what reading its sources showed."""
 
     ledger: Ledger
@@ -127,10 +129,10 @@ class _Folded(Struct, frozen=True):
 
 
 @contextmanager
-def _folded(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[_Folded]:
+def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[Folded]:
     """Read the sources into a ledger and fold it by the chosen definition."""
     with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
-        folded = _Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
+        folded = Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
         _refuse_hopeless(folded.sources, folded.notes)
         if options.definition == "spikee":
             ledger.fold_as_spikee(combined=options.combine)
@@ -151,42 +153,50 @@ def _refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
 
 
 def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
-    with _folded(chosen, options, loader) as folded:
+    with fold_files(chosen, options, loader) as folded:
         ledger = folded.ledger
         counts = summary.overall(ledger, options)
         matrix, matrix_findings = _false_positives(folded, options, loader)
-        fields = summary.fields_to_break_down(ledger, options)
-        broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, fields, options))
+        asked = fields.raw_names(options.by)
+        broken = fields.to_break_down(ledger, asked)
+        broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
+        grouping = families.find(ledger, counts, options.cluster, options.level)
         tally = counts.tally
+        by_spikee = options.definition == "spikee"
         return Analysis(
             name=name,
             definition=options.definition,
+            where=options.where,
             level=options.level,
             overview=options.overview,
             sources=folded.sources,
             tally=tally,
             attempts=counts.attempts,
-            asr=wilson(tally.success, tally.total, level=options.level),
-            asr_judged=wilson(tally.success, tally.judged, unit="judged entry", level=options.level),
-            dynamic=summary.dynamic(ledger, counts, options),
+            asr=grouping.rate("success"),
+            asr_unclustered=wilson(tally.success, tally.total, level=options.level),
+            asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
+            families=grouping.told,
+            dynamic=summary.dynamic(ledger, counts, grouping, options),
             false_positives=matrix,
-            by_source=summary.by_source(ledger, options) if options.combine else (),
-            asked=summary.asked_fields(options),
+            by_source=summary.by_source(ledger, grouping, options) if options.combine else (),
+            asked=asked,
             combinations=summary.combinations(ledger, options),
             guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
             errors=tuple(tallies.error_kinds(ledger)),
             latency=tuple(tallies.latency(ledger)),
             attempts_to_success=(won := tuple(tallies.attempts_to_success(ledger))),
-            success_within=summary.success_within(ledger, won, options),
-            findings=integrity.ordered(_findings(folded, chosen, options) + matrix_findings + _definition(options)),
-            limits=LIMITS,
-            breakdowns=(breakdowns := broken_down()),
-            crossing=summary.crossing(ledger, breakdowns, options) if options.figures else None,
+            success_within=None if by_spikee else attempts.success_within(ledger, won, options.level),
+            retries=None if by_spikee else attempts.retries(ledger, options.level),
+            findings=integrity.ordered(findings_of(folded, chosen, options) + matrix_findings + _definition(options)),
+            limits=(*LIMITS, grouping.limit),
+            breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options))[0],
+            slices=read[1],
+            crossing=summary.crossing(ledger, read[0], options) if options.figures else None,
             evidence=_evidence(folded, options) if options.evidence else None,
         )
 
 
-def _evidence(folded: _Folded, options: AnalyzeOptions) -> SuccessfulAttempts:
+def _evidence(folded: Folded, options: AnalyzeOptions) -> SuccessfulAttempts:
     return evidence.gather(folded.ledger, folded.read, options.evidence, max_line=options.max_line)
 
 
@@ -200,7 +210,7 @@ def _definition(options: AnalyzeOptions) -> list[Finding]:
     return [finding("F024", 1, message)]
 
 
-def _findings(folded: _Folded, chosen: Sequence[Input], options: AnalyzeOptions) -> list[Finding]:
+def findings_of(folded: Folded, chosen: Sequence[Input], options: AnalyzeOptions) -> list[Finding]:
     found = integrity.from_reading(folded.notes, definition=options.definition)
     found += integrity.from_inputs(chosen)
     found += integrity.from_sources(folded.sources)
@@ -212,15 +222,15 @@ def _findings(folded: _Folded, chosen: Sequence[Input], options: AnalyzeOptions)
 
 
 def _false_positives(
-    folded: _Folded, options: AnalyzeOptions, loader: Loader
+    folded: Folded, options: AnalyzeOptions, loader: Loader
 ) -> tuple[FalsePositives | None, list[Finding]]:
     if options.false_positive_checks is None:
         return None, []
     path = options.false_positive_checks
-    with _folded([Input(path)], options, loader) as benign:
+    with fold_files([Input(path)], options, loader) as benign:
         attack_tally = summary.overall(folded.ledger, options).tally
         benign_tally = summary.overall(benign.ledger, options).tally
         result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)
-        found = _findings(benign, [Input(path)], options)
+        found = findings_of(benign, [Input(path)], options)
         found = [replace(item, message=f"benign prompts: {item.message}") for item in found]
         return result, [*found, *guardrail.doubts(result, folded.ledger, benign.ledger, options)]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations as pairs_of
 
+from msgspec.structs import replace
+
+from faircount.analysis.families import Grouping
+from faircount.analysis.fields import ATTACK_FIELD, column_of, raw_names
 from faircount.analysis.options import AnalyzeOptions
-from faircount.errors import UsageError
+from faircount.analysis.slices import Pull, read_alike, read_together
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
 from faircount.model import (
     AttackFigures,
-    AttemptsToSuccess,
     CategoryCount,
     Combinations,
     Counts,
@@ -19,23 +22,18 @@ from faircount.model import (
     Dynamic,
     Estimate,
     Group,
+    Slices,
     SourceFigures,
     Tally,
-    WithinAttempts,
-    WithinStep,
 )
-from faircount.reading.spikee import COMBINED_FIELDS, FACETS, NINE_FIELDS
-from faircount.stats import success_within_counts, wilson
-from faircount.text import clip, visible
+from faircount.reading.spikee import COMBINED_FIELDS, NINE_FIELDS
+from faircount.stats import wilson
 
 SMALL_GROUP = 20
 """Groups with fewer entries are marked: their interval spans some 40 points or more in the middle."""
 
 COMBINATIONS_SHOWN = 10
-VALUES_OF_AN_UNKNOWN_FACET = 50
 VALUES_OF_A_CROSSED_FIELD = range(2, 13)
-ATTACK_FIELD = tallies.ATTACK_NAME
-ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
 
 _EMPTY_COUNTS = Counts(Tally(), 0, 0, 0, 0)
 
@@ -54,12 +52,11 @@ def _as_defined(counts: Counts, options: AnalyzeOptions) -> Counts:
     return Counts(tally, counts.attempts, counts.initial, counts.attack_only, counts.guardrail_any)
 
 
-def dynamic(ledger: Ledger, counts: Counts, options: AnalyzeOptions) -> Dynamic | None:
+def dynamic(ledger: Ledger, counts: Counts, grouping: Grouping, options: AnalyzeOptions) -> Dynamic | None:
     """Return the figures of dynamic attacks, or None where no row is one."""
     counted = tallies.attacks_as_spikee(ledger) if options.definition == "spikee" else tallies.attacks(ledger)
     if not counted:
         return None
-    total, level = counts.tally.total, options.level
     figures = [
         AttackFigures(
             c.attack,
@@ -68,7 +65,7 @@ def dynamic(ledger: Ledger, counts: Counts, options: AnalyzeOptions) -> Dynamic 
             c.attempts,
             c.blocks,
             c.entries_blocked,
-            wilson(c.successes, c.total, level=level),
+            wilson(c.successes, c.total, level=options.level),
         )
         for c in counted
     ]
@@ -76,65 +73,38 @@ def dynamic(ledger: Ledger, counts: Counts, options: AnalyzeOptions) -> Dynamic 
     return Dynamic(
         counts.initial,
         counts.attack_only,
-        wilson(counts.initial, total, level=level),
-        wilson(counts.attack_only, total, level=level),
+        grouping.rate("initial"),
+        grouping.rate("attack_only"),
         tuple(figures),
     )
 
 
-def by_source(ledger: Ledger, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
+def by_source(ledger: Ledger, grouping: Grouping, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
     """Return each source's share of the entries, in the order of the sources."""
-    counted = tallies.by_source(ledger)
+    counted, rates = tallies.by_source(ledger), grouping.rates_by_source(ledger)
     figures = []
     for path in dict.fromkeys(ledger.paths):
         source = ledger.paths.index(path)
         counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
-        rate = wilson(counts.tally.success, counts.tally.total, level=options.level)
+        rate = rates.get(source) or wilson(counts.tally.success, counts.tally.total, level=options.level)
         figures.append(SourceFigures(path, counts.tally, counts.attempts, rate))
     return tuple(figures)
 
 
-def fields_to_break_down(ledger: Ledger, options: AnalyzeOptions) -> tuple[str, ...]:
-    """Return the fields to break results down by: the nine, those asked for, else every facet that is present."""
-    asked = asked_fields(options)
-    present = {*NINE_FIELDS, ATTACK_FIELD, *ledger.facets}
-    for field in asked:
-        if field not in present:
-            listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
-            raise UsageError(f"--by {clip(visible(field), 40)}: is no facet of these files; there are: {listed}")
-    if asked:
-        return tuple(dict.fromkeys([*NINE_FIELDS, *asked]))
-    others = [field for field in FACETS if field in ledger.facets]
-    unknown = [
-        field
-        for field, column in ledger.facets.items()
-        if field not in FACETS and tallies.distinct_values(ledger, column) <= VALUES_OF_AN_UNKNOWN_FACET
-    ]
-    return tuple(dict.fromkeys([*NINE_FIELDS, ATTACK_FIELD, *others, *unknown]))
+def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, list[Group]]:
+    """Return the groups of entries that share a value of a field, by field."""
+    return {
+        field: [_group(value, counts, options) for value, counts in tallies.by_facet(ledger, column_of(ledger, field))]
+        for field in fields
+    }
 
 
-def asked_fields(options: AnalyzeOptions) -> tuple[str, ...]:
-    """Return the fields that the user named, under their raw names."""
-    return tuple(dict.fromkeys(ALIASES.get(name, name) for name in options.by))
-
-
-def _column(ledger: Ledger, field: str) -> str:
-    """Return the column of `entry` that holds a field; a field without any value is a column of nulls."""
-    if field in ledger.facets:
-        return ledger.facets[field]
-    return ATTACK_FIELD if field == ATTACK_FIELD else tallies.NO_COLUMN
-
-
-def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, tuple[Group, ...]]:
-    """Return the groups of every field."""
-    return {field: breakdown(ledger, field, options) for field in fields}
-
-
-def breakdown(ledger: Ledger, field: str, options: AnalyzeOptions) -> tuple[Group, ...]:
-    """Return the groups of entries that share a value of a field, sorted as asked."""
-    counted = tallies.by_facet(ledger, _column(ledger, field))
-    groups = [_group(value, counts, options) for value, counts in counted]
-    return tuple(sorted(groups, key=_ORDERS[options.sort]))
+def read_breakdowns(
+    ledger: Ledger, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
+) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
+    """Read the groups of each field together; return them sorted as asked, and how they were read."""
+    read, slices = read_together(ledger, groups, grouping.column, options.level)
+    return {field: tuple(sorted(found, key=_ORDERS[options.sort])) for field, found in read.items()}, slices
 
 
 def _group(
@@ -166,42 +136,27 @@ _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
     "rate": lambda g: (-(g.rate.value or 0.0), -g.counts.tally.total, _named(g.value)),
     "total": lambda g: (-g.counts.tally.total, -(g.rate.value or 0.0), _named(g.value)),
     "name": lambda g: _named(g.value),
+    "shrunk": lambda g: (-((g.shrunk or g.rate).value or 0.0), -g.counts.tally.total, _named(g.value)),
 }
 
 
 def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
-    """Return the most and the least successful combinations of the five fields."""
-    columns = [_column(ledger, field) for field in COMBINED_FIELDS]
-    found = tallies.combinations(ledger, columns, min_n=options.min_n, limit=COMBINATIONS_SHOWN)
+    """Return the most and the least successful combinations of the five fields.
 
-    def groups(ranked: Iterable[tuple[Sequence[str | None], Counts]]) -> tuple[Group, ...]:
-        return tuple(
-            _group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in ranked
-        )
-
-    return Combinations(COMBINED_FIELDS, options.min_n, found.count, groups(found.most), groups(found.least))
-
-
-def success_within(
-    ledger: Ledger, succeeded: Sequence[AttemptsToSuccess], options: AnalyzeOptions
-) -> WithinAttempts | None:
-    """Return success within k requests, or None where no entry had more than one, and by spikee's definition.
-
-    An entry stops at its first success, so its number of requests is an outcome and not a plan: entries that were given
-    up are censored, not failures of every later request.
+    They are ranked by their shrunken rates: by raw ones, those of one or two entries would fill both ends.
     """
-    if options.definition == "spikee":
-        return None
-    given_up = tallies.attempts_given_up(ledger)
-    counted = [(max(step.attempts, 1), True, step.entries) for step in succeeded]
-    counted += [(attempts, False, entries) for attempts, entries in given_up]
-    if max((attempts for attempts, _, _ in counted), default=0) < 2:
-        return None
-    curve = success_within_counts(counted, level=options.level)
-    steps = tuple(
-        WithinStep(step.k, step.at_risk, step.successes, step.censored, step.estimate) for step in curve.steps
-    )
-    return WithinAttempts(steps, curve.attempts_for(0.5), curve.left_out)
+    columns = [column_of(ledger, field) for field in COMBINED_FIELDS]
+    found = tallies.Combinations(ledger, columns, min_n=options.min_n)
+    alike = found.alike()
+    pull = read_alike(alike, options.level) if options.definition != "spikee" else Pull("few")
+
+    def groups(lowest: bool) -> tuple[Group, ...]:
+        ranked = found.ranked(COMBINATIONS_SHOWN, lowest=lowest, prior=pull.prior)
+        made = (_group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in ranked)
+        return tuple(replace(group, shrunk=pull.rate(group)) for group in made)
+
+    count = sum(times for _, _, times in alike)
+    return Combinations(COMBINED_FIELDS, options.min_n, count, groups(False), groups(True), pull.shrinkage)
 
 
 def crossing(ledger: Ledger, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions) -> Crossing | None:
@@ -210,8 +165,8 @@ def crossing(ledger: Ledger, breakdowns: Mapping[str, tuple[Group, ...]], option
     With `--by`, only the fields that were asked for are looked at. Two fields of which one follows from the other
     are passed over: crossed, they show nothing new.
     """
-    for first, second in _pairs_to_cross(breakdowns, asked_fields(options)):
-        counted = tallies.by_two_facets(ledger, _column(ledger, first), _column(ledger, second))
+    for first, second in _pairs_to_cross(breakdowns, raw_names(options.by)):
+        counted = tallies.by_two_facets(ledger, column_of(ledger, first), column_of(ledger, second))
         rows, columns = (tuple(group.value for group in breakdowns[field]) for field in (first, second))
         if len(counted) > max(len(rows), len(columns)):
             return Crossing(first, second, rows, columns, _crossed_rates(counted, rows, columns, options))

@@ -44,5 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"faircount: {visible(message)}", file=sys.stderr)  # noqa: T201
+    """Say what is wrong; further lines of a message are indented, any other line break is text of somebody's."""
+    print("\n  ".join(map(visible, f"faircount: {message}".split("\n  "))), file=sys.stderr)  # noqa: T201
     return code

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
 from faircount.present import console, json_text
+from faircount.present.new_file import whole_file
 from faircount.report import Report
 from faircount.text import visible
 
@@ -35,11 +35,11 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
     if path is None:
         sys.stdout.write(text)
         return
-    _refuse_inputs(path, inputs)
-    write_whole(path, text)
+    refuse_inputs(path, inputs)
+    _write(path, text)
 
 
-def _refuse_inputs(path: str, inputs: Iterable[str]) -> None:
+def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
     for name in inputs:
         if Path(path).exists() and Path(name).exists() and Path(path).samefile(name):
             raise UsageError(f"{path}: is an input; the answer needs a file of its own")
@@ -61,13 +61,13 @@ def show_pages(
     named = path is not None and not several and not Path(path).is_dir()
     targets = [path] if path is not None and named else _unique([_page_path(name, path) for name, _ in pages])
     for target in targets:
-        _refuse_inputs(target, inputs)
+        refuse_inputs(target, inputs)
         if not named:
             _refuse_strangers(target)
     if path is not None and several:
         _make_folder(path)
     for target, (_, report) in zip(targets, pages, strict=True):
-        write_whole(target, html.render(report))
+        _write(target, html.render(report))
         sys.stdout.write(f"{visible(target)}\n")
 
 
@@ -119,25 +119,6 @@ def _make_folder(path: str) -> None:
         raise UsageError(f"{path}: cannot be made: {error.strerror or error}") from error
 
 
-def write_whole(path: str, text: str) -> None:
-    """Write a file so that at any moment it holds either what it held before or all of the new text."""
-    target = Path(path)
-    if target.is_dir():
-        raise UsageError(f"{path}: is a folder; name a file")
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(temporary).chmod(0o666 & ~mask)
-            Path(temporary).replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+def _write(path: str, text: str) -> None:
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))

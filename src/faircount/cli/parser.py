@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from faircount.analysis.choices import BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
 from faircount.text import visible
 from faircount.version import __version__
 
@@ -98,6 +98,12 @@ def _add_results(nouns: argparse._SubParsersAction[_Parser]) -> None:
     )
     verbs = results.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     _add_analyze(verbs)
+    _add_extract(verbs)
+    _add_export(verbs)
+    _add_convert_to_excel(verbs)
+    _add_dataset_comparison(verbs)
+    _add_show(verbs)
+    _add_check(verbs)
     _add_power(verbs)
 
 
@@ -114,6 +120,255 @@ def _add_analyze(verbs: argparse._SubParsersAction[_Parser]) -> None:
     _add_what_to_count(parser)
     _add_what_to_show(parser)
     add_output(parser)
+
+
+def _add_extract(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "extract",
+        help="a new dataset of the rows that succeeded, failed, or hold what you look for",
+        description="Write the rows that a category, a query or search terms choose into a new dataset.",
+        epilog="examples: faircount results extract results/results_*.jsonl --category failure\n"
+        "          faircount results extract results/results_*.jsonl --where 'error contains \"time-out\"'\n\n"
+        + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.extract", "extract"))
+    add_inputs(parser)
+    _add_what_to_extract(parser)
+    _add_where_to_extract_to(parser)
+
+
+def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("which rows")
+    group.add_argument(
+        "--category",
+        choices=("success", "failure", "errors", "error", "guardrail", "no-guardrail", "custom"),
+        help="rows of one kind; failure has no errors in it, errors and error are one (default: success, or what "
+        "--where or --custom-search chooses)",
+    )
+    group.add_argument("--where", metavar="QUERY", help="rows for which a query holds, see the reference of queries")
+    group.add_argument("--query", metavar="QUERY", help="the same as --where --ignore-case, by spikee's name")
+    group.add_argument(
+        "--custom-search",
+        action="append",
+        default=[],
+        metavar="TERM",
+        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must hold)",
+    )
+    group.add_argument("--ignore-case", action="store_true", help="case does not count in --where and --custom-search")
+    group.add_argument("--regex", action="store_true", help="terms of --custom-search are regular expressions")
+    group.add_argument(
+        "--definition",
+        choices=DEFINITIONS,
+        default=DEFINITIONS[0],
+        help="whose categories and outcomes are meant (default: faircount)",
+    )
+    group.add_argument("--entries", action="store_true", help="all rows of the entries that have a row that matches")
+
+
+def _add_where_to_extract_to(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write there (default: results/extract_<category>[_<tag>]_<time>.jsonl)",
+    )
+    group.add_argument("--tag", metavar="TAG", help="a word for the default name: letters, digits, - and _")
+    group.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+
+
+def _add_export(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "export",
+        help="rows or entries as JSONL, CSV, Parquet, a workbook or a page",
+        description="Write rows, or the entries that they fold into, in a format that other programs read.",
+        epilog="examples: faircount results export results/results_x.jsonl --to parquet\n"
+        "          faircount results export results/results_*.jsonl --where 'outcome = error' --columns id,error "
+        "-o errors.csv\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.export", "export"))
+    add_inputs(parser)
+    group = parser.add_argument_group("what is written")
+    group.add_argument("--entries", action="store_true", help="a row for each entry instead of each row of the files")
+    group.add_argument(
+        "--where",
+        metavar="QUERY",
+        help="rows for which a query holds, or entries with such a row, see the reference of queries",
+    )
+    group.add_argument(
+        "--columns",
+        action="append",
+        default=[],
+        metavar="A,B,…",
+        help="only these, in this order, named as in queries: id,outcome,attempt_history[0].error (repeatable)",
+    )
+    _add_definition(group, "whose outcomes and entries are meant (default: faircount)")
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--to",
+        choices=("jsonl", "csv", "parquet", "xlsx", "html"),
+        help="the format (default: what the name of the file after -o ends with)",
+    )
+    group.add_argument("--raw", action="store_true", help="csv with texts as they are, not made safe for spreadsheets")
+    _add_file_to_export_to(group, "write there; - is standard output, for csv and jsonl (default: beside the input)")
+
+
+def _add_convert_to_excel(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "convert-to-excel",
+        help="a workbook of the rows, the analysis with charts, and the findings",
+        description="Write a workbook with a sheet of rows, a sheet of the analysis with charts, and one of findings.",
+        epilog="example: faircount results convert-to-excel --result-file results/results_x.jsonl\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.export", "convert_to_excel"))
+    add_inputs(parser)
+    group = parser.add_argument_group("what is counted")
+    group.add_argument("--combine", action="store_true", help="one analysis over all files instead of one for each")
+    _add_definition(group, "whose definitions to count by (default: faircount)")
+    group = parser.add_argument_group("output")
+    _add_file_to_export_to(
+        group, "write there (default: x.xlsx beside x.jsonl, Combined.xlsx in the working folder for several files)"
+    )
+
+
+def _add_definition(group: argparse._ArgumentGroup, words: str) -> None:
+    group.add_argument("--definition", choices=DEFINITIONS, default=DEFINITIONS[0], help=words)
+
+
+def _add_file_to_export_to(group: argparse._ArgumentGroup, words: str) -> None:
+    group.add_argument("-o", "--output", metavar="FILE", help=words)
+    group.add_argument("--force", action="store_true", help="replace FILE, whoever wrote it")
+
+
+def _add_dataset_comparison(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "dataset-comparison",
+        help="which entries of a dataset succeed on many targets, or on few, and how success transfers",
+        description="Compare the entries of a dataset over the results of several targets, one result file each, and\n"
+        "write those with a high or a low success rate into a new dataset.",
+        epilog="example: faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50\n\n"
+        + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.dataset_comparison", "dataset_comparison"))
+    add_inputs(parser)
+    _add_what_to_compare(parser)
+    _add_where_to_compare_to(parser)
+
+
+def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is compared")
+    group.add_argument(
+        "--dataset-file",
+        "--dataset",
+        dest="dataset",
+        metavar="FILE",
+        help="the dataset that the results were made with",
+    )
+    group.add_argument(
+        "--success-threshold",
+        type=float,
+        default=0.8,
+        metavar="SHARE",
+        help="entries with a success rate above (or below) this are chosen (default: 0.8)",
+    )
+    group.add_argument(
+        "--success-definition",
+        choices=("gt", "lt"),
+        default="gt",
+        help="gt for rates above the threshold, lt for rates below it (default: gt)",
+    )
+    group.add_argument(
+        "-n",
+        "--number",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="write N entries at most: the highest rates, with lt the lowest (default: all)",
+    )
+    group.add_argument(
+        "--skip-validation", action="store_true", help="go on if results lack entries of the dataset, and show how many"
+    )
+    group.add_argument(
+        "--guardrail-success",
+        choices=GUARDRAIL_MEANINGS,
+        default=GUARDRAIL_MEANINGS[0],
+        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
+    )
+    group.add_argument(
+        "--definition",
+        choices=DEFINITIONS,
+        default=DEFINITIONS[0],
+        help="whose rules match and count entries (default: faircount)",
+    )
+    group.add_argument(
+        "--level", type=float, default=0.95, metavar="P", help="confidence level of the intervals (default: 0.95)"
+    )
+
+
+def _add_where_to_compare_to(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the new dataset there (default: datasets/comparison_<dataset>[_<tag>]_<time>.jsonl)",
+    )
+    group.add_argument("--tag", metavar="TAG", help="a word for the default name: letters, digits, - and _")
+    group.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    group.add_argument(
+        "--output-format",
+        choices=("console", "json", "markdown", "html"),
+        default="console",
+        help="of the report; html is a page beside the new dataset unless --report is given (default: console)",
+    )
+    group.add_argument("--report", metavar="FILE", help="write the report there instead of to standard output")
+
+
+def _add_show(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "show",
+        help="one entry with everything that is recorded of it",
+        description="Show an entry: its outcome and why, its attempts with their texts, and rows that do not count.",
+        epilog="example: faircount results show 12 results/results_*.jsonl --whole\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.show", "show"))
+    group = parser.add_argument_group("which entry")
+    group.add_argument("id", metavar="ID", help="id of an entry, id of a row such as 12-attack, or long id of a row")
+    add_inputs(parser)
+    _add_how_to_fold(parser)
+    group = parser.add_argument_group("what is shown")
+    group.add_argument(
+        "--whole", action="store_true", help="texts, histories and conversations uncut, as they are in json anyway"
+    )
+    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+
+
+def _add_check(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "check",
+        help="doubts about result files, and nothing else; exit code 1 when any is serious",
+        description="Report how the lines of result files fared and what is doubtful about them, without any rates.\n"
+        "Findings of severity error are serious: lines that could not be read, a packed file that ends too early.",
+        epilog="example: faircount results check results/results_*.jsonl --warnings\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=_command("faircount.cli.check", "check"))
+    add_inputs(parser)
+    _add_how_to_fold(parser)
+    group = parser.add_argument_group("what is serious")
+    group.add_argument("--warnings", action="store_true", help="exit with 1 if there are warnings, too")
+    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+
+
+def _add_how_to_fold(parser: argparse.ArgumentParser) -> None:
+    """Add what decides which rows make an entry, and what they mean."""
+    group = parser.add_argument_group("what is counted")
+    group.add_argument("--combine", action="store_true", help="all files together, as analyze --combine counts them")
+    group.add_argument(
+        "--guardrail-success",
+        choices=GUARDRAIL_MEANINGS,
+        default=GUARDRAIL_MEANINGS[0],
+        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
+    )
 
 
 def _add_power(verbs: argparse._SubParsersAction[_Parser]) -> None:
@@ -224,6 +479,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is counted")
     group.add_argument("--combine", action="store_true", help="one analysis over all files, with a table per source")
+    group.add_argument("--where", metavar="QUERY", help="only the rows that a query chooses, such as 'lang = de'")
     group.add_argument(
         "--false-positive-checks",
         metavar="BENIGN_FILE",
@@ -254,6 +510,13 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         default=0.95,
         metavar="P",
         help="confidence level of the intervals (default: 0.95)",
+    )
+    group.add_argument(
+        "--cluster",
+        default=AUTO,
+        metavar="FIELD|auto|none",
+        help="what makes entries variants of one another, for intervals that respect it: a field, the document and "
+        "instruction behind an entry, or nothing (default: auto)",
     )
     group.add_argument(
         "--min-n",

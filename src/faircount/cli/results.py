@@ -42,6 +42,8 @@ def analyze(arguments: argparse.Namespace) -> int:
         min_n=arguments.min_n,
         level=arguments.level,
         definition=arguments.definition,
+        cluster=arguments.cluster,
+        where=arguments.where,
         max_line=arguments.max_line,
         evidence=_evidence(arguments),
         figures=arguments.output_format in _WITH_FIGURES,

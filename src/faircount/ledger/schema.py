@@ -91,11 +91,12 @@ ATTEMPT_COLUMNS: dict[str, str] = {
     "text_hash": Kind.CHECKSUM,
     "objective_hash": Kind.CHECKSUM,
     "response_hash": Kind.CHECKSUM,
+    "family": Kind.CHECKSUM,
 }
 """Columns of an attempt in order; the ledger adds `ord` and `source` before and the facets after them.
 
 `parent_id` is the id of the entry that the row seems to belong to; `own_id` is given only where it is another one and
-the row does not say that it is part of a dynamic attack.
+the row does not say that it is part of a dynamic attack. `family` stands for what the row is a variant of.
 """
 
 HISTORY_COLUMNS: dict[str, str] = {

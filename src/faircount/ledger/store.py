@@ -161,9 +161,10 @@ class Ledger:
         """Return the word that a number stands for in a column; a facet's column goes by its name in the engine."""
         if number is None:
             return None
-        return word_of(number, self._lexicon(column) if number >= 0 else ())
+        return word_of(number, self.lexicon(column) if number >= 0 else ())
 
-    def _lexicon(self, column: str) -> list[str | None]:
+    def lexicon(self, column: str) -> list[str | None]:
+        """Return the words of a column by their numbers."""
         lexicon = lexicon_of(self._facet_fields.get(column, column))
         if lexicon not in self._words and self._stored is not None:
             self._words[lexicon] = self._stored.words(lexicon)
@@ -265,7 +266,7 @@ class Ledger:
         self._settle()
         self._create_table("source_path", {"source": "INTEGER", "path": "INTEGER"})
         numbers = Lexicon()
-        for word in self._lexicon("result_origin"):
+        for word in self.lexicon("result_origin"):
             _ = numbers[word]
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_path VALUES (?, ?)", [source, numbers[path]])
@@ -293,7 +294,7 @@ class Ledger:
 
     def _named_origins(self) -> list[tuple[int, int | None]]:
         """Return each source with each origin that its rows name, and with none where rows name none."""
-        if len(self._lexicon("result_origin")) == 1:
+        if len(self.lexicon("result_origin")) == 1:
             return [(source, None) for source, total in enumerate(self.rows) if total]
         origin = "COALESCE(result_origin, source_file)"
         rows = self.query(

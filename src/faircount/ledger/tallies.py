@@ -21,7 +21,11 @@ NO_COLUMN = "CAST(NULL AS INTEGER)"
 
 SEVERAL = "several attacks"
 
+FAMILY = "family"
+"""The column of `entry` that says what it is a variant of."""
+
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
+_FAILURE = OUTCOME_NUMBER[Outcome.FAILURE]
 _STANDINGS = "standing, COUNT(*), SUM(requests), MIN(first_ord)"
 """Entries by all that is counted about them; a group has at most twenty of these rows."""
 
@@ -98,6 +102,71 @@ def by_source(ledger: Ledger) -> dict[int, Counts]:
     return {source: counts for (source,), counts in _grouped(ledger, "source").items()}
 
 
+class FamilyCounts(Struct, frozen=True):
+    """Families that are alike in all that is counted about their entries, and how many there are."""
+
+    times: int
+    total: int
+    success: int
+    judged: int
+    initial: int
+    attack_only: int
+
+
+def families(ledger: Ledger, column: str) -> list[FamilyCounts]:
+    """Count the entries of families, the entries that share a value of a column; one without a value is alone."""
+    return [FamilyCounts(*row) for row in ledger.query(_families_alike(column))]
+
+
+def families_by_source(ledger: Ledger, column: str) -> dict[int, list[FamilyCounts]]:
+    """Count the entries of families as `families` does, in each source by itself."""
+    found: dict[int, list[FamilyCounts]] = {}
+    for *counts, source in ledger.query(_families_alike(column, ", source")):
+        found.setdefault(source, []).append(FamilyCounts(*counts))
+    return found
+
+
+def _families_alike(column: str, apart: str = "") -> str:
+    return f"""
+        SELECT COUNT(*), total, success, judged, initial, attack_only{apart}
+        FROM (
+            SELECT
+                COUNT(*) AS total,
+                COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
+                COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS judged,
+                COUNT(CASE WHEN standing // 2 % 2 = 1 THEN 1 END) AS initial,
+                COUNT(CASE WHEN outcome = {_SUCCESS} AND standing // 2 % 2 = 0 THEN 1 END) AS attack_only{apart}
+            FROM entry
+            GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END{apart}
+        )
+        GROUP BY total, success, judged, initial, attack_only{apart}
+    """
+
+
+def fixed_within_families(ledger: Ledger, column: str, columns: Sequence[str]) -> list[bool]:
+    """Tell for each column whether most entries that have kin are in families that share one value of it."""
+    if not columns:
+        return []
+    extremes = ", ".join(
+        f"MIN(COALESCE({name}, 0)) AS least_{i}, MAX(COALESCE({name}, 0)) AS most_{i}" for i, name in enumerate(columns)
+    )
+    shared = ", ".join(f"SUM(CASE WHEN least_{i} = most_{i} THEN total ELSE 0 END)" for i in range(len(columns)))
+    rows = ledger.query(
+        f"""
+        SELECT SUM(total), {shared}
+        FROM (
+            SELECT COUNT(*) AS total, {extremes}
+            FROM entry
+            WHERE {column} IS NOT NULL
+            GROUP BY {column}
+            HAVING COUNT(*) > 1
+        )
+        """
+    )
+    total, *fixed = rows[0]
+    return [2 * entries > total for entries in fixed] if total else [False] * len(columns)
+
+
 def text_of(ledger: Ledger, column: str, number: int | None) -> str | None:
     """Return the text behind a number in a column of `entry`."""
     if column == ATTACK_NAME:
@@ -123,51 +192,62 @@ def distinct_values(ledger: Ledger, column: str) -> int:
     return int(ledger.query(f"SELECT COUNT(DISTINCT {column}) FROM entry")[0][0])
 
 
-class RankedCombinations(Struct, frozen=True):
-    """How many combinations there are, and the most and the least successful of them."""
+class Combinations:
+    """The combinations of the values of some columns of `entry` that have at least so many entries."""
 
-    count: int
-    most: list[tuple[tuple[str | None, ...], Counts]]
-    least: list[tuple[tuple[str | None, ...], Counts]]
+    def __init__(self, ledger: Ledger, columns: Sequence[str], *, min_n: int) -> None:
+        self._ledger = ledger
+        self._columns = columns
+        self._names = [f"key_{position}" for position in range(len(columns))]
+        named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, self._names, strict=True))
+        ledger.query(
+            f"CREATE OR REPLACE TEMP TABLE combination AS"
+            f" SELECT {named}, COUNT(*) AS entries, COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS successes,"
+            f" MIN(first_ord) AS first FROM entry GROUP BY {', '.join(columns)} HAVING COUNT(*) >= ?",
+            [min_n],
+        )
 
+    def alike(self) -> list[tuple[int, int, int]]:
+        """Return successes, entries and how many combinations have these."""
+        return self._ledger.query(
+            "SELECT successes, entries, COUNT(*) FROM combination GROUP BY successes, entries ORDER BY 1, 2"
+        )
 
-def combinations(ledger: Ledger, columns: Sequence[str], *, min_n: int, limit: int) -> RankedCombinations:
-    """Rank the combinations with at least `min_n` entries by success, the larger first among equals."""
-    keys = ", ".join(columns)
-    names = [f"key_{position}" for position in range(len(columns))]
-    named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, names, strict=True))
-    ledger.query(
-        f"CREATE OR REPLACE TEMP TABLE combination AS"
-        f" SELECT {named}, COUNT(*) AS entries, COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS successes,"
-        f" MIN(first_ord) AS first FROM entry GROUP BY {keys} HAVING COUNT(*) >= ?",
-        [min_n],
-    )
+    def ranked(
+        self, limit: int, *, lowest: bool = False, prior: tuple[float, float] = (0.0, 0.0)
+    ) -> list[tuple[tuple[str | None, ...], Counts]]:
+        """Return the first combinations by rate, the larger first among equals.
 
-    def ranked(direction: str) -> list[tuple[tuple[str | None, ...], Counts]]:
+        `prior` adds so many successes and failures to each, so that a few entries do not make an extreme.
+        """
+        alpha, beta = prior
         chosen = (
-            f"SELECT {', '.join(names)} FROM combination"
-            f" ORDER BY 1.0 * successes / entries {direction}, entries DESC, first LIMIT ?"
+            f"SELECT {', '.join(self._names)} FROM combination"
+            f" ORDER BY (? + successes) / (? + entries) {'ASC' if lowest else 'DESC'}, entries DESC, first LIMIT ?"
         )
-        found = ledger.query(chosen, [limit])
+        parameters = [alpha, alpha + beta, limit]
+        found = self._ledger.query(chosen, parameters)
+        counted = self._counted(chosen, parameters)
+        return [(tuple(map(self._text, self._columns, key)), counted[key]) for key in found]
+
+    def _counted(self, chosen: str, parameters: list[Any]) -> dict[tuple[Any, ...], Counts]:
         same = " AND ".join(
-            f"e.{column} IS NOT DISTINCT FROM c.{name}" if column in ledger.facets.values() else f"c.{name} IS NULL"
-            for column, name in zip(columns, names, strict=True)
+            f"e.{column} IS NOT DISTINCT FROM c.{name}"
+            if column in self._ledger.facets.values()
+            else f"c.{name} IS NULL"
+            for column, name in zip(self._columns, self._names, strict=True)
         )
-        listed = ", ".join(f"c.{name}" for name in names)
-        counted = _gathered(
-            ledger.query(
+        listed = ", ".join(f"c.{name}" for name in self._names)
+        return _gathered(
+            self._ledger.query(
                 f"SELECT e.standing, COUNT(*), SUM(e.requests), MIN(e.first_ord), {listed}"
                 f" FROM entry AS e INNER JOIN ({chosen}) AS c ON {same} GROUP BY e.standing, {listed}",
-                [limit],
+                parameters,
             )
         )
-        return [
-            (tuple(text_of(ledger, column, value) for column, value in zip(columns, key, strict=True)), counted[key])
-            for key in found
-        ]
 
-    count = int(ledger.query("SELECT COUNT(*) FROM combination")[0][0])
-    return RankedCombinations(count, ranked("DESC"), ranked("ASC"))
+    def _text(self, column: str, number: int | None) -> str | None:
+        return text_of(self._ledger, column, number)
 
 
 def attacks(ledger: Ledger) -> list[AttackCounts]:
@@ -280,13 +360,13 @@ def latency(ledger: Ledger) -> list[Latency]:
         """
     )
     found = [
-        (is_attack, Latency(_strategy(ledger, attack, is_attack), count, *quantiles))
+        (is_attack, Latency(strategy_name(ledger, attack, is_attack), count, *quantiles))
         for attack, is_attack, count, quantiles in rows
     ]
     return [times for _, times in sorted(found, key=lambda item: (item[0], item[1].strategy))]
 
 
-def _strategy(ledger: Ledger, attack: int | None, is_attack: bool) -> str:
+def strategy_name(ledger: Ledger, attack: int | None, is_attack: bool) -> str:
     return (ledger.word("attack", attack) or UNNAMED_ATTACK) if is_attack else STANDARD
 
 
@@ -323,11 +403,22 @@ def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
     return [AttemptsToSuccess(int(at), n) for at, n in rows]
 
 
-def attempts_given_up(ledger: Ledger) -> list[tuple[int, int]]:
+class GivenUp(Struct, frozen=True):
+    """Entries without a success after so many answered requests, and whether it was an error that ended them."""
+
+    requests: int
+    errored: bool
+    entries: int
+
+
+def attempts_given_up(ledger: Ledger) -> list[GivenUp]:
     """Count entries without a success by the requests they had; those of a row that ended in an error told nothing."""
     rows = ledger.query(
         f"""
-        SELECT e.requests - COALESCE(lost.requests, 0) AS spent, COUNT(*)
+        SELECT
+            e.requests - COALESCE(lost.requests, 0) AS spent,
+            lost.entry_key IS NOT NULL AS errored,
+            COUNT(*)
         FROM entry AS e
         LEFT JOIN (
             SELECT entry_key, SUM(requests) AS requests
@@ -336,11 +427,54 @@ def attempts_given_up(ledger: Ledger) -> list[tuple[int, int]]:
             GROUP BY entry_key
         ) AS lost ON e.entry_key = lost.entry_key
         WHERE e.outcome <> {_SUCCESS}
-        GROUP BY spent
-        ORDER BY spent
+        GROUP BY spent, errored
+        ORDER BY spent, errored
         """
     )
-    return [(int(spent), entries) for spent, entries in rows]
+    return [GivenUp(int(spent), errored, entries) for spent, errored, entries in rows]
+
+
+class RepeatedEntries(Struct, frozen=True):
+    """Entries with so many judged standard attempts and successes among them; `after_success` if one came later."""
+
+    times: int
+    attempts: int
+    successes: int
+    after_success: bool
+
+
+def repeated_entries(ledger: Ledger) -> list[RepeatedEntries]:
+    """Count entries by their judged standard attempts, each recorded by itself; nothing where no entry has two.
+
+    Where one row tells of several requests, only the last of them is known: such an entry counts without attempts.
+    """
+    standard = ledger.query("SELECT COUNT(*) FROM told WHERE NOT is_attack")
+    if standard == ledger.query("SELECT COUNT(*) FROM entry WHERE has_standard"):
+        return []
+    rows = ledger.query(
+        f"""
+        SELECT COUNT(*), attempts, successes, after_success
+        FROM (
+            SELECT
+                CASE WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(judged) END AS attempts,
+                CASE WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(won) END AS successes,
+                COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success
+            FROM (
+                SELECT
+                    entry_key,
+                    requests,
+                    CASE WHEN state IN ({_SUCCESS}, {_FAILURE}) THEN ord END AS judged,
+                    CASE WHEN state = {_SUCCESS} THEN ord END AS won
+                FROM told
+                WHERE NOT is_attack
+            )
+            GROUP BY entry_key
+        )
+        GROUP BY attempts, successes, after_success
+        ORDER BY attempts, successes, after_success
+        """
+    )
+    return [RepeatedEntries(*row) for row in rows]
 
 
 def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
@@ -397,7 +531,7 @@ def first_successes(ledger: Ledger, column: str, limit: int) -> list[SuccessRow]
             source,
             ord_ & ((1 << LINE_BITS) - 1),
             ledger.word("parent_id", parent) or "",
-            _strategy(ledger, attack, is_attack),
+            strategy_name(ledger, attack, is_attack),
             facet,
             (ledger.word("parent_id", parent), ledger.word("own_id", own), *checksums),
         )

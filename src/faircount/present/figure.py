@@ -210,7 +210,7 @@ def _bars_legend(bars: Bars) -> Iterator[Markup]:
     if whiskers:
         ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
         mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
-        yield _legend(mark, f"{_round_percent(whiskers[0].level)} interval")
+        yield _legend(mark, figures_text.methods(whiskers))
     if any(bar.small for bar in bars.bars):
         yield _legend(tag("rect", x=1, y=3, width=14, height=10, rx=2, **_HOLLOW), f"* {_SMALL}")
 

@@ -1,5 +1,7 @@
 """Figures as text: how a rate, a count, a duration or a record's text is written, the same in every presenter."""
 
+from collections.abc import Iterable
+
 from faircount.model import Estimate
 from faircount.report import Cell, Place, Record, Records, Seconds
 from faircount.text import clip, clip_start, visible
@@ -9,6 +11,14 @@ UNKNOWN = "?"
 MISSING = "(none)"
 BETWEEN_RECORDS = " · "
 RECORD_WIDTH = 60
+_METHODS = {
+    "wilson": "Wilson",
+    "cluster wilson": "Wilson over families",
+    "empirical bayes": "empirical Bayes",
+    "pooled, wilson": "Wilson, pooled",
+    "mean over entries": "Wilson on the effective size",
+    "kaplan-meier": "Kaplan-Meier",
+}
 
 
 def percent(value: float, decimals: int = 2) -> str:
@@ -23,6 +33,16 @@ def estimate(figure: Estimate) -> str:
     if figure.low is None or figure.high is None:
         return percent(figure.value)
     return f"{percent(figure.value)} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+
+
+def methods(figures: Iterable[Estimate]) -> str:
+    """Return what rates are shares of and how their intervals were made, each thing once."""
+    limited = [figure for figure in figures if figure.low is not None]
+    if not limited:
+        return ""
+    units = ", ".join(dict.fromkeys(figure.unit for figure in limited))
+    how = ", ".join(dict.fromkeys(_METHODS.get(figure.method, figure.method) for figure in limited))
+    return f"{100 * limited[0].level:g} % interval: {how}; unit: {units}"
 
 
 def seconds(value: float) -> str:

@@ -60,7 +60,7 @@ _SIGNS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "ℹ"}
 
 def render(report: Report) -> str:
     """Return the report as an HTML document."""
-    parts = _parts(report.sections)
+    parts = parts_of(report.sections)
     title = _page_title(parts)
     page = tag(
         "html",
@@ -85,7 +85,7 @@ def is_ours(text: str) -> bool:
 # --- the parts of a page --------------------------------------------------------------------------------------------
 
 
-class _Titled(Struct, frozen=True):
+class Titled(Struct, frozen=True):
     """A section with its anchor and the rank of its heading on the page."""
 
     section: Section
@@ -93,14 +93,14 @@ class _Titled(Struct, frozen=True):
     rank: int
 
 
-class _Part(Struct, frozen=True):
+class Part(Struct, frozen=True):
     """An analysis: its heading, where it has one, and the sections under it."""
 
-    heading: _Titled | None
-    sections: tuple[_Titled, ...]
+    heading: Titled | None
+    sections: tuple[Titled, ...]
 
 
-def _parts(sections: Sequence[Section]) -> tuple[_Part, ...]:
+def parts_of(sections: Sequence[Section]) -> tuple[Part, ...]:
     """Gather sections under their analyses. Headings begin at 1 where there is one analysis, else at 2."""
     groups: list[list[Section]] = []
     for section in sections:
@@ -111,18 +111,18 @@ def _parts(sections: Sequence[Section]) -> tuple[_Part, ...]:
     return tuple(_part(group, number, 1 if alone else 2) for number, group in enumerate(groups, start=1))
 
 
-def _part(group: Sequence[Section], number: int, top: int) -> _Part:
-    heading = _Titled(group[0], f"a{number}", top) if group[0].level == 1 else None
+def _part(group: Sequence[Section], number: int, top: int) -> Part:
+    heading = Titled(group[0], f"a{number}", top) if group[0].level == 1 else None
     rank = top if heading else top - 1
     titled = []
     for at, section in enumerate(group[1:] if heading else group, start=1):
         wanted = (top if heading else top - 1) + section.level - 1
         rank = min(max(wanted, 2), rank + 1, 6)
-        titled.append(_Titled(section, f"a{number}-{at}", rank))
-    return _Part(heading, tuple(titled))
+        titled.append(Titled(section, f"a{number}-{at}", rank))
+    return Part(heading, tuple(titled))
 
 
-def _page_title(parts: Sequence[_Part]) -> tuple[str, Record | Place | None]:
+def _page_title(parts: Sequence[Part]) -> tuple[str, Record | Place | None]:
     """Return the page's own words and the record's text that belongs to them."""
     if len(parts) == 1 and parts[0].heading is not None:
         section = parts[0].heading.section
@@ -163,10 +163,10 @@ def _policy(css: str) -> str:
 
 def _banner(title: tuple[str, Record | Place | None]) -> Markup:
     words, subject = title
-    return tag("header", tag("p", "Faircount", class_="brand"), _heading(1, words, subject), class_="banner")
+    return tag("header", tag("p", "Faircount", class_="brand"), heading_markup(1, words, subject), class_="banner")
 
 
-def _heading(rank: int, words: str, subject: Record | Place | None, anchor: str | None = None) -> Markup:
+def heading_markup(rank: int, words: str, subject: Record | Place | None, anchor: str | None = None) -> Markup:
     return tag(f"h{rank}", words, _following(subject), id=anchor)
 
 
@@ -175,7 +175,7 @@ def _following(subject: Record | Place | None) -> Markup | None:
     return None if subject is None else together(" ", _text(subject, "subject"))
 
 
-def _contents(parts: Sequence[_Part]) -> Markup | None:
+def _contents(parts: Sequence[Part]) -> Markup | None:
     """Return links to the parts, where there are enough of them to get lost."""
     if len(parts) < 2 and sum(len(part.sections) for part in parts) <= _SECTIONS_WITHOUT_CONTENTS:
         return None
@@ -191,37 +191,37 @@ def _contents(parts: Sequence[_Part]) -> Markup | None:
     return tag("nav", title, tag("ul", *entries), aria_labelledby="contents", tabindex=0)
 
 
-def _link(titled: _Titled) -> Markup:
+def _link(titled: Titled) -> Markup:
     subject = titled.section.subject
     following = None if subject is None else together(" ", tag("bdi", figures_text.cell(subject, _LONGEST_ENTRY)))
     return tag("a", titled.section.title, following, href=f"#{titled.anchor}")
 
 
-def _main(parts: Sequence[_Part]) -> Markup:
+def _main(parts: Sequence[Part]) -> Markup:
     bodies = [_analysis(part, titled_by_page=len(parts) == 1) for part in parts]
     nothing = None if parts else tag("p", "There is nothing to report.")
     return tag("main", *bodies, nothing, id="report", tabindex=-1)
 
 
-def _analysis(part: _Part, *, titled_by_page: bool) -> Markup:
+def _analysis(part: Part, *, titled_by_page: bool) -> Markup:
     """Return an analysis: its findings first, then the rate that it is about, then everything in order."""
     title: Child = None
     opening: list[Markup] = []
     label = None
     if part.heading is not None:
         section = part.heading.section
-        opening = [_block(block, section) for block in section.blocks]
+        opening = [block_markup(block, section) for block in section.blocks]
         if not titled_by_page:
             label = part.heading.anchor
-            title = _heading(part.heading.rank, section.title, section.subject, label)
+            title = heading_markup(part.heading.rank, section.title, section.subject, label)
     sections = [_section(titled) for titled in part.sections]
-    return tag("article", title, *opening, _headline(part), *sections, aria_labelledby=label)
+    return tag("article", title, *opening, headline_markup(part), *sections, aria_labelledby=label)
 
 
-def _section(titled: _Titled) -> Markup:
+def _section(titled: Titled) -> Markup:
     section = titled.section
-    blocks = [_block(block, section) for block in section.blocks]
-    return tag("section", _heading(titled.rank, section.title, section.subject, titled.anchor), *blocks)
+    blocks = [block_markup(block, section) for block in section.blocks]
+    return tag("section", heading_markup(titled.rank, section.title, section.subject, titled.anchor), *blocks)
 
 
 def _footer() -> Markup:
@@ -232,7 +232,7 @@ def _footer() -> Markup:
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def _block(block: Block, section: Section) -> Markup:
+def block_markup(block: Block, section: Section) -> Markup:
     """Return a block of a section, by whose title its tables are called."""
     match block:
         case Findings():
@@ -292,7 +292,7 @@ def _listed(places: Sequence[str]) -> Iterator[Child]:
         yield _text(Place(place))
 
 
-def _headline(part: _Part) -> Markup | None:
+def headline_markup(part: Part) -> Markup | None:
     """Return the rate that an analysis is about, large: the first among its first facts that is no part of another."""
     facts = [block for titled in part.sections for block in titled.section.blocks if isinstance(block, Facts)]
     rated = [(f, f.rate) for block in facts[:1] for f in block.rows if f.rate is not None and not f.depth]

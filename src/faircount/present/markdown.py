@@ -198,7 +198,8 @@ def _bars(figure: Bars) -> Iterator[str]:
         f"{label:<{width}}  {_drawn(estimate)}  {text.estimate(estimate)}"
         for label, (_, estimate, _) in zip(labels, bars, strict=True)
     ]
-    yield f"**{prose(figure.title)}**"
+    how = text.methods(bar.estimate for bar in figure.bars)
+    yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
     yield fenced("\n".join(drawn))
 
 

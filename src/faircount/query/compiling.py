@@ -67,7 +67,7 @@ def _asked_at(path: Path, check: Check) -> Question:
 def _asked_of_several(path: Path, check: Check) -> Question:
     def question(row: Row, said: Row) -> bool:
         start = said if path.computed else row
-        return any(check(value) for value in _values(_as_object(start), path.steps))
+        return any(check(value) for value in values_at(_as_object(start), path.steps))
 
     return question
 
@@ -91,7 +91,7 @@ def _step(value: object, step: Step) -> object:
     return None
 
 
-def _values(value: object, steps: tuple[Step, ...]) -> Iterator[object]:
+def values_at(value: object, steps: tuple[Step, ...]) -> Iterator[object]:
     """Yield what is at the end of the steps, for every element where a step means every one."""
     reached = [value]
     for step in steps:

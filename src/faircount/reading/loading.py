@@ -30,6 +30,7 @@ from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
+from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.spikee import SpikeeReader, tool_version
@@ -37,6 +38,8 @@ from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, o
 
 if TYPE_CHECKING:
     from multiprocessing.pool import AsyncResult, Pool
+
+    from faircount.query import Query
 
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
@@ -52,6 +55,7 @@ class ReadOptions(Struct, frozen=True):
 
     max_line: int = MAX_LINE_BYTES
     guardrail_detected: bool = False
+    where: Query | None = None
 
 
 class Loader:
@@ -77,15 +81,17 @@ class Loader:
         # files are to be read, it must not run before the workers do.
         meanwhile = engine.prepare if len(names) == 1 else _nothing
         self._cached = {path: found for path in names if (found := self._find(path, meanwhile)) is not None}
-        self._processes = max((_processes(path) for path in names if path not in self._cached), default=1)
+        alone = options.where is not None and chosen.needs_line_numbers(options.where)
+        unread = [] if alone else [path for path in names if path not in self._cached]
+        self._processes = max(map(processes_for, unread), default=1)
         self._workers = contextlib.ExitStack()
         self._pool: Pool | None = None
         self._keeping: dict[str, Keeping] = {}
 
     def __enter__(self) -> Loader:
-        method = _start_method()
+        method = start_method()
         if self._processes > 1 and method is not None:
-            self._pool = self._workers.enter_context(_pool(self._processes, method))
+            self._pool = self._workers.enter_context(worker_pool(self._processes, method))
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -107,7 +113,7 @@ class Loader:
         secret = self._secret(path)
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
         ledger.folder = None if keeping is None else keeping.folder
-        if self._pool is not None and _processes(path) > 1:
+        if self._pool is not None and processes_for(path) > 1:
             warming = Beside(ledger.warm_up)
             try:
                 reading = self._read_ranges(self._pool, path, secret)
@@ -211,10 +217,11 @@ def _may_be_large(path: str) -> bool:
 
 
 def _reader(stream: Stream, options: ReadOptions) -> SpikeeReader:
-    return SpikeeReader(stream, max_line=options.max_line, guardrail_detected=options.guardrail_detected)
+    keep = None if options.where is None else chosen.keeping(options.where, stream.name, options.max_line)
+    return SpikeeReader(stream, max_line=options.max_line, guardrail_detected=options.guardrail_detected, keep=keep)
 
 
-def _processes(path: str) -> int:
+def processes_for(path: str) -> int:
     """Return how many processes should read a file: one for small, packed and streamed ones."""
     if path == STDIN or not Path(path).is_file():
         return 1
@@ -275,7 +282,7 @@ def _joined(before: Source, after: Source) -> Source:
     )
 
 
-def _start_method() -> str | None:
+def start_method() -> str | None:
     """Return how workers can be started, or None where this process had better read alone.
 
     A fork is cheap, and safe while nothing else runs here. Starting from scratch would run the caller's script again.
@@ -285,7 +292,7 @@ def _start_method() -> str | None:
 
 
 @contextlib.contextmanager
-def _pool(processes: int, method: str) -> Iterator[Pool]:
+def worker_pool(processes: int, method: str) -> Iterator[Pool]:
     """Give worker processes that end with the block, whatever ends it."""
     import multiprocessing
 

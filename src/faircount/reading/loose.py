@@ -67,11 +67,12 @@ def _decoder(doubts: Doubts) -> json.JSONDecoder:
         doubts.not_finite = True
         return float(name)
 
-    def whole_number(digits: str) -> int | str:
-        """Keep an integer beyond what the interpreter converts as its digits."""
-        return int(digits) if len(digits) <= _INT_DIGITS_KEPT else digits
-
     return json.JSONDecoder(object_pairs_hook=pairs, parse_constant=constant, parse_int=whole_number)
+
+
+def whole_number(digits: str) -> int | str:
+    """Keep an integer beyond what the interpreter converts as its digits."""
+    return int(digits) if len(digits) <= _INT_DIGITS_KEPT else digits
 
 
 def _kind(value: object) -> str:

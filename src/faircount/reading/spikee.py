@@ -10,7 +10,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -25,7 +25,8 @@ from faircount.model import Outcome, Source
 from faircount.outcomes import state
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
-from faircount.reading.loose import BadLine
+from faircount.reading.loose import BadLine, whole_number
+from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
 from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
 
@@ -91,7 +92,7 @@ _FLAGS: dict[object, int] = {True: 1, False: 0, None: _NEITHER, UNSET: _NEITHER}
 _PLAIN_STATES = {_FLAGS[decision]: _STATES[decision, False, False] for decision in (True, False, None)}
 _MOST_ROWS_HAVE_NO = ("own_id", "result_origin", "source_file", "mark", "attack", "errored", "error_text", "error_kind")
 
-_main_of = attrgetter("id", "success", "attempts", "response_time", "input", "response", *FACETS)
+_main_of = attrgetter("id", "long_id", "success", "attempts", "response_time", "input", "response", *FACETS)
 _specialities_of = attrgetter(
     "attack_name",
     "original_id",
@@ -132,10 +133,18 @@ _history_decoder = msgspec.json.Decoder(list[HistoryItem])
 class SpikeeReader:
     """Reads one source; afterwards `source()` tells how its lines fared and `notes` holds the doubts."""
 
-    def __init__(self, stream: Stream, *, max_line: int = MAX_LINE_BYTES, guardrail_detected: bool = False) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        max_line: int = MAX_LINE_BYTES,
+        guardrail_detected: bool = False,
+        keep: Callable[[bytes, Row, int], bool] | None = None,
+    ) -> None:
         self.stream = stream
         self.max_line = max_line
         self.guardrail_detected = guardrail_detected
+        self._keep = keep
         self.notes = Notes(stream.name)
         self._decoder = RowDecoder(self.notes)
         self._cleaner = Cleaner(self.notes)
@@ -179,7 +188,8 @@ class SpikeeReader:
         first = self._lines + 1
         # What stands before the first line, a byte order mark, belongs to it.
         self.anchors.append((first, block.offset if self.anchors else self.stream.starts_at))
-        rows = None if block.buffer is TOO_LONG else self._decoder.all_fast(block.buffer, block.length)
+        at_once = block.buffer is not TOO_LONG and self._keep is None
+        rows = self._decoder.all_fast(block.buffer, block.length) if at_once else None
         if rows is None:
             self._read_lines(block.lines, first)
         else:
@@ -195,7 +205,10 @@ class SpikeeReader:
             except BadLine as reason:
                 self._note_bad(line, str(reason), number)
             else:
-                good.append((row, number, truthy))
+                if self._keep is None or self._keep(line, row, number):
+                    good.append((row, number, truthy))
+                else:
+                    self._leave_out(number)
         if good:
             rows, numbers, truthy_rows = map(list, zip(*good, strict=True))
             self._add_rows(rows, numbers, truthy_rows)
@@ -212,6 +225,10 @@ class SpikeeReader:
         self._bad += 1
         self.notes.add("F001", reason, number)
 
+    def _leave_out(self, number: int) -> None:
+        self._good += 1
+        self.notes.add("F029", "", number)
+
     # -- rows become columns -------------------------------------------------------------------------------------
 
     def _add_rows(self, rows: Sequence[Row], numbers: Sequence[int], truthy: Sequence[bool] | None = None) -> None:
@@ -220,7 +237,8 @@ class SpikeeReader:
         self._good += len(rows)
         for row in rows[:_ROWS_THAT_TELL_THE_VERSION]:
             self._see_fields(row)
-        ids, verdicts, requests, times, prompts, responses, *labels = zip(*map(_main_of, rows), strict=True)
+        ids, long_ids, verdicts, requests, times, prompts, responses, *facets = zip(*map(_main_of, rows), strict=True)
+        labels = dict(zip(FACETS, facets, strict=True))
         columns = self._batch.attempts.columns
         decisions = list(map(_FLAGS.__getitem__, verdicts))
         # Lists are taken in at once, other iterables number by number.
@@ -237,6 +255,7 @@ class SpikeeReader:
         columns["text_hash"].frombytes(array("Q", list(map(xxh3_64_intdigest, prompts))).tobytes())
         columns["response_hash"].frombytes(array("Q", checksums).tobytes())
         columns["objective_hash"].frombytes(bytes(8 * len(rows)))
+        columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
         for index, specialities in enumerate(map(_specialities_of, rows)):
@@ -245,7 +264,7 @@ class SpikeeReader:
         for index, name in enumerate(ids, start=before):
             if not columns["parent_id"][index]:
                 columns["parent_id"][index] = self._id_number(name)
-        for name, values in zip(FACETS, labels, strict=True):
+        for name, values in labels.items():
             self._batch.add_facet(name, values)
         for position, name in enumerate(self._decoder.unknown_fields):
             texts = [self._facet_text(row, position, number) for row, number in zip(rows, numbers, strict=True)]
@@ -272,13 +291,13 @@ class SpikeeReader:
         """Write which entry, attack and file a row belongs to."""
         columns = self._batch.attempts.columns
         own_id = str(row.id)
-        mark = _mark(row, own_id)
-        parent_id = _parent_id(row, own_id, mark)
+        mark = mark_of(row, own_id)
+        parent_id = parent_id_of(row, own_id, mark)
         columns["mark"][index] = mark
         columns["parent_id"][index] = self._id_number(parent_id)
         if parent_id != own_id and mark != Mark.ATTACK:
             columns["own_id"][index] = self._id_number(own_id)
-        self._set_word("attack", index, _attack_name(row.attack_name))
+        self._set_word("attack", index, attack_name_of(row.attack_name))
         if row.result_origin is not None or row.source_file is not None:
             self._set_word("result_origin", index, row.result_origin)
             self._set_word("source_file", index, row.source_file)
@@ -359,7 +378,7 @@ class SpikeeReader:
             items = self._loose_history(raw, number)
         counted: dict[tuple[int, str | None], list[int]] = {}
         for position, item in enumerate(items, start=1):
-            key = _history_state(item)
+            key = history_state(item)
             if key in counted:
                 counted[key][0] += 1
             else:
@@ -374,7 +393,7 @@ class SpikeeReader:
         self.notes.add("F027", "attempt_history", number)
         if not isinstance(value, list):
             return []
-        return [_history_item(item) for item in value if isinstance(item, dict)]
+        return [history_item(item) for item in value if isinstance(item, dict)]
 
     def _facet_text(self, row: Row, position: int, number: int) -> str | None:
         """Return the text of an unknown field if it can be a facet: a scalar, not a structure."""
@@ -387,6 +406,12 @@ class SpikeeReader:
 def tool_version(fields_seen: Collection[str]) -> str:
     """Guess which spikee wrote a file from the fields that its rows have."""
     return next((label for field, label in _VERSION_BY_FIELD if field in fields_seen), "0.1")
+
+
+def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:
+    """Return for each row a number that stands for its family, 0 for none."""
+    named = map(family, long_ids, *(labels[field] for field in FAMILY_FIELDS))
+    return [0 if name is None else xxh3_64_intdigest(name.encode()) for name in named]
 
 
 def _checksum(text: Raw | bytes) -> int:
@@ -409,7 +434,7 @@ def _has_plain_origin(row: Row) -> bool:
     )
 
 
-def _mark(row: Row, own_id: str) -> int:
+def mark_of(row: Row, own_id: str) -> int:
     if row.attack_parent_id is not UNSET:
         return Mark.ATTACK
     if row.attack_name is not UNSET:
@@ -417,7 +442,7 @@ def _mark(row: Row, own_id: str) -> int:
     return Mark.ATTACK_BY_ID if _ATTACK_ID.fullmatch(own_id) else Mark.STANDARD
 
 
-def _parent_id(row: Row, own_id: str, mark: int) -> str:
+def parent_id_of(row: Row, own_id: str, mark: int) -> str:
     if row.result_parent_id is not UNSET and row.result_parent_id is not None:
         return str(row.result_parent_id)
     if row.attack_parent_id is not UNSET and row.attack_parent_id is not None:
@@ -432,7 +457,7 @@ def _without_attack(entry_id: str) -> str:
     return match[1] if match else entry_id
 
 
-def _attack_name(name: Any) -> str | None:
+def attack_name_of(name: Any) -> str | None:
     if name is UNSET or name in _NO_ATTACK:
         return None
     for prefix in _MODULE_PREFIXES:
@@ -441,7 +466,7 @@ def _attack_name(name: Any) -> str | None:
     return str(name)
 
 
-def _history_state(item: HistoryItem) -> tuple[int, str | None]:
+def history_state(item: HistoryItem) -> tuple[int, str | None]:
     error = item.error
     errored = error is not None and error != NO_RESPONSE
     blocked = bool(item.guardrail) or (error is not None and error.startswith(BLOCK_WORDS))
@@ -450,7 +475,7 @@ def _history_state(item: HistoryItem) -> tuple[int, str | None]:
     return OUTCOME_NUMBER[outcome], kind
 
 
-def _history_item(item: dict[str, Any]) -> HistoryItem:
+def history_item(item: dict[str, Any]) -> HistoryItem:
     success, error = item.get("success"), item.get("error")
     return HistoryItem(
         success=bool(success) if success in (0, 1) else None,
@@ -478,7 +503,7 @@ def _decode_loose(raw: Raw) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(bytes(raw).decode("utf-8", "surrogatepass"))
+        return json.loads(bytes(raw).decode("utf-8", "surrogatepass"), parse_int=whole_number)
 
 
 def _prompt(row: Row) -> Raw:

@@ -44,7 +44,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     # In the order in which spikee writes them: that is how the decoder looks for them.
     id: int | str
-    long_id: Raw = EMPTY
+    long_id: Label = None
     success: bool | UnsetType | None = UNSET
     input: Raw = EMPTY
     input_type: Label = None

@@ -3,15 +3,17 @@
 -- In: attempt, history, marked, resolved. Out: told, one row per row that counts, and entry, one row per unique entry, with its facets.
 -- Portable subset only: the same statements run on Spark.
 
+-- Sums are cast: engines give them types of their own, some of which no file can hold.
+
 -- A history carries no guardrail flag. An error in it is a block if the same file flags errors of that kind as
 -- blocks elsewhere.
 CREATE TABLE history_fold AS
 SELECT
     h.ord,
-    SUM(CASE WHEN h.state = $success THEN h.times ELSE 0 END) AS successes,
-    SUM(CASE WHEN h.state = $failure THEN h.times ELSE 0 END) AS failures,
-    SUM(CASE WHEN h.state = $error AND b.error_kind IS NULL THEN h.times ELSE 0 END) AS errors,
-    SUM(CASE WHEN h.state = $guardrail OR b.error_kind IS NOT NULL THEN h.times ELSE 0 END) AS blocks,
+    CAST(SUM(CASE WHEN h.state = $success THEN h.times ELSE 0 END) AS BIGINT) AS successes,
+    CAST(SUM(CASE WHEN h.state = $failure THEN h.times ELSE 0 END) AS BIGINT) AS failures,
+    CAST(SUM(CASE WHEN h.state = $error AND b.error_kind IS NULL THEN h.times ELSE 0 END) AS BIGINT) AS errors,
+    CAST(SUM(CASE WHEN h.state = $guardrail OR b.error_kind IS NOT NULL THEN h.times ELSE 0 END) AS BIGINT) AS blocks,
     MIN(CASE WHEN h.state = $success THEN h.first_at END) AS first_success
 FROM history AS h
 LEFT JOIN (
@@ -67,6 +69,7 @@ SELECT
     f.has_standard,
     f.requests,
     f.attack_name,
+    a.family,
     f.outcome,
     CAST(
         4 * f.outcome + CASE WHEN f.initial THEN 2 ELSE 0 END + CASE WHEN f.blocked THEN 1 ELSE 0 END AS TINYINT
@@ -85,7 +88,7 @@ FROM (
             BOOL_OR(errored) AS errored,
             BOOL_OR(blocked) AS blocked,
             BOOL_OR(NOT is_attack) AS has_standard,
-            SUM(requests) AS requests,
+            CAST(SUM(requests) AS BIGINT) AS requests,
             CASE WHEN MIN(attack) <> MAX(attack) THEN $several_attacks ELSE MIN(attack) END AS attack_name
         FROM told
         GROUP BY entry_key

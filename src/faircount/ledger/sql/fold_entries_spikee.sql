@@ -40,7 +40,7 @@ SELECT
     BOOL_AND(blocked) AS all_blocked,
     BOOL_OR(blocked) AS guardrail_any,
     BOOL_OR(NOT is_attack) AS has_standard,
-    SUM(requests) AS requests,
+    CAST(SUM(requests) AS BIGINT) AS requests,
     CASE WHEN MIN(attack) <> MAX(attack) THEN $several_attacks ELSE MIN(attack) END AS attack_name
 FROM told
 GROUP BY entry_key;
@@ -53,6 +53,7 @@ SELECT
     f.has_standard,
     f.requests,
     f.attack_name,
+    a.family,
     f.outcome,
     CAST(
         4 * f.outcome + CASE WHEN f.initial THEN 2 ELSE 0 END + CASE WHEN f.guardrail_any THEN 1 ELSE 0 END AS TINYINT

@@ -1,0 +1,119 @@
+"""Several requests for one entry arranged into sections: how soon success comes, and how steady it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faircount.analysis.arrange_groups import BARS_SHOWN, ROWS_SHOWN, of_how_many
+from faircount.findings import counted
+from faircount.model import Analysis, Estimate, Retries, WithinAttempts
+from faircount.report import Bar, Bars, Block, Cell, Column, Fact, Facts, Grid, Paragraph, Section
+
+
+def attempts(a: Analysis, figures: bool) -> Iterator[Section]:
+    """Yield the sections about requests to the first success and about repeated attempts, where there are any."""
+    within = a.success_within
+    if within is not None and not within.refused:
+        yield Section("Success within so many requests", _success_within(a, within, figures))
+    elif len(a.attempts_to_success) > 1:
+        reason = (Paragraph(within.refused),) if within is not None else ()
+        yield Section("Attempts to the first success", (_attempts_grid(a), *reason))
+    if a.retries is not None:
+        yield Section("Repeated attempts", _retries(a.retries, figures))
+
+
+def _attempts_grid(a: Analysis) -> Grid:
+    columns = (Column("Requests"), Column("Entries"), Column("Successful so far"))
+    rows: list[tuple[Cell, ...]] = []
+    so_far = 0
+    for step in a.attempts_to_success:
+        so_far += step.entries
+        rows.append((step.attempts, step.entries, so_far))
+    hidden = len(rows) - ROWS_SHOWN
+    note = f"{hidden:,} more steps are in the JSON output." if hidden > 0 else ""
+    return Grid(columns, tuple(rows[:ROWS_SHOWN]), note=note)
+
+
+def _success_within(a: Analysis, found: WithinAttempts, figures: bool) -> tuple[Block, ...]:
+    columns = (
+        Column("Requests"),
+        Column("Tried"),
+        Column("Successes"),
+        Column("Given up", rank=1),
+        Column("Success within"),
+    )
+    shown = found.steps[:ROWS_SHOWN]
+    rows = tuple((step.attempts, step.at_risk, step.successes, step.given_up, step.within) for step in shown)
+    hidden = len(found.steps) - len(shown)
+    note = f"{hidden:,} more steps are in the JSON output." if hidden else ""
+    blocks: list[Block] = [Grid(columns, rows, note=note), Paragraph(_budget(found))]
+    if figures:
+        bars = tuple(Bar(f"within {step.attempts:,}", step.within) for step in found.steps[:BARS_SHOWN])
+        blocks.insert(0, Bars(of_how_many("Success within so many requests", len(found.steps), "steps"), bars, a.asr))
+    return tuple(blocks)
+
+
+def _budget(found: WithinAttempts) -> str:
+    """Say in words what a number of requests buys, and how entries that were given up are counted."""
+    half, last = found.half, found.steps[-1]
+    if half.value is None:
+        reached = f"Half of the entries did not fall within {counted(last.attempts, 'request')}, the most that any had."
+    else:
+        limits = f"{_whole(half.low)} to {_whole(half.high)}"
+        reached = f"Half of the entries fall within {counted(int(half.value), 'request')} ({limits})."
+    left = found.left_out
+    without = f" {counted(left, 'entry', 'entries')} without any answer {'is' if left == 1 else 'are'} left out."
+    how = " Kaplan-Meier: an entry that was given up counts as far as it came."
+    return reached + how + (without if left else "")
+
+
+def _whole(limit: float | None) -> str:
+    return "more than were made" if limit is None else f"{limit:,.0f}"
+
+
+def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
+    if found.mean is None or found.flake_rate is None:
+        return (Paragraph(found.refused),)
+    over = f"of {counted(found.entries, 'entry', 'entries')} with {found.attempts:,} judged attempts"
+    how = f"({100 * found.mean.level:g} % Wilson on the effective size)"
+    facts = [
+        Fact("Mean over entries", None, found.mean, f"{over} {how}"),
+        Fact("standard error", _points(found.standard_error), note=_naive(found), depth=1),
+        Fact("Correlation within entries", _ratio(found.icc), note="ICC(1): the share of the scatter between entries"),
+        Fact("Flaky entries", None, found.flake_rate, f"mixed results, of {_of(found.flake_rate)} tried twice or more"),
+    ]
+    if found.left_out:
+        facts.append(Fact("Left out", found.left_out, note="entries without a judged attempt recorded by itself"))
+    blocks: list[Block] = [Facts(tuple(facts)), *map(Paragraph, _advice(found))]
+    if figures:
+        bars = (Bar("mean over entries", found.mean), Bar("flaky entries", found.flake_rate))
+        blocks.insert(0, Bars("Repeated attempts", bars))
+    return tuple(blocks)
+
+
+def _naive(found: Retries) -> str:
+    return f"{_points(found.naive_standard_error)} if attempts were independent, which those of one entry are not"
+
+
+def _of(rate: Estimate) -> str:
+    return counted(rate.n, "entry", "entries")
+
+
+def _advice(found: Retries) -> Iterator[str]:
+    """Say where the next calls buy most."""
+    entries, again = found.with_entries, found.with_retries
+    if entries is None or again is None:
+        return
+    better = "new entries buy more" if entries < again else "both buy the same"
+    yield (
+        f"The next {found.calls} calls bring the standard error from {_points(found.standard_error)} to "
+        f"{_points(entries)} if they go to new entries, to {_points(again)} if to more attempts of these: {better}."
+    )
+
+
+def _points(value: float | None) -> str:
+    return "undefined" if value is None else f"{100 * value:.2f} points"
+
+
+def _ratio(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"

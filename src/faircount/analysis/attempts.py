@@ -1,0 +1,103 @@
+"""Several requests for one entry: how soon success comes where a run stops at it, how steady it is where it does not.
+
+Both can be had only from records that were made that way; where they were not, the reason is told instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faircount.findings import counted
+from faircount.ledger import tallies
+from faircount.ledger.store import Ledger
+from faircount.ledger.tallies import GivenUp, RepeatedEntries
+from faircount.model import AttemptsToSuccess, Retries, WithinAttempts, WithinStep
+from faircount.stats import (
+    flake_rate_of_counts,
+    icc_of_counts,
+    mean_of_shares,
+    next_calls,
+    success_within_counts,
+    undefined,
+)
+
+LARGEST_SHARE_GIVEN_UP = 0.2
+"""More entries than this, given up early without an error, may have been chosen by what they were like."""
+
+NEXT_CALLS = 100
+
+
+def success_within(ledger: Ledger, succeeded: Sequence[AttemptsToSuccess], level: float) -> WithinAttempts | None:
+    """Return success within k requests, or None where no entry had more than one.
+
+    An entry stops at its first success, so its number of requests is an outcome and not a plan: entries that were given
+    up are censored, not failures of every later request. That is right if giving up has nothing to do with the entry,
+    as where a target fails; entries that were given up for no reason that is told may be of another kind.
+    """
+    given_up = tallies.attempts_given_up(ledger)
+    counts = [(max(step.attempts, 1), True, step.entries) for step in succeeded]
+    counts += [(item.requests, False, item.entries) for item in given_up]
+    most = max((requests for requests, _, _ in counts), default=0)
+    if most < 2:
+        return None
+    refused = _why_no_curve(given_up, most, sum(entries for _, _, entries in counts))
+    if refused:
+        return WithinAttempts((), undefined("request", level, "kaplan-meier"), 0, refused)
+    curve = success_within_counts(counts, level=level)
+    steps = tuple(
+        WithinStep(step.k, step.at_risk, step.successes, step.censored, step.estimate) for step in curve.steps
+    )
+    return WithinAttempts(steps, curve.attempts_for(0.5), curve.left_out)
+
+
+def _why_no_curve(given_up: Sequence[GivenUp], most: int, entries: int) -> str:
+    """Say why there is no curve, if so many entries were given up early that it would speak for others than all."""
+    early = sum(item.entries for item in given_up if not item.errored and 0 < item.requests < most)
+    if early <= LARGEST_SHARE_GIVEN_UP * entries:
+        return ""
+    share = f"{counted(early, 'entry', 'entries')} of {entries:,} ({100 * early / entries:.0f} %)"
+    return (
+        f"No curve: {share} were given up before {most:,} requests without an error, so that what more requests would "
+        "have done for them is not known. Entries of different plans, such as some never attacked, cannot share one "
+        "curve; analyse them apart."
+    )
+
+
+def retries(ledger: Ledger, level: float) -> Retries | None:
+    """Return how steady entries are that were tried several times by the same means, or None where none was."""
+    found = tallies.repeated_entries(ledger)
+    if all(item.attempts < 2 for item in found):
+        return None
+    entries, attempts = sum(i.times for i in found), sum(i.times * i.attempts for i in found)
+    tried = [item for item in found if item.attempts]
+    refused = _why_no_retries(tried)
+    if refused:
+        return Retries(entries, attempts, refused)
+    successes = [item.successes for item in tried for _ in range(item.times)]
+    sizes = [item.attempts for item in tried for _ in range(item.times)]
+    variance = icc_of_counts(successes, sizes)
+    following = next_calls(variance, NEXT_CALLS)
+    return Retries(
+        entries=variance.entries,
+        attempts=variance.total,
+        mean=mean_of_shares([won / made for won, made in zip(successes, sizes, strict=True)], level=level).estimate,
+        standard_error=variance.standard_error,
+        naive_standard_error=variance.naive_standard_error,
+        icc=variance.icc,
+        flake_rate=flake_rate_of_counts(successes, sizes, level=level),
+        left_out=sum(item.times for item in found if not item.attempts),
+        calls=NEXT_CALLS,
+        with_entries=None if following is None else following.with_entries,
+        with_retries=None if following is None else following.with_retries,
+    )
+
+
+def _why_no_retries(tried: Sequence[RepeatedEntries]) -> str:
+    """Say why repeated attempts tell nothing of how steady entries are, if they stop at the first success."""
+    planned = any(item.after_success for item in tried) or not any(item.successes for item in tried)
+    if planned or len({item.attempts for item in tried}) == 1:
+        return ""
+    return (
+        "Entries were tried again only as long as they had not succeeded: their attempts cannot tell how steady they "
+        "are."
+    )

@@ -1,0 +1,56 @@
+"""Which fields there are to break results down by, under which names, and where their values are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faircount.errors import UsageError
+from faircount.ledger import tallies
+from faircount.ledger.store import Ledger
+from faircount.reading.spikee import FACETS, NINE_FIELDS
+from faircount.text import clip, visible
+
+ATTACK_FIELD = tallies.ATTACK_NAME
+VALUES_OF_AN_UNKNOWN_FACET = 50
+_ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
+
+
+def raw_name(name: str) -> str:
+    """Return a field's name in the files, for a name that may be a short one."""
+    return _ALIASES.get(name, name)
+
+
+def raw_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in the files of fields that the user named, each once."""
+    return tuple(dict.fromkeys(map(raw_name, names)))
+
+
+def to_break_down(ledger: Ledger, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the fields to break results down by: the nine, those asked for, else every facet that is present."""
+    for field in asked:
+        existing_column(ledger, field, "--by")
+    if asked:
+        return tuple(dict.fromkeys([*NINE_FIELDS, *asked]))
+    others = [field for field in FACETS if field in ledger.facets]
+    unknown = [
+        field
+        for field, column in ledger.facets.items()
+        if field not in FACETS and tallies.distinct_values(ledger, column) <= VALUES_OF_AN_UNKNOWN_FACET
+    ]
+    return tuple(dict.fromkeys([*NINE_FIELDS, ATTACK_FIELD, *others, *unknown]))
+
+
+def existing_column(ledger: Ledger, field: str, option: str) -> str:
+    """Return the column of `entry` that holds a field that an option names, which must be one of these files."""
+    present = {*NINE_FIELDS, ATTACK_FIELD, *ledger.facets}
+    if field not in present:
+        listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
+        raise UsageError(f"{option} {clip(visible(field), 40)}: is no facet of these files; there are: {listed}")
+    return column_of(ledger, field)
+
+
+def column_of(ledger: Ledger, field: str) -> str:
+    """Return the column of `entry` that holds a field; a field without any value is a column of nulls."""
+    if field in ledger.facets:
+        return ledger.facets[field]
+    return ATTACK_FIELD if field == ATTACK_FIELD else tallies.NO_COLUMN

@@ -1,0 +1,121 @@
+"""The groups of a field read together: rates pulled in where chance has spread them, and tests that answer for their
+number. The highest of forty equal groups looks twice as high as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import mul
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.analysis.fields import ATTACK_FIELD, column_of
+from faircount.ledger import tallies
+from faircount.ledger.store import Ledger
+from faircount.model import AgainstRest, Estimate, Group, Slices
+from faircount.stats import BetaPrior, beta_prior, empirical_bayes, slices_against_rest, wilson
+
+MOST_GROUPS = 1_000
+"""So many groups of one field are read together; where there are more, each entry has nearly one of its own."""
+
+_CHOSEN_BY_OUTCOME = "Entries were attacked because they had resisted before: no group is tested against the rest."
+_FIXED_IN_FAMILIES = "Families do not vary in this field, so that its values differ as families do: none is tested."
+_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none is tested."
+_ALONE = "There is nothing to compare a single group with."
+
+
+def read_together(
+    ledger: Ledger, breakdowns: Mapping[str, Sequence[Group]], family: str | None, level: float
+) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
+    """Return the groups of every field with shrunken rates and tests, and how each field was read.
+
+    `family` is the column that says what family an entry belongs to, None where entries are independent.
+    """
+    several = [field for field, groups in breakdowns.items() if len(groups) > 1]
+    fixed = _fixed_in_families(ledger, several, family)
+    read = {field: _read(field, groups, fixed.get(field, False), level) for field, groups in breakdowns.items()}
+    return {field: groups for field, (groups, _) in read.items()}, {field: told for field, (_, told) in read.items()}
+
+
+class Pull(Struct, frozen=True):
+    """How far the rates of many groups are pulled in: by as many more successes and failures as `prior` says."""
+
+    shrinkage: str
+    prior: tuple[float, float] = (0.0, 0.0)
+    shared: Estimate | None = None
+    fitted: BetaPrior | None = None
+
+    def rate(self, group: Group) -> Estimate | None:
+        """Return the shrunken rate of a group, None where none is pulled."""
+        tally = group.counts.tally
+        if self.fitted is not None:
+            return self.fitted.estimate(tally.success, tally.total, level=group.rate.level)
+        return None if self.shared is None else replace(self.shared, n=tally.total)
+
+
+def read_alike(alike: Sequence[tuple[int, int, int]], level: float) -> Pull:
+    """Read groups together that are given by successes, entries and how many of them have these."""
+    if len(alike) > MOST_GROUPS:
+        return Pull("many")
+    successes, sizes, times = ([row[column] for row in alike] for column in range(3))
+    fitted = beta_prior(successes, sizes, times)
+    if isinstance(fitted, BetaPrior):
+        return Pull("shrunk", (fitted.alpha, fitted.beta), None, fitted)
+    if fitted != "pooled":
+        return Pull(fitted)
+    total, entries = (sum(map(mul, counts, times)) for counts in (successes, sizes))
+    return Pull(fitted, (0.0, 0.0), replace(wilson(total, entries, level=level), method="pooled, wilson"))
+
+
+def _fixed_in_families(ledger: Ledger, names: list[str], family: str | None) -> dict[str, bool]:
+    if family is None:
+        return dict.fromkeys(names, False)
+    columns = [column_of(ledger, name) for name in names]
+    return dict(zip(names, tallies.fixed_within_families(ledger, family, columns), strict=True))
+
+
+def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tuple[tuple[Group, ...], Slices]:
+    if len(groups) > MOST_GROUPS:
+        return tuple(groups), Slices("many", _TOO_MANY)
+    successes = [group.counts.tally.success for group in groups]
+    sizes = [group.counts.tally.total for group in groups]
+    shrinkage = empirical_bayes(successes, sizes, level=level)
+    is_done = shrinkage.status in ("shrunk", "pooled")
+    rates = shrinkage.slices if is_done else [None] * len(groups)
+    shrunk = [replace(group, shrunk=rate) for group, rate in zip(groups, rates, strict=True)]
+    untested = _why_untested(field, groups, fixed)
+    if untested:
+        return tuple(shrunk), Slices(shrinkage.status, untested)
+    tests = slices_against_rest(successes, sizes, alpha=1 - level)
+    tested = tuple(
+        replace(group, against_rest=AgainstRest(test.difference, test.p, test.adjusted_p, test.stands_out))
+        for group, test in zip(shrunk, tests, strict=True)
+    )
+    return tested, Slices(shrinkage.status, "", _extreme(tested, 1), _extreme(tested, -1))
+
+
+def _why_untested(field: str, groups: Sequence[Group], fixed: bool) -> str:
+    if len(groups) < 2:
+        return _ALONE
+    if field == ATTACK_FIELD:
+        return _CHOSEN_BY_OUTCOME
+    return _FIXED_IN_FAMILIES if fixed else ""
+
+
+def _extreme(groups: Sequence[Group], sign: int) -> Group | None:
+    """Return the group that lies highest or lowest, if it stands out on that side; a missing value is none."""
+
+    def place(group: Group) -> float:
+        return sign * ((group.shrunk or group.rate).value or 0.0)
+
+    marked = [group for group in groups if stands_out(group) == sign and group.value is not None]
+    return max(marked, key=place) if marked else None
+
+
+def stands_out(group: Group) -> int:
+    """Return 1 for a group whose rate lies above that of the rest beyond chance, -1 for one below, else 0."""
+    test = group.against_rest
+    if test is None or not test.stands_out or not test.difference:
+        return 0
+    return 1 if test.difference > 0 else -1

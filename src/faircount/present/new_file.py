@@ -1,0 +1,163 @@
+"""A file that is written whole or not at all, and never over another file unless that is wished.
+
+What is written goes into a file of another name in the same folder, which takes its own name when all is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from faircount.errors import UsageError
+
+SUFFIX = ".jsonl"
+_BUFFER_BYTES = 1024 * 1024
+
+
+class NewFile:
+    """A file that is there when the block has ended well; otherwise nothing is left. `path` then says where it is.
+
+    A file that is there already is an error, unless `force` lets it be replaced or `may_number` lets the new one have
+    a number behind its name.
+    """
+
+    def __init__(self, path: str, *, force: bool = False, may_number: bool = False) -> None:
+        self.path = path
+        self._force = force
+        self._may_number = may_number
+        self._made_folders: list[Path] = []
+        self._temporary = Path()
+        self._file: BinaryIO | None = None
+        if Path(path).is_dir():
+            raise UsageError(f"{path}: is a folder; name a file")
+        if Path(path).exists() and not Path(path).is_file():
+            raise UsageError(f"{path}: is no ordinary file, and is not replaced; name a file")
+        if not (force or may_number) and os.path.lexists(path):
+            raise _exists(path)
+
+    def __enter__(self) -> NewFile:
+        folder = Path(self.path).parent
+        try:
+            if self._may_number:
+                self._make(folder)
+            descriptor, name = tempfile.mkstemp(prefix=f".{Path(self.path).name[:100]}.", dir=folder)
+        except OSError as error:
+            self._remove_folders()
+            raise _unwritable(self.path, error) from error
+        self._temporary = Path(name)
+        self._file = os.fdopen(descriptor, "wb", buffering=_BUFFER_BYTES)
+        return self
+
+    @property
+    def file(self) -> BinaryIO:
+        """What to write to, inside the block."""
+        assert self._file is not None
+        return self._file
+
+    def write(self, lines: bytes) -> None:
+        """Add whole lines."""
+        self.write_all([lines])
+
+    def write_all(self, pieces: Iterable[bytes]) -> None:
+        """Add pieces of lines, one behind the other."""
+        try:
+            self.file.writelines(pieces)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self._publish(self.file)
+        except OSError as error:
+            kind = OSError
+            raise _unwritable(self.path, error) from error
+        except BaseException:
+            kind = BaseException
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                self.file.close()
+            with contextlib.suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
+            if kind is not None:
+                self._remove_folders()
+
+    def _publish(self, file: BinaryIO) -> None:
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        mask = os.umask(0)
+        os.umask(mask)
+        self._temporary.chmod(0o666 & ~mask)
+        if self._force:
+            self._temporary.replace(self.path)
+            return
+        for path in self._names():
+            try:
+                _take_name(self._temporary, path)
+            except FileExistsError:
+                continue
+            self.path = path
+            return
+        raise _exists(self.path)
+
+    def _names(self) -> Iterator[str]:
+        yield self.path
+        number = 2
+        while self._may_number:
+            yield f"{self.path.removesuffix(SUFFIX)}_{number}{SUFFIX}"
+            number += 1
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder and those above it, and remember which were not there."""
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        for parent in reversed(missing):
+            parent.mkdir(exist_ok=True)
+            self._made_folders.append(parent)
+
+    def _remove_folders(self) -> None:
+        for folder in reversed(self._made_folders):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+@contextlib.contextmanager
+def whole_file(path: str) -> Iterator[BinaryIO]:
+    """Open a file to write so that at any moment it holds what it held before, or all of what is written here.
+
+    What is no file but a device or a pipe cannot be replaced: it gets what is written as it comes.
+    """
+    try:
+        if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
+            with Path(path).open("wb") as special:
+                yield special
+            return
+        with NewFile(path, force=True) as new:
+            yield new.file
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _take_name(temporary: Path, path: str) -> None:
+    """Give a file its name if no other has it; two that try at the same moment cannot both succeed."""
+    try:
+        Path(path).hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: the name is taken by an empty file first.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        temporary.replace(path)
+
+
+def _exists(path: str) -> UsageError:
+    return UsageError(f"{path}: is there already; --force replaces it, or name another file with -o")
+
+
+def _unwritable(path: str, error: OSError) -> UsageError:
+    return UsageError(f"{path}: cannot be written: {error.strerror or error}")

@@ -1,0 +1,55 @@
+"""Rows of a result file chosen by a query while they are read: the others are as if they were not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from faircount.errors import UsageError
+from faircount.ledger.tallies import STANDARD
+from faircount.query import Query, parse
+from faircount.reading.raw_rows import Origin, strategy_of, values_decoder, values_of
+from faircount.reading.spikee import attack_name_of
+from faircount.reading.spikee_rows import Row
+
+Keep = Callable[[bytes, Row, int], bool]
+"""Tells whether a row is wanted, by its line, what was read of it, and its number."""
+
+
+def parse_row_query(text: str) -> Query:
+    """Understand a query about rows; an entry's outcome is not known before all of its rows are."""
+    query = parse(text)
+    if "outcome" in query.computed:
+        raise UsageError(
+            "--where: outcome is what an analysis finds out of all rows of an entry; choose rows by success, error or "
+            "guardrail, or write them to a file with `results extract --where`"
+        )
+    return query
+
+
+def needs_line_numbers(query: Query) -> bool:
+    """Tell whether a query asks for the number of a line, which only who reads from the beginning knows."""
+    return "line" in query.computed
+
+
+def keeping(query: Query, path: str, max_line: int) -> Keep:
+    """Return what tells for the rows of one file whether a query wants them."""
+    decoder = values_decoder(query.fields)
+    origin = Origin(path, path)
+
+    def said(row: Row, number: int) -> dict[str, object]:
+        told: dict[str, object] = {"file": path, "line": number}
+        if "strategy" in query.computed:
+            told["strategy"] = _strategy(row, origin, max_line)
+        return told
+
+    if query.computed:
+        return lambda line, row, number: query.matches(values_of(line, decoder), said(row, number))
+    return lambda line, _, __: query.matches(values_of(line, decoder))
+
+
+def _strategy(row: Row, origin: Origin, max_line: int) -> str:
+    if Path(origin.path).is_file():
+        return strategy_of(row, origin, max_line)
+    # What can be read only once cannot be searched for the entry that an id may name: only a name tells.
+    return attack_name_of(row.attack_name) or STANDARD

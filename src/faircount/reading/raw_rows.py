@@ -1,0 +1,406 @@
+"""Rows together with the text that they were written in: to be chosen by what they hold, and written again as they are.
+
+Which line is a row, and what its verdict means, is decided where results are counted. A row that becomes part of a new
+dataset keeps the text of every field byte for byte; only its id and its long id change, and a few fields are added.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from faircount.findings import Notes
+from faircount.ledger.schema import Mark
+from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
+from faircount.model import Source
+from faircount.reading import loose
+from faircount.reading.loose import BadLine
+from faircount.reading.spikee import attack_name_of, mark_of, parent_id_of
+from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
+from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks, open_stream
+
+ESCAPE = b"\\u"
+"""Begins an escape that can stand for any character."""
+
+_ID_FIRST = b'{"id": '
+_CLOSE = ord("}")
+_NEAR = 64
+_SHORT = 64
+_PARENT_FIELDS = ("result_parent_id", "attack_parent_id", "original_id")
+_PACKED = (".gz", ".zst")
+_NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SPACE = re.compile(r"[ \t\n\r]*")
+_members_decoder = msgspec.json.Decoder(dict[str, Raw])
+_loose_decoder = json.JSONDecoder(parse_int=str)
+
+_EXACT = frozenset(
+    [
+        *(name for name, kind in Row.__annotations__.items() if kind == "Label"),
+        *("id", "success", "attack_name", "error", "guardrail", "result_origin", "source_file"),
+    ]
+)
+"""Fields that a clean row holds as they are."""
+
+Members = dict[str, Raw | bytes]
+"""The fields of a row, each with its value as it was written."""
+
+
+class Origin(Struct, frozen=True, dict=True):
+    """A file that rows come from: its name as it was given, and where its bytes are."""
+
+    name: str
+    path: str
+
+    @cached_property
+    def mark(self) -> str:
+        """What the long ids of extracted rows end with."""
+        name = "stdin" if self.name == STDIN else Path(self.name).name
+        for packed in _PACKED:
+            if name.endswith(f".jsonl{packed}"):
+                name = name.removesuffix(packed)
+        return f"_extracted_{name.removesuffix('.jsonl')}"
+
+
+class RawRow(Struct, frozen=True, gc=False):
+    """A row, where its line stands in a buffer, and whether it is clean: then the row holds the values as they are.
+
+    The line, and what the row holds undecoded, are there until the next rows are read.
+    """
+
+    number: int
+    row: Row
+    clean: bool
+    buffer: bytes | bytearray
+    start: int
+    end: int
+
+    @property
+    def line(self) -> bytes:
+        """The line as it stands in the file."""
+        return bytes(memoryview(self.buffer)[self.start : self.end])
+
+
+class RawReader:
+    """Reads the rows of a source with their lines; afterwards `source()` tells how the lines fared."""
+
+    def __init__(self, stream: Stream, *, max_line: int) -> None:
+        self.stream = stream
+        self.max_line = max_line
+        self.notes = Notes(stream.name)
+        self._decoder = RowDecoder(self.notes)
+        self._lines = self._good = self._bad = 0
+
+    def blocks(self) -> Iterator[list[RawRow]]:
+        """Yield the rows, some at a time."""
+        for block in blocks(self.stream, self.max_line):
+            rows = None if block.buffer is TOO_LONG else self._decoder.all_fast(block.buffer, block.length)
+            found = self._read_lines(block.lines) if rows is None else self._place(rows, block)
+            self._good += len(found)
+            yield found
+        if self.stream.truncated:
+            self.notes.add("F002", self.stream.truncated, self._lines)
+
+    def source(self) -> Source:
+        """Return what was read, after the last block."""
+        return Source(
+            path=self.stream.name,
+            lines=self._lines,
+            good_lines=self._good,
+            bad_lines=self._bad,
+            blank_lines=self._lines - self._good - self._bad,
+            bytes=self.stream.bytes_read,
+        )
+
+    def _place(self, rows: Sequence[Row], block: Block) -> list[RawRow]:
+        """Return rows of which each stands on a line of its own."""
+        buffer, length, found, start = block.buffer, block.length, list[RawRow](), 0
+        for number, row in enumerate(rows, start=self._lines + 1):
+            end = buffer.find(b"\n", start, length)
+            if end < 0:
+                end = length
+            found.append(RawRow(number, row, True, buffer, start, end))
+            start = end + 1
+        self._lines += len(rows)
+        return found
+
+    def _read_lines(self, lines: Sequence[bytes]) -> list[RawRow]:
+        found = []
+        for line in lines:
+            self._lines += 1
+            try:
+                found.append(RawRow(self._lines, self._read_line(line, self._lines), False, line, 0, len(line)))
+            except BadLine as reason:
+                if line.strip():
+                    self._bad += 1
+                    self.notes.add("F001", str(reason), self._lines)
+        return found
+
+    def _read_line(self, line: bytes, number: int) -> Row:
+        if line is TOO_LONG:
+            raise BadLine(f"longer than {self.max_line} bytes")
+        read = self._decoder.fast if is_utf8(line) else self._decoder.careful
+        return read(line, number)[0]
+
+
+def rows_of(origin: Origin, max_line: int) -> Iterator[RawRow]:
+    """Yield the rows of a file one by one."""
+    for found in RawReader(open_stream(origin.path, origin.name), max_line=max_line).blocks():
+        yield from found
+
+
+# -- what a row holds -------------------------------------------------------------------------------------------
+
+
+def values_decoder(fields: Collection[str] | None) -> msgspec.json.Decoder[dict[str, Any]]:
+    """Return a decoder of the given fields of a row, or of all of them."""
+    if fields is None:
+        return msgspec.json.Decoder(dict[str, Any])
+    from typing import TypedDict
+
+    wanted = TypedDict("wanted", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
+    return msgspec.json.Decoder(wanted)
+
+
+def values_of(line: bytes, decoder: msgspec.json.Decoder[dict[str, Any]]) -> dict[str, Any]:
+    """Return fields of a row as they are, those of lines that are nearly JSON included."""
+    try:
+        return decoder.decode(line)
+    except _NOT_STRICT:
+        return loose.parse(line)[0]
+
+
+def values_reader(fields: Collection[str] | None) -> Callable[[RawRow], dict[str, Any]]:
+    """Return what gives the given fields of a row, or all of them, as they are; a missing one may be given as None."""
+    decoder = values_decoder(fields)
+    if fields is None or not _EXACT.issuperset(fields):
+        return lambda raw: values_of(raw.line, decoder)
+    names = tuple(fields)
+
+    def read(raw: RawRow) -> dict[str, Any]:
+        if not raw.clean:
+            return values_of(raw.line, decoder)
+        row = raw.row
+        return {name: None if (value := getattr(row, name)) is UNSET else value for name in names}
+
+    return read
+
+
+def members_of(line: bytes) -> Members:
+    """Return the fields of a row with the text of their values."""
+    try:
+        found: Members = dict(_members_decoder.decode(line))
+    except _NOT_STRICT:
+        found = dict(_members_loosely(line.decode()))
+    return found
+
+
+def _members_loosely(text: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the fields of an object with the text of their values, where the strict decoder would not."""
+    place = _after_space(text, text.index("{") + 1)
+    while text[place] != "}":
+        name, end = _loose_decoder.raw_decode(text, place)
+        start = _after_space(text, _after_space(text, end) + 1)
+        _, end = _loose_decoder.raw_decode(text, start)
+        yield name, text[start:end].encode()
+        place = _after_space(text, end)
+        if text[place] == ",":
+            place = _after_space(text, place + 1)
+
+
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return place if match is None else match.end()
+
+
+def fields_present(origins: Iterable[Origin], names: Collection[str], max_line: int) -> frozenset[str]:
+    """Return which of the names are fields of some row; no more is read than is needed to tell."""
+    missing = set(names)
+    for origin in origins:
+        for raw in rows_of(origin, max_line):
+            if not missing:
+                return frozenset(names)
+            line = raw.line
+            if ESCAPE in line or any(_json(name) in line for name in missing):
+                missing -= members_of(line).keys()
+    return frozenset(names) - missing
+
+
+# -- which entry a row belongs to -------------------------------------------------------------------------------
+
+
+def strategy_of(row: Row, origin: Origin, max_line: int) -> str:
+    """Return `standard`, or the name of the attack that a row is part of."""
+    if not _is_attack(row, origin, max_line):
+        return STANDARD
+    return attack_name_of(row.attack_name) or UNNAMED_ATTACK
+
+
+def _is_attack(row: Row, origin: Origin, max_line: int) -> bool:
+    own_id = str(row.id)
+    mark = mark_of(row, own_id)
+    if mark == Mark.ATTACK_BY_ID:
+        return _is_parent(parent_id_of(row, own_id, mark), origin, max_line)
+    return mark == Mark.ATTACK
+
+
+def _is_parent(entry_id: str, origin: Origin, max_line: int) -> bool:
+    """Tell whether an entry is there: a row that only its id calls part of an attack is one only if it is."""
+    state = Path(origin.path).stat()
+    return entry_id in _parents(origin, max_line, (state.st_size, state.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _parents(origin: Origin, max_line: int, _state: tuple[int, int]) -> frozenset[str]:
+    """Return the entries of a file, as it is now, that rows may belong to of which only the id tells."""
+    wanted = set()
+    for raw in rows_of(origin, max_line):
+        own_id = str(raw.row.id)
+        if mark_of(raw.row, own_id) == Mark.ATTACK_BY_ID:
+            wanted.add(parent_id_of(raw.row, own_id, Mark.ATTACK_BY_ID))
+    ids = (str(raw.row.id) for raw in rows_of(origin, max_line))
+    return frozenset(own_id for own_id in ids if own_id in wanted)
+
+
+# -- a row of a new dataset -------------------------------------------------------------------------------------
+
+
+DatasetRow = tuple[bytes, bytes]
+"""A line of a new dataset on either side of its id, which is a number that only the writer knows."""
+
+
+def dataset_row(raw: RawRow, origin: Origin, max_line: int) -> DatasetRow:
+    """Return a row as a part of a new dataset: everything as it was, but for where it comes from.
+
+    What the row holds undecoded must still be there.
+    """
+    return _spliced(raw, origin) or _rewritten(raw, origin, max_line)
+
+
+def _spliced(raw: RawRow, origin: Origin) -> DatasetRow | None:
+    """Return a row whose text is the old one with a few pieces put in; None if it is not as spikee writes rows."""
+    row, buffer, own_id = raw.row, raw.buffer, str(raw.row.id)
+    written_id, long_id = _json(row.id), b', "long_id": "%b"' % str(row.long_id).encode()
+    start = _ID_FIRST + written_id + long_id
+    after = raw.start + len(start)
+    if not (raw.clean and buffer.startswith(start, raw.start, raw.end) and buffer[raw.end - 1] == _CLOSE):
+        return None
+    mark = mark_of(row, own_id)
+    if mark == Mark.ATTACK_BY_ID or not _says_no_origin(raw, after):
+        return None
+    path, parent, kind = _short_json(origin.name), parent_id_of(row, own_id, mark), row.input_type
+    pieces: list[bytes | memoryview | Raw] = [
+        long_id[:-1],
+        _short_json(origin.mark)[1:],
+        memoryview(buffer)[after : raw.end - 1],
+        b', "source_file": ',
+        path,
+        b', "result_parent_id": ',
+        written_id if parent == own_id else _json(parent),
+        b', "result_origin": ',
+        path,
+        b', "original_id": ',
+        written_id,
+    ]
+    if row.input is not EMPTY:
+        pieces += [b', "content": ', row.input]
+        pieces += [b', "content_type": ', _name(kind)] if kind is not None else []
+    pieces.append(b"}\n")
+    return _ID_FIRST, b"".join(pieces)
+
+
+def _says_no_origin(raw: RawRow, place: int) -> bool:
+    """Tell whether a row says nothing yet of where it comes from, and its ids stand only before a place."""
+    row, buffer, end = raw.row, raw.buffer, raw.end
+    for name, text in ((b', "input": ', row.input), (b', "response": ', row.response)):
+        # A long text is passed over: what stands in it is no field.
+        found = buffer.find(name, place, place + _NEAR) + len(name)
+        if found >= len(name) and buffer.startswith(text, found, end):
+            place = found + len(text)
+    return (
+        row.result_parent_id is UNSET
+        and row.attack_parent_id is UNSET
+        and row.original_id is UNSET
+        and row.content is EMPTY
+        and row.text is EMPTY
+        and row.content_type is EMPTY
+        and buffer.find(b'"id"', place, end) < 0
+        and buffer.find(b'"long_id"', place, end) < 0
+        and buffer.find(b'"result_origin"', place, end) < 0
+        and buffer.find(b'"source_file"', place, end) < 0
+    )
+
+
+def _rewritten(raw: RawRow, origin: Origin, max_line: int) -> DatasetRow:
+    """Return a row put together from the texts of its fields."""
+    fields = members_of(raw.line)
+    fields |= _provenance(raw.row, fields, origin, max_line)
+    fields |= _prompt(fields)
+    place = list(fields).index("id")
+    written = [b"%b: %b" % (_name(name), value) for name, value in fields.items()]
+    before = b"".join([part + b", " for part in written[:place]])
+    after = b"".join([b", " + part for part in written[place + 1 :]])
+    return b"{" + before + b'"id": ', after + b"}\n"
+
+
+def _provenance(row: Row, fields: Mapping[str, Raw | bytes], origin: Origin, max_line: int) -> Members:
+    """Return the fields that say where a row comes from, in spikee's order, as spikee and we read them."""
+    path, own_id = _json(origin.name), str(row.id)
+    known_origin = "result_origin" if row.result_origin is not None else "source_file"
+    named = row.result_origin is not None or row.source_file is not None
+    provenance: Members = {
+        "long_id": _marked_long_id(row, fields, origin),
+        "source_file": path,
+        "result_parent_id": _json(row.id),
+        "result_origin": fields[known_origin] if named else path,
+        "original_id": fields["id"],
+    }
+    mark = mark_of(row, own_id)
+    parent = parent_id_of(row, own_id, mark)
+    by_id = mark == Mark.ATTACK_BY_ID
+    if by_id and _is_parent(parent, origin, max_line):
+        provenance["attack_parent_id"] = _json(parent)
+    elif by_id:
+        parent = own_id
+    if parent != own_id:
+        named_by = [name for name in _PARENT_FIELDS if name in fields and str(getattr(row, name)) == parent]
+        provenance["result_parent_id"] = fields[named_by[0]] if named_by else _json(parent)
+    return provenance
+
+
+def _marked_long_id(row: Row, fields: Mapping[str, Raw | bytes], origin: Origin) -> bytes:
+    written = bytes(fields.get("long_id", b""))
+    if written.startswith(b'"'):
+        return written[:-1] + _json(origin.mark)[1:]
+    return _json(f"{row.id if row.long_id is None else row.long_id}{origin.mark}")
+
+
+def _prompt(fields: Mapping[str, Raw | bytes]) -> Members:
+    """Return the prompt under the name that a dataset has for it, unless it is there: results call it input."""
+    if "input" not in fields or "content" in fields or "text" in fields:
+        return {}
+    prompt: Members = {"content": fields["input"]}
+    if "content_type" not in fields and bytes(fields.get("input_type", b"")).startswith(b'"'):
+        prompt["content_type"] = fields["input_type"]
+    return prompt
+
+
+def _json(value: str | int) -> bytes:
+    """Return a text or a whole number as JSON; half characters are escaped, everything else is written as it is."""
+    if isinstance(value, int):
+        return b"%d" % value
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+_short_json = lru_cache(maxsize=256)(_json)
+"""The same for short texts that come again and again."""
+
+
+def _name(name: str) -> bytes:
+    return _short_json(name) if len(name) <= _SHORT else _json(name)

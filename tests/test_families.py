@@ -1,0 +1,240 @@
+"""Variants of one instruction in one document are one family, and the intervals of rates over all entries know it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from faircount.model import Estimate
+from faircount.reading.spikee_families import family
+from tests.conftest import Cli, Write, analysis_of, attack, standard
+from tests.oracles import oracle
+
+OLS = oracle("statsmodels.regression.linear_model").OLS
+
+BALANCED = [[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+"""The families, and below the figures, of the shared example cluster_balanced_6x4."""
+
+
+def rows_of(families: Sequence[Sequence[int]], **values: Any) -> list[dict[str, Any]]:
+    """Return a row for every member of every family, as spikee crosses an instruction with jailbreaks."""
+    rows: list[dict[str, Any]] = []
+    for index, members in enumerate(families):
+        for jailbreak, success in enumerate(members):
+            rows.append(
+                standard(
+                    len(rows) + 1,
+                    long_id=f"document_mail-01_dan-{jailbreak:02d}_xss-{index:02d}_end",
+                    success=bool(success),
+                    document_id="mail-01",
+                    position="end",
+                    jailbreak_type=f"dan-{jailbreak:02d}",
+                    instruction_type="xss",
+                    **values,
+                )
+            )
+    return rows
+
+
+def limits(estimate: Estimate) -> list[float | None]:
+    return [estimate.value, estimate.low, estimate.high]
+
+
+# -- what a family is -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("long_id", "fields", "expected"),
+    [
+        ("document_mail-01_dan-01_xss-02_end", ("mail-01", "end", "xss", None), "mail-01\nxss-02"),
+        ("qa_mail-01_dan-01_xss-02_start-sys", ("mail-01", "start", "xss", None), "mail-01\nxss-02"),
+        (
+            "document_mail-01_dan-01_xss-02_end_1337-2-pone-stwo-sys",
+            ("mail-01", "end", "xss", "1337"),
+            "mail-01\nxss-02",
+        ),
+        ("document_mail-01_dan-01_long-01_fixed", ("mail-01", "fixed", "long-output", None), "mail-01\nlong-01"),
+        ("document_a_b_dev_mode-1_long-2_end", ("a_b", "end", "other", None), "a_b\nlong-2"),
+        ("document_a_b_dev_mode-1_data_exfil-2_end_b64-1", ("a_b", "end", "data_exfil", "b64"), "a_b\ndata_exfil-2"),
+        ("document_mail-01_dan-01_xss-02_end-best_of_n", ("mail-01", "end", "xss", None), "mail-01\nxss-02"),
+        ("document_mail-01_dan-01_xss-02_end_extracted_results_x", ("mail-01", "end", "xss", None), "mail-01\nxss-02"),
+        ("chat-07", (None, None, None, None), "\nchat-07"),
+        ("chat-07_base64-3", (None, None, None, "base64"), "\nchat-07"),
+        ("chat-07_base64-3_extracted_results_x", (None, None, None, "base64"), "\nchat-07"),
+        ("01", ("mail-01", "end", "", None), "\n01"),
+        (None, ("mail-01", None, "xss", None), "mail-01\nxss"),
+        (None, (None, None, None, None), None),
+        ("", (None, None, "", None), None),
+    ],
+)
+def test_a_family_is_the_document_and_the_instruction_behind_a_row(
+    long_id: str | None, fields: tuple[str | None, str | None, str | None, str | None], expected: str | None
+) -> None:
+    assert family(long_id, *fields) == expected
+
+
+# -- what families do to the rate -------------------------------------------------------------------------------
+
+
+def test_the_rate_carries_the_interval_of_families_and_the_plain_one_stands_beside_it(write: Write) -> None:
+    analysis = analysis_of(write(rows_of(BALANCED)))
+    assert limits(analysis.asr) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
+    assert analysis.asr.method == "cluster wilson"
+    assert limits(analysis.asr_unclustered) == pytest.approx([1 / 3, 0.179722, 0.532937], abs=1e-6)
+    assert analysis.asr_unclustered.method == "wilson"
+    told = analysis.families
+    assert (told.asked, told.by, told.respected, told.count) == ("auto", "document and instruction", True, 6)
+    assert told.effective_n == pytest.approx(6.956522, abs=1e-6)
+    assert told.design_effect == pytest.approx(3.45)
+
+
+def test_families_without_a_success_are_cautious(write: Write) -> None:
+    analysis = analysis_of(write(rows_of([[0] * 4] * 6)))
+    assert limits(analysis.asr) == pytest.approx([0, 0, 0.524108], abs=1e-6)
+    assert analysis.families.effective_n == 6
+    assert analysis.families.design_effect is None
+
+
+def test_the_mean_over_families_counts_each_once(write: Write) -> None:
+    unbalanced = [[1, 1, 1], [0], [1, 0, 0, 0, 0], [0, 0], [1, 1], [0, 0, 0, 0], [0, 1, 0], [1]]
+    analysis = analysis_of(write(rows_of(unbalanced)))
+    assert limits(analysis.asr) == pytest.approx([0.380952, 0.128577, 0.719622], abs=1e-6)
+    assert analysis.families.mean_rate == pytest.approx(0.441667, abs=1e-6)
+
+
+def _named(long_id: str) -> str:
+    parts = long_id.split("_")
+    return f"{parts[1]} {parts[3]}" if len(parts) > 4 else long_id
+
+
+def test_published_rates_have_the_cluster_robust_error_of_statsmodels(shared: Path) -> None:
+    for path in sorted((shared / "data/spikee-v0.1").glob("results_*full-prompt_*.jsonl")):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        won = np.array([row["success"] is True for row in rows], dtype=float)
+        named = [_named(row["long_id"]) for row in rows]
+        groups = np.array([sorted(set(named)).index(name) for name in named])
+        model = OLS(won, np.ones(len(won)))
+        error = model.fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False}).bse[0]
+        count = len(set(named))
+        variance = error**2 * count / (count - 1)
+        found = analysis_of(str(path)).families
+        assert found.count == count
+        assert found.effective_n == pytest.approx(min(len(won), won.mean() * (1 - won.mean()) / variance), rel=1e-9)
+
+
+def test_judged_initial_and_attacked_rates_respect_families(write: Write) -> None:
+    rows = rows_of(BALANCED)
+    rows[-1] |= {"error": "boom", "success": False}
+    rows += [attack(row["id"], success=row["id"] % 2 == 0) for row in rows if not row["success"]]
+    analysis = analysis_of(write(rows))
+    assert analysis.dynamic is not None
+    for rate in (analysis.asr, analysis.asr_judged, analysis.dynamic.initial_rate, analysis.dynamic.improvement):
+        assert rate.method == "cluster wilson"
+    assert limits(analysis.dynamic.initial_rate) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
+    assert {attack.rate.method for attack in analysis.dynamic.attacks} == {"wilson"}
+
+
+def test_the_same_family_in_two_files_is_one(write: Write) -> None:
+    first = write(rows_of(BALANCED), "results_a.jsonl")
+    second = write(rows_of(BALANCED, response="another target's answer"), "results_b.jsonl")
+    combined = analysis_of(first, second, combine=True)
+    alone = analysis_of(first)
+    assert combined.tally.total == 48
+    assert combined.families.count == 6
+    assert limits(combined.asr) == pytest.approx(limits(alone.asr), abs=1e-9)
+    assert [figures.rate for figures in combined.by_source] == [alone.asr, alone.asr]
+
+
+# -- what the user asks for -------------------------------------------------------------------------------------
+
+
+def test_none_takes_entries_as_independent(write: Write) -> None:
+    analysis = analysis_of(write(rows_of(BALANCED)), cluster="none")
+    assert analysis.asr == analysis.asr_unclustered
+    assert (analysis.families.respected, analysis.families.by) == (False, None)
+
+
+def test_a_field_makes_families(write: Write) -> None:
+    rows = [row | {"team": f"t{index // 4}"} for index, row in enumerate(rows_of(BALANCED))]
+    asked = analysis_of(write(rows), cluster="team")
+    assert limits(asked.asr) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
+    assert (asked.families.asked, asked.families.by, asked.families.count) == ("team", "team", 6)
+
+
+def test_an_entry_without_a_value_is_a_family_of_its_own(write: Write) -> None:
+    rows = [row | {"team": "t" if index < 4 else None} for index, row in enumerate(rows_of(BALANCED))]
+    assert analysis_of(write(rows), cluster="team").families.count == 21
+
+
+def test_a_short_name_does_for_a_field(write: Write) -> None:
+    rows = [row | {"document_id": f"d{index % 3}"} for index, row in enumerate(rows_of(BALANCED))]
+    assert analysis_of(write(rows), cluster="document").families.by == "document_id"
+
+
+def test_a_field_that_no_file_has_is_refused(write: Write, cli: Cli) -> None:
+    ran = cli("results", "analyze", write(rows_of(BALANCED)), "--cluster", "nonsense")
+    assert ran.code == 2
+    assert "--cluster nonsense: is no facet of these files; there are: " in ran.err
+
+
+def test_entries_that_share_nothing_are_independent(write: Write) -> None:
+    analysis = analysis_of(write([standard(i, long_id=f"case-{i}", success=i % 3 == 0) for i in range(30)]))
+    assert analysis.asr == analysis.asr_unclustered
+    assert not analysis.families.respected
+    assert analysis.families.explanation.startswith("No two entries share a document and instruction")
+
+
+def test_one_family_found_is_no_reason_to_give_no_interval(write: Write) -> None:
+    analysis = analysis_of(write(rows_of([[1, 0, 0, 1, 0]])))
+    assert analysis.asr == analysis.asr_unclustered
+    assert "variants of this, and of nothing else" in analysis.families.explanation
+
+
+def test_one_family_asked_for_gives_no_interval_and_says_why(write: Write) -> None:
+    analysis = analysis_of(write(rows_of([[1, 0, 0, 1, 0]])), cluster="instruction_type")
+    assert limits(analysis.asr) == [0.4, None, None]
+    assert "there is no interval" in analysis.families.explanation
+    assert limits(analysis.asr_unclustered)[1] is not None
+
+
+def test_an_empty_file_has_no_families(write: Write) -> None:
+    for cluster in ("auto", "none"):
+        analysis = analysis_of(write([]), cluster=cluster)
+        assert limits(analysis.asr) == [None, None, None]
+        assert not analysis.families.respected
+
+
+def test_the_report_says_what_entries_are_worth(write: Write, cli: Cli) -> None:
+    out = cli("results", "analyze", write(rows_of(BALANCED)), "--overview").out
+    told = " ".join(out.split())
+    assert "Successful attacks 8 33.33 % [7.6, 75.3] of 24 entries (95 % Wilson, 6 families)" in told
+    assert "families of variants 6 24 entries, worth about 7 (design effect 3.5)" in told
+    assert "as if independent 33.33 % [18.0, 53.3]" in told
+    assert "told apart by document and instruction" in told
+
+
+def test_by_spikees_definition_families_are_respected_too(write: Write) -> None:
+    path = write(rows_of(BALANCED))
+    assert limits(analysis_of(path, definition="spikee").asr) == limits(analysis_of(path).asr)
+
+
+def test_json_holds_both_intervals_and_what_was_done(write: Write, cli: Cli) -> None:
+    out = cli("results", "analyze", write(rows_of(BALANCED)), "--output-format", "json").out
+    (analysis,) = json.loads(out)["analyses"]
+    assert analysis["rates"]["asr"]["method"] == "cluster wilson"
+    assert analysis["rates"]["asr_unclustered"]["method"] == "wilson"
+    assert analysis["families"]["design_effect"] == pytest.approx(3.45)
+
+
+def test_a_long_id_that_is_no_text_is_read_all_the_same(write: Write) -> None:
+    counts: dict[object, int] = defaultdict(int)
+    for value in (5, ["a"], {"b": 1}, None, True, "x\ud800y"):
+        analysis = analysis_of(write([standard(i, long_id=value) for i in range(3)]))
+        counts[str(value)] = analysis.tally.total
+    assert set(counts.values()) == {3}
