@@ -1,0 +1,400 @@
+"""A comparison arranged into a report, and the same as the JSON document (`dataset-comparison-1.json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from faircount.analysis.dataset_comparison import Comparison, Named, Target
+from faircount.analysis.dataset_matching import Unmatched
+from faircount.findings import counted
+from faircount.model import Estimate, Outcome, Source
+from faircount.report import (
+    Block,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    Findings,
+    Grid,
+    HeatMap,
+    Paragraph,
+    Place,
+    Record,
+    Records,
+    Report,
+    Section,
+)
+from faircount.version import __version__
+
+KIND = "dataset-comparison"
+SCHEMA = 1
+
+PAIRS_SHOWN = 30
+"""More pairs of targets are only in the document, and in the figure."""
+LARGEST_MAP = 12
+NAMED_IN_A_ROW = 5
+_WORDS = {"gt": "above", "lt": "below"}
+_ORDERS = {"gt": "the highest rates first", "lt": "the lowest rates first"}
+_TARGET = Column("Target", numeric=False)
+
+
+def as_report(c: Comparison, output: str, *, figures: bool = False) -> Report:
+    """Arrange a comparison whose chosen entries were written to `output`; `figures` adds the transfer as a map."""
+    blocks = (Findings(c.findings),) if c.findings else ()
+    sections = [
+        Section("Comparison of", blocks, level=1, subject=Place(c.dataset.path)),
+        Section("Chosen entries, written to", tuple(_choice(c)), subject=Place(output)),
+        Section("Targets", (_targets(c), *_copies(c))),
+    ]
+    if unmatched := tuple(_unmatched_rows(c)):
+        sections.append(Section("What could not be matched", (_unmatched(unmatched),)))
+    if repeated := tuple(_repeated(c)):
+        sections.append(Section("Rows that are alike", (Facts(repeated),)))
+    if len(c.targets) > 1:
+        sections += _between_targets(c, figures=figures)
+    sections.append(Section("What these numbers cannot tell", tuple(map(Paragraph, _limits(c)))))
+    return Report(tuple(sections), document(c, output))
+
+
+# -- the document -----------------------------------------------------------------------------------------------
+
+
+def document(c: Comparison, output: str) -> dict[str, Any]:
+    """Return the whole answer of `results dataset-comparison` as plain data; every key is always present."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "definition": c.options.definition,
+        "level": c.options.level,
+        "dataset": _dataset_data(c),
+        "choice": {
+            "success_threshold": c.options.success_threshold,
+            "success_definition": c.options.success_definition,
+            "number": c.options.number if c.options.number > 0 else None,
+            "validated": not c.options.skip_validation,
+            "meeting": c.meeting,
+            "written": len(c.chosen),
+            "output": output,
+        },
+        "targets": [_target_data(name.text, t) for name, t in zip(_names(c), c.targets, strict=True)],
+        "falls": [
+            {"targets": f.targets, "answered_by_all": f.answered_by_all, "answered_by_some": f.answered_by_some}
+            for f in c.falls
+        ],
+        "everywhere": _named_data(c.everywhere),
+        "alone": [
+            {"path": target.source.path, **_named_data(named)} for target, named in zip(c.targets, c.alone, strict=True)
+        ],
+        "transfer": [
+            {
+                "from": c.targets[t.first].source.path,
+                "to": c.targets[t.second].source.path,
+                "successes": t.both,
+                "rate": _estimate(t.rate),
+            }
+            for t in c.transfers
+        ],
+        "copies": [{"path": copy, "same_as": original} for copy, original in c.copies],
+        "families": c.families,
+        "findings": [
+            {
+                "code": f.code,
+                "severity": f.severity.value,
+                "count": f.count,
+                "message": f.message,
+                "where": list(f.where),
+            }
+            for f in c.findings
+        ],
+        "limits": list(_limits(c)),
+    }
+
+
+def _dataset_data(c: Comparison) -> dict[str, Any]:
+    dataset = c.dataset
+    return {
+        **_source(dataset.source),
+        "entries": len(dataset),
+        "without_rate": c.without_rate,
+        "repeated_ids": dataset.repeated_ids,
+        "repeated_long_ids": dataset.repeated_long_ids,
+        "repeated_entries": dataset.repeated_entries,
+    }
+
+
+def _source(source: Source) -> dict[str, Any]:
+    return {
+        "path": source.path,
+        "bytes": source.bytes,
+        "lines": source.lines,
+        "good_lines": source.good_lines,
+        "bad_lines": source.bad_lines,
+        "blank_lines": source.blank_lines,
+    }
+
+
+def _target_data(name: str, target: Target) -> dict[str, Any]:
+    return {
+        "name": name,
+        **_source(target.source),
+        "tool_version": target.source.tool_version,
+        "entries": {
+            **{outcome.value: target.count(outcome) for outcome in Outcome},
+            "missing": target.missing.count,
+            "answered": target.answered,
+        },
+        "rate": _estimate(target.rate),
+        "unmatched": {
+            "missing": _unmatched_data(target.missing),
+            "not_in_dataset": _unmatched_data(target.not_in_dataset),
+            "other_content": _unmatched_data(target.other_content),
+            "undecided": _unmatched_data(target.undecided),
+        },
+    }
+
+
+def _unmatched_data(unmatched: Unmatched) -> dict[str, Any]:
+    return {"count": unmatched.count, "where": list(unmatched.where)}
+
+
+def _named_data(named: Named) -> dict[str, Any]:
+    return {"count": named.count, "examples": [{"id": name, "where": place} for name, place in named.examples]}
+
+
+def _estimate(e: Estimate) -> dict[str, Any]:
+    return {
+        "value": e.value,
+        "low": e.low,
+        "high": e.high,
+        "n": e.n,
+        "unit": e.unit,
+        "level": e.level,
+        "method": e.method,
+    }
+
+
+# -- what was chosen --------------------------------------------------------------------------------------------
+
+
+def _choice(c: Comparison) -> Iterator[Block]:
+    threshold, way = f"{100 * c.options.success_threshold:.6g} %", c.options.success_definition
+    among = len(c.dataset) - c.without_rate
+    answered = "counted" if c.options.by_spikee else "that some target answered"
+    facts = [
+        Fact("Entries of the dataset", len(c.dataset)),
+        Fact(f"Success rate {_WORDS[way]} {threshold}", c.meeting, note=f"of {among:,} {answered}"),
+        Fact("Written", len(c.chosen), note=_order(c)),
+    ]
+    if c.without_rate:
+        facts.insert(1, Fact("without a rate", c.without_rate, note="no target answered; never chosen", depth=1))
+    yield Facts(tuple(facts))
+    if not c.chosen:
+        yield Paragraph("No entry was chosen: the file is empty.")
+
+
+def _order(c: Comparison) -> str:
+    if c.options.by_spikee:
+        return "the highest rates first, ties by long id, as spikee has them"
+    return f"{_ORDERS[c.options.success_definition]}, ties in the order of the dataset"
+
+
+# -- names of targets -------------------------------------------------------------------------------------------
+
+
+def _names(c: Comparison) -> list[Place]:
+    return [Place(name) for name in short_names([target.source.path for target in c.targets])]
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return what tells files apart: their names without what all have in common, or the paths where that fails."""
+    stems = [Path(path).name.split(".jsonl")[0].removeprefix("results_") for path in paths]
+    parts = [stem.split("_") for stem in stems]
+    if len({tuple(words[:-1]) for words in parts if words[-1].isdigit()}) == len(paths):
+        parts = [words[:-1] for words in parts]
+    while len({words[-1] for words in parts}) == 1 and min(map(len, parts)) > 1 and len(parts) > 1:
+        parts = [words[:-1] for words in parts]
+    while len({words[0] for words in parts}) == 1 and min(map(len, parts)) > 1 and len(parts) > 1:
+        parts = [words[1:] for words in parts]
+    names = ["_".join(words) for words in parts]
+    return names if len(set(names)) == len(paths) and all(names) else list(paths)
+
+
+# -- targets ----------------------------------------------------------------------------------------------------
+
+
+def _targets(c: Comparison) -> Grid:
+    columns = (
+        _TARGET,
+        Column("Rate"),
+        Column("Succeeded"),
+        Column("Resisted"),
+        Column("Blocked", rank=1),
+        Column("Errors"),
+        Column("Unjudged", rank=1),
+        Column("Missing"),
+        Column("File", numeric=False, rank=2),
+    )
+    outcomes = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL, Outcome.ERROR, Outcome.UNJUDGED)
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, t.rate, *(t.count(outcome) for outcome in outcomes), t.missing.count, Place(t.source.path))
+        for name, t in zip(_names(c), c.targets, strict=True)
+    )
+    return Grid(columns, rows, note=_targets_note(c))
+
+
+def _copies(c: Comparison) -> Iterator[Block]:
+    if c.copies:
+        columns = (Column("File", numeric=False), Column("holds the same bytes as", numeric=False))
+        rows = tuple((Place(copy), Place(original)) for copy, original in c.copies)
+        yield Grid(columns, rows, note="Each counts as a target. Leave out what is a mere copy.")
+
+
+def _targets_note(c: Comparison) -> str:
+    if c.options.by_spikee:
+        return "Rates are over all entries of the dataset: by spikee's rule all but a success counts as resisted."
+    return (
+        "Rates are over the entries that a target answered: succeeded, resisted or blocked. Errors, unjudged and "
+        "missing entries are in no rate."
+    )
+
+
+def _unmatched_rows(c: Comparison) -> Iterator[tuple[Cell, ...]]:
+    for name, target in zip(_names(c), c.targets, strict=True):
+        kinds = (
+            (target.missing, "entries without a result"),
+            (target.other_content, "results with an entry's id and another content"),
+            (target.undecided, "results whose id several entries have"),
+            (target.not_in_dataset, "results that are in no entry"),
+        )
+        for unmatched, what in kinds:
+            if unmatched.count:
+                yield name, what, unmatched.count, Place(unmatched.where[0])
+
+
+def _unmatched(rows: tuple[tuple[Cell, ...], ...]) -> Grid:
+    columns = (_TARGET, Column("What", numeric=False), Column("Count"), Column("First", numeric=False, rank=1))
+    return Grid(columns, rows, note="None of these is in a rate.")
+
+
+def _repeated(c: Comparison) -> Iterator[Fact]:
+    dataset = c.dataset
+    if c.options.by_spikee:
+        if dataset.repeated_long_ids:
+            yield Fact("Repeated long ids", dataset.repeated_long_ids, note="a success of one counts for all of them")
+        return
+    if dataset.repeated_ids:
+        yield Fact("Repeated ids", dataset.repeated_ids, note="told apart by their content")
+    if dataset.repeated_long_ids:
+        yield Fact("Repeated long ids", dataset.repeated_long_ids, note="told apart by id and content")
+    if dataset.repeated_entries:
+        yield Fact("Repeated entries", dataset.repeated_entries, note="id and content are alike; they share a rate")
+
+
+# -- between targets --------------------------------------------------------------------------------------------
+
+
+def _between_targets(c: Comparison, *, figures: bool) -> list[Section]:
+    return [
+        Section("On how many targets entries succeed", (_falls(c),)),
+        Section("Entries that succeed on every target", tuple(_everywhere(c))),
+        Section("Entries that succeed on one target alone", (_alone(c),)),
+        Section("From target to target", tuple(_transfer(c, figures=figures))),
+    ]
+
+
+def _falls(c: Comparison) -> Grid:
+    columns = (Column("Succeeds on", numeric=False), Column("All targets answered"), Column("Only some answered"))
+    names = [f"{f.targets} of {len(c.targets)} targets" for f in c.falls]
+    rows = tuple((name, f.answered_by_all, f.answered_by_some) for name, f in zip(names, c.falls, strict=True))
+    left = f"{counted(c.without_rate, 'entry', 'entries')} that no target answered" if c.without_rate else ""
+    return Grid(columns, rows, note=f"Not in the table: {left}." if left else "")
+
+
+def _everywhere(c: Comparison) -> Iterator[Block]:
+    if not c.everywhere.count:
+        yield Paragraph("None.")
+        return
+    columns = (Column("Entry", numeric=False), Column("Place", numeric=False))
+    rows = tuple((Record(name), Place(place)) for name, place in c.everywhere.examples)
+    yield Grid(columns, rows, note=_shown(len(rows), c.everywhere.count))
+
+
+def _shown(shown: int, total: int) -> str:
+    return f"The first {shown} of {total:,}." if shown < total else f"{counted(total, 'entry', 'entries')}."
+
+
+def _alone(c: Comparison) -> Grid:
+    columns = (_TARGET, Column("Entries"), Column("The first of them", numeric=False, rank=1))
+    rows = tuple((name, named.count, _first(named)) for name, named in zip(_names(c), c.alone, strict=True))
+    return Grid(columns, rows, note="Entries that some other target answered, and none of the others fell to.")
+
+
+def _first(named: Named) -> Cell:
+    return Records(tuple(name for name, _ in named.examples[:NAMED_IN_A_ROW])) if named.examples else "–"
+
+
+def _transfer(c: Comparison, *, figures: bool) -> Iterator[Block]:
+    columns = (
+        Column("From", numeric=False),
+        Column("To", numeric=False),
+        Column("Rate"),
+        Column("Entries"),
+        Column("of"),
+    )
+    names = _names(c)
+    rows = [(names[t.first], names[t.second], t.rate, t.both, t.rate.n) for t in c.transfers]
+    note = "Of the entries that succeed on one target and were answered by another, those that succeed there, too."
+    if len(rows) > PAIRS_SHOWN:
+        note += f" The first {PAIRS_SHOWN} of {len(rows)} pairs; the JSON document has all."
+    yield Grid(columns, tuple(rows[:PAIRS_SHOWN]), note=note)
+    if figures and len(c.targets) <= LARGEST_MAP:
+        yield _map(c)
+
+
+def _map(c: Comparison) -> HeatMap:
+    names = tuple(Record(name.text) for name in _names(c))
+    rates = {(t.first, t.second): t.rate for t in c.transfers if t.rate.value is not None}
+    everyone = range(len(c.targets))
+    cells = tuple(tuple(rates.get((first, second)) for second in everyone) for first in everyone)
+    return HeatMap("How success transfers", "succeeds on", "and then on", names, names, cells)
+
+
+# -- limits -----------------------------------------------------------------------------------------------------
+
+
+def _limits(c: Comparison) -> Sequence[str]:
+    count = len(c.targets)
+    few = (
+        f"The rate of an entry is over {counted(count, 'target')} at most, so it can take few values and is no "
+        "estimate: it says on which of these targets the entry succeeds, not how likely it is to succeed on another."
+    )
+    limits = [few]
+    if c.options.by_spikee:
+        limits.append(
+            "A target that failed to answer counts as one that resisted: rates are too low where that happened."
+        )
+    else:
+        limits.append(
+            "Entries that only some targets answered are compared with others on fewer targets; the table of targets "
+            "shows how many those are."
+        )
+    limits.append("All numbers are as good as the judge, and hold for this dataset and these runs.")
+    limits.append(_about_intervals(c))
+    if count > 1:
+        limits.append("Transfer is what happened between these targets; it does not say why.")
+    return limits
+
+
+def _about_intervals(c: Comparison) -> str:
+    if c.families is None:
+        return (
+            "The intervals treat entries as independent; variants of one instruction are not, and make them too narrow."
+        )
+    families = counted(c.families, "family", "families")
+    return (
+        f"Intervals of targets respect {families} of variants, told apart by document and instruction. Those from "
+        "target to target treat entries as independent, and are too narrow where variants behave alike."
+    )

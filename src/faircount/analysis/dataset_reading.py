@@ -1,0 +1,140 @@
+"""A dataset and its targets, read and matched: result files one by one, each folded as `results analyze` folds it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from faircount.analysis import integrity
+from faircount.analysis.dataset_matching import Matched, match, match_as_spikee, needs_rows
+from faircount.analysis.dataset_options import ComparisonOptions
+from faircount.errors import InputError
+from faircount.findings import Notes, counted
+from faircount.ledger import engine, tallies
+from faircount.ledger.beside import Answered, Beside
+from faircount.ledger.store import Ledger
+from faircount.model import Finding, Source
+from faircount.reading.cache import Cache, ReadSource, default_folder
+from faircount.reading.datasets import Dataset, names_of_rows, read_dataset
+from faircount.reading.inputs import Input
+from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.spikee import CASE_FACETS
+
+_SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
+"""Findings about entries without an answer: here these are in no rate, and shown with every target."""
+
+
+class ReadTarget(Struct, frozen=True):
+    """A result file as far as it concerns the dataset."""
+
+    read: ReadSource
+    matched: Matched
+    findings: list[Finding]
+
+
+class ReadAll(Struct, frozen=True):
+    """The dataset and its targets."""
+
+    dataset: Dataset
+    targets: list[ReadTarget]
+
+
+def read_all(path: str, chosen: Sequence[Input], options: ComparisonOptions, progress: Progress) -> ReadAll:
+    """Read a dataset and the files of its targets, and match them."""
+    names = [item.path for item in chosen]
+    loader = _loader(names, options, progress, cache=options.cache)
+    try:
+        return _read(path, names, options, loader)
+    except engine.module().Error:
+        if not loader.used_cache:
+            raise
+        # Somebody deleted the cache under our hands.
+        return _read(path, names, options, _loader(names, options, progress, cache=False))
+
+
+def _loader(names: Sequence[str], options: ComparisonOptions, progress: Progress, *, cache: bool) -> Loader:
+    """Return a loader that takes what the cache has; nothing is kept of what it has not."""
+    how, alone = ReadOptions(options.max_line, options.detected), not options.by_spikee
+    folder = default_folder() if cache else None
+    if folder is not None:
+        loader = Loader(names, how, progress, Cache(folder), alone=alone)
+        if loader.used_cache:
+            return loader
+    return Loader(names, how, progress, alone=alone)
+
+
+def _read(path: str, names: Sequence[str], options: ComparisonOptions, loader: Loader) -> ReadAll:
+    """Read the dataset and every target.
+
+    The loader's processes start before anything else runs. While they read a target, threads read the dataset and
+    match the target before.
+    """
+    with engine.interruptible(), loader, contextlib.ExitStack() as threads:
+        reading = _beside(threads, partial(_read_dataset, path, options.max_line))
+        matching: list[Beside[ReadTarget]] = []
+        for name in names:
+            ledger = threads.enter_context(Ledger([name], CASE_FACETS))
+            read = loader.load(ledger, 0)
+            _refuse_hopeless(read.source, read.notes)
+            if matching:
+                matching[-1].thread.join()
+            matching.append(_beside(threads, partial(_match_target, reading, ledger, read, options)))
+        return ReadAll(reading.answer(), [target.answer() for target in matching])
+
+
+def _beside(threads: contextlib.ExitStack, work: Callable[[], Answered]) -> Beside[Answered]:
+    """Begin work in a thread that has ended when the stack is left."""
+    begun = Beside(work)
+    threads.callback(begun.thread.join)
+    return begun
+
+
+def _read_dataset(path: str, max_line: int) -> Dataset:
+    dataset = read_dataset(path, max_line)
+    _refuse_empty(dataset)
+    return dataset
+
+
+def _match_target(reading: Beside[Dataset], ledger: Ledger, read: ReadSource, options: ComparisonOptions) -> ReadTarget:
+    """Fold what was read of a target, and match it to the dataset."""
+    with ledger:
+        if options.by_spikee:
+            ledger.fold_as_spikee(combined=False)
+            names = names_of_rows(read.source.path, options.max_line)
+            return ReadTarget(read, match_as_spikee(reading.answer(), ledger, names), [])
+        ledger.fold()
+        if needs_rows(ledger):
+            return _read_again(reading, read.source.path, options)
+        tally = tallies.overall(ledger).tally
+        found = integrity.from_ledger(ledger, tally, [read.source], detected=options.detected)
+        findings = [item for item in found if item.code not in _SHOWN_ELSEWHERE]
+        return ReadTarget(read, match(reading.answer(), ledger), findings)
+
+
+def _read_again(reading: Beside[Dataset], path: str, options: ComparisonOptions) -> ReadTarget:
+    """Read a target anew of which the cache has only the fold."""
+    with Loader([path], ReadOptions(options.max_line, options.detected)) as loader:
+        ledger = Ledger([path], CASE_FACETS)
+        return _match_target(reading, ledger, loader.load(ledger, 0), options)
+
+
+def _refuse_empty(dataset: Dataset) -> None:
+    if len(dataset):
+        return
+    source = dataset.source
+    if not source.bad_lines:
+        raise InputError(f"{dataset.path}: holds no entry")
+    reason, _ = next(dataset.notes.subjects("F001"))
+    lines = counted(source.bad_lines, "line")
+    raise InputError(f"{dataset.path}: cannot read any of its {lines} as a dataset's entry; most often: {reason}")
+
+
+def _refuse_hopeless(source: Source, notes: Notes) -> None:
+    if source.good_lines or not source.bad_lines:
+        return
+    reason, _ = next(notes.subjects("F001"))
+    lines = counted(source.bad_lines, "line")
+    raise InputError(f"{source.path}: cannot read any of its {lines} as a spikee result; most often: {reason}")
