@@ -1,0 +1,301 @@
+"""`results export` as a library call: files in; the columns and the rows of a table out, or lines as they were.
+
+A table has a row for each row of the files, or for each entry that these fold into. It is made while it is read: only
+what is said of entries is held in memory. Damaged lines are left out and counted, as in `results extract`.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from faircount.analysis.exporting_columns import (
+    ROW,
+    SAID,
+    TEXT,
+    Cell,
+    Column,
+    Row,
+    all_columns,
+    cells_of,
+    fields_needed,
+    named_column,
+    refuse_unknown,
+    said_column,
+    split_names,
+    unknown,
+    value_of,
+)
+from faircount.analysis.extracting import Choice, Entries, Extraction, ExtractOptions, folded_entries
+from faircount.ledger import engine, tallies
+from faircount.ledger.schema import OUTCOME_NUMBER, Mark
+from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.raw_rows import (
+    Origin,
+    RawRow,
+    members_of,
+    rows_of,
+    strategy_of,
+    values_decoder,
+    values_of,
+)
+from faircount.reading.spikee import CASE_FACETS
+
+ENTRY_COLUMNS = ("file", "line", "id", "outcome", "initial_success", "attempts", "attack_name")
+"""What is said of an entry; its facets follow. File and line are those of its first row."""
+
+_OUTCOMES = {number: outcome.value for outcome, number in OUTCOME_NUMBER.items()}
+_LINE = (1 << LINE_BITS) - 1
+_SLICE_ENTRIES = 10_000
+_SLICE_OF_ENTRIES = f"""
+SELECT
+    e.first_ord,
+    CASE WHEN t.mark = {Mark.ATTACK_BY_ID} AND NOT t.is_attack THEN t.own_id END,
+    t.parent_id,
+    e.outcome, e.standing, e.requests, e.attack_name, {{facets}}
+FROM entry AS e
+INNER JOIN told AS t ON e.first_ord = t.ord
+WHERE e.first_ord > ?
+ORDER BY e.first_ord
+LIMIT {_SLICE_ENTRIES}
+"""
+
+
+Item = TypeVar("Item")
+
+
+class ExportOptions(ExtractOptions, frozen=True):
+    """Options of `results export`. Without a query all rows are meant; without columns all there are.
+
+    `name_lone_file` says whether there is a column for the file even if there is only one.
+    """
+
+    columns: tuple[str, ...] = ()
+    name_lone_file: bool = True
+
+    @property
+    def rows_of(self) -> str | None:
+        """No category: all rows that the query chooses."""
+        return None
+
+
+class Export(Extraction):
+    """A table out of files: first its columns, then its rows or lines, then what is to be told. Use it as a context."""
+
+    def __init__(
+        self, files: Sequence[str], options: ExportOptions | None = None, progress: Progress = lambda _: None
+    ) -> None:
+        self._wanted = options or ExportOptions()
+        super().__init__(files, self._wanted, progress)
+        self.never_there: set[str] = set()
+        """Columns inside fields that no row written so far has."""
+        self._query_asked = self._query()
+        self._names = split_names(self._wanted.columns)
+
+    def __enter__(self) -> Export:
+        return self
+
+    @cached_property
+    def origins(self) -> list[Origin]:
+        """Where each file can be read as often as needed."""
+        return [self._origin(item.path) for item in self.inputs]
+
+    @cached_property
+    def _choice(self) -> Choice:
+        return Choice(None, self._wanted.definition, self._query_asked)
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns of the table; the files are read to find out, unless names were given that are soon met."""
+        if self._wanted.entries:
+            return self._entry_columns()
+        if not self._names:
+            said = SAID if self._wanted.name_lone_file or len(self.inputs) > 1 else SAID[1:]
+            return all_columns(said, self._fields())
+        columns = [named_column(name) for name in self._names]
+        needed = fields_needed(columns)
+        if needed:
+            refuse_unknown(columns, self._fields(until=needed))
+        return columns
+
+    def _fields(self, until: Collection[str] = ()) -> dict[str, None]:
+        """Return the fields in the order in which they first appear, as far as needed to have met some of them."""
+        fields: dict[str, None] = {}
+        for origin in self.origins:
+            for raw in rows_of(origin, self._wanted.max_line):
+                members = members_of(raw.line)
+                if not fields.keys() >= members.keys():
+                    fields |= dict.fromkeys(members)
+                    if until and fields.keys() >= set(until):
+                        return fields
+        return fields
+
+    def rows(self) -> Iterator[list[Cell]]:
+        """Yield the rows of the table."""
+        return self._counted(self._entry_rows() if self._wanted.entries else self._table_rows())
+
+    def lines(self) -> Iterator[list[bytes]]:
+        """Yield lines of JSON in pieces: rows as they were, unless columns were named; entries as objects."""
+        if self._wanted.entries:
+            written = self._entry_objects()
+        elif self._names:
+            written = self._rows_of_columns()
+        else:
+            written = map(_whole_line, self._chosen_rows(computed=frozenset()))
+        return ([line] for line in self._counted(written))
+
+    def _counted(self, items: Iterator[Item]) -> Iterator[Item]:
+        for item in items:
+            self.written += 1
+            yield item
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def _chosen_rows(self, computed: frozenset[str]) -> Iterator[tuple[int, Origin, RawRow]]:
+        """Yield the rows that are meant; `computed` is what will be said of them."""
+        asked = frozenset[str]() if self._query_asked is None else self._query_asked.computed
+        if "outcome" in computed | asked and self._known is None:
+            self._known = folded_entries(self.origins, self._wanted)
+        for index, origin in enumerate(self.origins):
+            for found in self._chosen(index, origin, self._choice):
+                self.matched += len(found)
+                for raw in found:
+                    yield index, origin, raw
+
+    def _told_rows(self) -> Iterator[tuple[RawRow, Row, Row]]:
+        """Yield the rows that are meant, with the fields that the columns need and what is said of them."""
+        computed = frozenset(str(column.steps[0]) for column in self.columns if column.computed)
+        decoder = values_decoder(fields_needed(self.columns) if self._names else None)
+        inside = [column for column in self.columns if column.field is None and not column.computed]
+        self.never_there = {column.name for column in inside}
+        for index, origin, raw in self._chosen_rows(computed):
+            row, said = values_of(raw.line, decoder), self._say_all(computed, index, origin, raw)
+            if self.never_there:
+                self.never_there -= {column.name for column in inside if value_of(column, row, said) is not None}
+            yield raw, row, said
+
+    def _say_all(self, computed: frozenset[str], index: int, origin: Origin, raw: RawRow) -> dict[str, object]:
+        said: dict[str, object] = {"file": origin.name, "line": raw.number}
+        if "strategy" in computed:
+            said["strategy"] = strategy_of(raw.row, origin, self._wanted.max_line)
+        if "outcome" in computed and self._known is not None:
+            said["outcome"] = self._known.outcome(_place(index, raw))
+        return said
+
+    def _table_rows(self) -> Iterator[list[Cell]]:
+        cells = cells_of(self.columns)
+        for _, row, said in self._told_rows():
+            yield cells(row, said)
+
+    def _rows_of_columns(self) -> Iterator[bytes]:
+        """Yield rows with the chosen columns alone; the text of a whole field stays as it was."""
+        for raw, row, said in self._told_rows():
+            members = members_of(raw.line)
+            written = []
+            for column in self.columns:
+                kept = members.get(column.field) if column.field is not None else None
+                written.append((column.name, _json(value_of(column, row, said)) if kept is None else bytes(kept)))
+            yield _object(written)
+
+    # -- entries -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        """The ledger of all files, folded."""
+        paths = [origin.path for origin in self.origins]
+        how = ReadOptions(self._wanted.max_line)
+        with Loader(paths, how, self._progress, alone=False) as loader:
+            ledger = self._cleanup.enter_context(Ledger(paths, CASE_FACETS))
+            for index, origin in enumerate(self.origins):
+                read = loader.load(ledger, index)
+                read.notes.name = origin.name
+                self._finish(replace(read.source, path=origin.name), read.notes)
+        if self._wanted.definition == "spikee":
+            ledger.fold_as_spikee(combined=True)
+        else:
+            ledger.fold()
+        self.entries = int(ledger.query("SELECT COUNT(*) FROM entry")[0][0])
+        return ledger
+
+    def _entry_columns(self) -> list[Column]:
+        facets = [Column(_facet_name(field), TEXT, (field,)) for field in self._ledger.facets]
+        present = {column.name: column for column in [*map(said_column, ENTRY_COLUMNS), *facets]}
+        for name in self._names:
+            if name not in present:
+                raise unknown(name, present)
+        return [present[name] for name in self._names or present]
+
+    def _entry_rows(self) -> Iterator[list[Cell]]:
+        cells, ledger = cells_of(self.columns), self._ledger
+        wanted = self._rows_of_entries()
+        last, selected = -1, ", ".join(f"e.{column}" for column in ledger.facets.values()) or "NULL"
+        with engine.interruptible():
+            while found := ledger.query(_SLICE_OF_ENTRIES.format(facets=selected), [last]):
+                last = found[-1][0]
+                for first, *told in found:
+                    if wanted is None or _is_among(wanted, first):
+                        yield cells(*self._entry(first, told))
+
+    def _entry(self, first: int, told: Sequence[int | None]) -> tuple[Row, Row]:
+        """Return the facets of an entry, and what is said of it."""
+        own_id, parent_id, outcome, standing, requests, attack, *facets = told
+        ledger = self._ledger
+        said = {
+            "file": self.origins[first >> LINE_BITS].name,
+            "line": first & _LINE,
+            "id": ledger.word("parent_id", parent_id if own_id is None else own_id),
+            "outcome": _OUTCOMES[outcome or 0],
+            "initial_success": (standing or 0) // 2 % 2 == 1,
+            "attempts": int(requests or 0),
+            "attack_name": tallies.text_of(ledger, tallies.ATTACK_NAME, attack),
+        }
+        columns = zip(ledger.facets.items(), facets, strict=False)
+        return {field: ledger.word(column, number) for (field, column), number in columns}, said
+
+    def _entry_objects(self) -> Iterator[bytes]:
+        names = [column.name for column in self.columns]
+        for cells in self._entry_rows():
+            yield _object(zip(names, map(_json, cells), strict=True))
+
+    def _rows_of_entries(self) -> array[int] | None:
+        """Return the rows of the entries of which at least one row is meant; None if all are."""
+        ledger, read = self._ledger, self.read
+        if self._query_asked is None:
+            return None
+        self._known = Entries(ledger, self._wanted.definition)
+        self.read = []
+        places = array("q", [_place(index, raw) for index, _, raw in self._chosen_rows(frozenset())])
+        self.read = read
+        return self._known.with_rows(places)[0]
+
+
+def _whole_line(found: tuple[int, Origin, RawRow]) -> bytes:
+    return found[2].line + b"\n"
+
+
+def _place(source: int, raw: RawRow) -> int:
+    return source << LINE_BITS | raw.number
+
+
+def _is_among(places: array[int], place: int) -> bool:
+    return bisect_left(places, place) < bisect_left(places, place + 1)
+
+
+def _facet_name(field: str) -> str:
+    return f"{ROW}.{field}" if field in ENTRY_COLUMNS else field
+
+
+def _json(value: object) -> bytes:
+    """Return a value as JSON; half characters are escaped, everything else is written as it is."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _object(members: Iterable[tuple[str, bytes]]) -> bytes:
+    return b"{" + b", ".join(_json(name) + b": " + value for name, value in members) + b"}\n"

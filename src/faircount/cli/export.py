@@ -1,0 +1,342 @@
+"""The commands `results export` and `results convert-to-excel`: rows and entries in files that other programs read."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from faircount.analysis.exporting import Export, ExportOptions
+from faircount.cli.extract import doubts
+from faircount.cli.output import refuse_inputs
+from faircount.cli.progress import ReadingBar
+from faircount.cli.results import named_files
+from faircount.errors import InputError, UsageError
+from faircount.findings import counted
+from faircount.present.new_file import NewFile
+from faircount.reading.streams import STDIN
+from faircount.text import visible
+
+if TYPE_CHECKING:
+    from faircount.report import Report
+
+STDOUT = "-"
+COMPANION = ".long.jsonl"
+"""Ends the name of the file that holds whole the texts that are too long for a sheet."""
+
+SUFFIXES = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "xlsx": ".xlsx", "html": ".html"}
+_AS_LINES = ("csv", "jsonl")
+_PACKED = (".gz", ".zst")
+_COMBINED = "Combined"
+_BEGINS_A_COMPANION = b'{"row": '
+_BYTE_ORDER_MARK = "\ufeff".encode()
+_START_OF_A_PAGE = 4096
+_LAST_SAVED_BY_US = b"<cp:lastModifiedBy>Faircount</cp:lastModifiedBy>"
+
+Told = list[str]
+"""Sentences about what could not be written as it was."""
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Run `results export`."""
+    kind = _format(arguments)
+    if arguments.raw and kind != "csv":
+        raise UsageError("--raw is about csv: no other format changes a text for a spreadsheet")
+    options = ExportOptions(
+        where=arguments.where,
+        columns=tuple(arguments.columns),
+        entries=arguments.entries,
+        definition=arguments.definition,
+        max_line=arguments.max_line,
+        cache=arguments.cache,
+    )
+    files = named_files(arguments)
+    with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
+        path = arguments.output or _default_path(table, kind)
+        _refuse(path, kind, table.paths, force=arguments.force)
+        told = _WRITERS[kind](table, path, arguments)
+    return _finish(table, path, told, strict=arguments.strict)
+
+
+def convert_to_excel(arguments: argparse.Namespace) -> int:
+    """Run `results convert-to-excel`."""
+    options = ExportOptions(
+        name_lone_file=False,
+        definition=arguments.definition,
+        max_line=arguments.max_line,
+        cache=arguments.cache,
+    )
+    files = named_files(arguments)
+    with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
+        path = arguments.output or _default_path(table, "xlsx")
+        _refuse(path, "xlsx", table.paths, force=arguments.force)
+        report = _analysis(table, arguments)
+        told = _write_workbook(table, path, arguments, report)
+    return _finish(table, path, told, strict=arguments.strict)
+
+
+# -- where it goes ----------------------------------------------------------------------------------------------
+
+
+def _format(arguments: argparse.Namespace) -> str:
+    """Return the format that was asked for, or that the name of the file tells."""
+    if arguments.to is not None:
+        return str(arguments.to)
+    suffix = Path(arguments.output or "").suffix.lower()
+    for kind, ending in SUFFIXES.items():
+        if suffix == ending:
+            return kind
+    raise UsageError(f"--to: say which format is wanted: {', '.join(SUFFIXES)}; or name a file with -o that ends so")
+
+
+def _default_path(table: Export, kind: str) -> str:
+    """Return a name beside the only input, or in the working folder if there are several."""
+    names = [item.path for item in table.inputs]
+    source = Path(_COMBINED if len(names) > 1 else "stdin" if names[0] == STDIN else names[0])
+    stem = source.name
+    for packed in _PACKED:
+        if stem.endswith(f".jsonl{packed}"):
+            stem = stem.removesuffix(packed)
+    # Lines keep the ending of their source and must not take its name.
+    addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
+    return str(source.parent / (stem.removesuffix(".jsonl") + addition + SUFFIXES[kind]))
+
+
+def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None:
+    """Raise if a file cannot or must not be written there, before anything is read."""
+    if path == STDOUT:
+        if kind not in _AS_LINES:
+            raise UsageError(f"-o -: {kind} needs a file; csv and jsonl can go to standard output")
+        return
+    refuse_inputs(path, inputs)
+    if Path(path).is_dir():
+        raise UsageError(f"{path}: is a folder; name a file")
+    places = [(path, kind), (_companion(path), "companion")] if kind == "xlsx" else [(path, kind)]
+    for place, what in places:
+        if os.path.lexists(place) and not _may_replace(place, what, force=force):
+            raise UsageError(f"{place}: is there already; --force replaces it, or name another file with -o")
+
+
+def _may_replace(path: str, kind: str, *, force: bool) -> bool:
+    """Tell whether what stands there may go: what Faircount wrote, where that can be told, else only if forced."""
+    if force or not Path(path).is_file():
+        return force
+    if kind == "xlsx":
+        from faircount.present import xlsx
+
+        return xlsx.is_ours(path) and _nobody_else_saved(path)
+    if kind == "companion":
+        return _start(path).startswith(_BEGINS_A_COMPANION)
+    if kind == "html":
+        from faircount.present import html
+
+        return html.is_ours(_start(path).decode("utf-8", "replace"))
+    return False
+
+
+def _nobody_else_saved(path: str) -> bool:
+    """Tell whether a workbook of ours is as we wrote it: who adds notes to one does not want to lose them."""
+    import zipfile
+
+    with zipfile.ZipFile(Path(path)) as book, book.open("docProps/core.xml") as part:
+        return _LAST_SAVED_BY_US in part.read(_START_OF_A_PAGE)
+
+
+def _start(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_START_OF_A_PAGE)
+    except OSError:
+        return b""
+
+
+def _companion(path: str) -> str:
+    return path.removesuffix(SUFFIXES["xlsx"]) + COMPANION
+
+
+@contextlib.contextmanager
+def _lines_to(path: str, *, force: bool) -> Iterator[Callable[[Iterable[bytes]], object]]:
+    """Give what takes lines: standard output, or a file that is written whole or not at all."""
+    if path == STDOUT:
+        sys.stdout.flush()
+        yield sys.stdout.buffer.writelines
+        sys.stdout.buffer.flush()
+    else:
+        with NewFile(path, force=force) as file:
+            yield file.write_all
+
+
+# -- formats ----------------------------------------------------------------------------------------------------
+
+
+def _write_jsonl(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+    with _lines_to(path, force=arguments.force) as write:
+        for lines in table.lines():
+            write(lines)
+    return []
+
+
+def _write_csv(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+    from faircount.present.csv_text import csv_lines
+
+    with _lines_to(path, force=arguments.force) as write:
+        if path != STDOUT and not arguments.raw:
+            # Without it, Excel takes the file for one of the local code page.
+            write([_BYTE_ORDER_MARK])
+        lines = csv_lines(_names(table), table.rows(), raw=arguments.raw)
+        write(line.encode() for line in lines)
+    return []
+
+
+def _write_html(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+    from faircount.analysis.exporting_page import as_page
+    from faircount.present import html
+
+    with NewFile(path, force=_may_replace(path, "html", force=arguments.force)) as file:
+        what = "Entries" if table.options.entries else "Rows"
+        page = as_page([item.path for item in table.inputs], what, _names(table), table.rows())
+        file.write(html.render(page).encode())
+    return []
+
+
+def _write_parquet(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+    from faircount.ledger import engine
+    from faircount.present.parquet_file import write_parquet
+
+    with engine.interruptible(), NewFile(path, force=arguments.force) as file:
+        columns = [(column.name, column.kind) for column in table.columns]
+        beside = Path(path).parent
+        stored = write_parquet(
+            file.write, beside, columns, table.rows(), lambda folder: engine.connect(folder=folder, threads=1)
+        )
+    told = [
+        f"{counted(times, 'value')} of {name} had no place in a column of its type: null there"
+        for name, times in stored.misfits.items()
+    ]
+    if stored.replaced:
+        told.append(f"{counted(stored.replaced, 'text')} held half a surrogate pair: U+FFFD stands for it")
+    return told
+
+
+def _write_workbook(table: Export, path: str, arguments: argparse.Namespace, report: Report | None = None) -> Told:
+    from faircount.present.xlsx import write_workbook
+
+    companion = _companion(path)
+    with contextlib.ExitStack() as stack:
+        overlong = _Overlong(companion, stack, force=_may_replace(companion, "companion", force=arguments.force))
+        written = write_workbook(
+            path, table.rows(), _names(table), report, companion=Path(companion).name, overlong=overlong
+        )
+    told = []
+    if written.cut:
+        verb = "is" if written.cut == 1 else "are"
+        told.append(
+            f"{counted(written.cut, 'text')} {verb} too long for a cell: cut there with a mark, whole in {companion}"
+        )
+    if written.sheets > 1:
+        told.append(f"the rows go on over {written.sheets} sheets")
+    return told
+
+
+class _Overlong:
+    """Takes the texts that are too long for a cell into a file of their own, which is begun with the first of them."""
+
+    def __init__(self, path: str, stack: contextlib.ExitStack, *, force: bool) -> None:
+        self._path = path
+        self._stack = stack
+        self._force = force
+        self._file: NewFile | None = None
+
+    def __call__(self, row: int, column: str, text: str) -> None:
+        from faircount.present.sheet_text import companion_lines
+
+        if self._file is None:
+            self._file = self._stack.enter_context(NewFile(self._path, force=self._force))
+        self._file.write_all(line.encode() for line in companion_lines([(row, column, text)]))
+
+
+_WRITERS: dict[str, Callable[[Export, str, argparse.Namespace], Told]] = {
+    "jsonl": _write_jsonl,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+    "xlsx": _write_workbook,
+    "html": _write_html,
+}
+
+
+def _names(table: Export) -> list[str]:
+    return [column.name for column in table.columns]
+
+
+# -- the analysis in a workbook ---------------------------------------------------------------------------------
+
+
+def _analysis(table: Export, arguments: argparse.Namespace) -> Report:
+    """Return the analysis of the files, as it stands in a page."""
+    from faircount.analysis.arrange import as_report
+    from faircount.analysis.evidence import made_with
+    from faircount.analysis.options import AnalyzeOptions
+    from faircount.analysis.results import analyze
+
+    options = AnalyzeOptions(
+        combine=arguments.combine,
+        definition=arguments.definition,
+        max_line=arguments.max_line,
+        figures=True,
+        cache=arguments.cache,
+    )
+    with _standard_input(table):
+        result = analyze(table.paths, options)
+    if result.failures:
+        raise InputError(result.failures[0])
+    made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
+    return as_report(result.analyses, figures=True, made_with=made)
+
+
+@contextlib.contextmanager
+def _standard_input(table: Export) -> Iterator[None]:
+    """Let what came over standard input be read once more; other streams cannot be."""
+    for item in table.inputs:
+        if item.path != STDIN and not Path(item.path).is_file():
+            raise UsageError(f"{item.path}: can be read only once; give it as standard input: - < {item.path}")
+    copies = [origin.path for origin in table.origins if origin.name == STDIN]
+    if not copies:
+        yield
+        return
+    before = sys.stdin
+    with Path(copies[0]).open(encoding="utf-8") as sys.stdin:
+        try:
+            yield
+        finally:
+            sys.stdin = before
+
+
+# -- what is told -----------------------------------------------------------------------------------------------
+
+
+def _finish(table: Export, path: str, told: Sequence[str], *, strict: bool) -> int:
+    """Say what was written and what was not, and return the exit code."""
+    empty = [f"{name} is empty in every row" for name in sorted(table.never_there)] if table.written else []
+    for sentence in [_answer(table, path), *told, *empty, *doubts(table)]:
+        _say(sentence)
+    if strict and table.damaged:
+        _say("--strict: some input could not be read, see above")
+        return InputError.exit_code
+    return 0
+
+
+def _answer(table: Export, path: str) -> str:
+    place = "standard output" if path == STDOUT else path
+    total, unit = (table.entries, ("entry", "entries")) if table.options.entries else (table.total, ("row", "rows"))
+    if table.options.where is None:
+        return f"wrote {counted(table.written, *unit)} to {place}"
+    return f"wrote {table.written:,} of {counted(total, *unit)} to {place}"
+
+
+def _say(sentence: str) -> None:
+    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
