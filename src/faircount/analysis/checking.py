@@ -1,0 +1,222 @@
+"""`results check` as a library call: how the lines of files fared and what is doubtful about them, and no figures.
+
+The findings are those of `results analyze`; the breakdowns that it makes are not needed for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.analysis import integrity
+from faircount.analysis.asking import ask_files
+from faircount.analysis.document import finding_data, source_data
+from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.results import COMBINED, Folded, findings_of
+from faircount.errors import InputError, UsageError
+from faircount.findings import counted
+from faircount.model import Finding, Severity, Source
+from faircount.reading import inputs
+from faircount.reading.inputs import Input
+from faircount.reading.loading import Progress
+from faircount.reading.streams import MAX_LINE_BYTES
+from faircount.report import Block, Findings, Paragraph, Place, Report, Section
+from faircount.text import visible
+from faircount.version import __version__
+
+KIND = "check"
+SCHEMA = 1
+
+_DAMAGE = ("F001", "F002")
+_NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}
+
+
+class CheckOptions(Struct, frozen=True):
+    """Options of `results check`; the defaults are the documented ones."""
+
+    warnings: bool = False
+    combine: bool = False
+    guardrail_success: str = "bypassed"
+    max_line: int = MAX_LINE_BYTES
+    cache: bool = True
+
+    @property
+    def serious(self) -> tuple[Severity, ...]:
+        """The severities that make a finding serious."""
+        return (Severity.ERROR, Severity.WARNING) if self.warnings else (Severity.ERROR,)
+
+    @property
+    def analyzed(self) -> AnalyzeOptions:
+        """How the findings are found."""
+        return AnalyzeOptions(
+            combine=self.combine,
+            guardrail_success=self.guardrail_success,
+            max_line=self.max_line,
+            cache=self.cache,
+        )
+
+
+class Checked(Struct, frozen=True):
+    """A file, or several together, and what is doubtful; `unusable` says why nothing could be read."""
+
+    name: str
+    sources: tuple[Source, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unusable: str = ""
+
+
+class Checks(Struct, frozen=True):
+    """What was checked, in the order given."""
+
+    options: CheckOptions
+    checked: tuple[Checked, ...]
+    files: tuple[str, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings."""
+        return tuple(finding for item in self.checked for finding in item.findings)
+
+    @property
+    def serious(self) -> tuple[Finding, ...]:
+        """The findings that should not be passed over."""
+        return tuple(finding for finding in self.findings if finding.severity in self.options.serious)
+
+    @property
+    def unusable(self) -> int:
+        """How many files could not be used at all."""
+        return sum(bool(item.unusable) for item in self.checked)
+
+    @property
+    def damaged(self) -> bool:
+        """Tell whether any file had lines that could not be read, or broke off."""
+        return any(finding.code in _DAMAGE for finding in self.findings)
+
+
+def check_files(
+    files: Sequence[str], options: CheckOptions | None = None, progress: Progress = lambda _: None
+) -> Checks:
+    """Check result files, each by itself or all together; one that cannot be used does not stop the others."""
+    options = options or CheckOptions()
+    if not files:
+        raise UsageError("no result file given: name one, or a folder with --result-folder")
+    there, found = _there(files)
+
+    def question(folded: Folded, chosen: Sequence[Input]) -> Checked:
+        doubts = integrity.ordered(findings_of(folded, chosen, options.analyzed))
+        return Checked(COMBINED if options.combine else chosen[0].path, folded.sources, doubts)
+
+    answers, unusable = ask_files(inputs.expand(there), options.analyzed, question, progress)
+    found |= {item.name: item for item in answers}
+    found |= {path: _unusable(path, sentence) for path, sentence in unusable}
+    order = {path: place for place, path in enumerate(_names(files))}
+    checked = sorted(found.values(), key=lambda item: order.get(item.name, -1))
+    return Checks(options, tuple(checked), tuple(there))
+
+
+def _there(files: Sequence[str]) -> tuple[list[str], dict[str, Checked]]:
+    """Return the paths that can be opened, and why the others cannot."""
+    there: list[str] = []
+    missing: dict[str, Checked] = {}
+    for name in files:
+        try:
+            paths = inputs.expand([name])
+            for path in filter(_is_regular, paths):
+                Path(path).open("rb").close()
+            there += paths
+        except InputError as error:
+            missing[name] = _unusable(name, str(error))
+        except OSError as error:
+            missing[name] = _unusable(name, f"cannot be read: {error.strerror or error}")
+    return there, missing
+
+
+def _is_regular(path: str) -> bool:
+    return Path(path).is_file()
+
+
+def _names(files: Sequence[str]) -> Iterator[str]:
+    """Yield what the given names stand for, those of which nothing can be read included."""
+    for name in files:
+        yield name
+        try:
+            yield from inputs.expand([name])
+        except InputError:
+            continue
+
+
+def _unusable(name: str, sentence: str) -> Checked:
+    return Checked(name, unusable=sentence.removeprefix(f"{name}: "))
+
+
+# -- the report -------------------------------------------------------------------------------------------------
+
+
+def as_report(checks: Checks) -> Report:
+    """Arrange what was checked into a report whose last line sums up."""
+    several = len(checks.checked) > 1
+    sections = [Section(f"Check of {len(checks.checked):,} files", (), level=1)] if several else []
+    sections += [_section(item, several=several) for item in checks.checked]
+    sections.append(Section("Result", (Paragraph(verdict(checks)),)))
+    return Report(tuple(sections), document(checks))
+
+
+def _section(item: Checked, *, several: bool) -> Section:
+    blocks: list[Block] = [Paragraph(_fared(source)) for source in item.sources]
+    if item.unusable:
+        blocks.append(Paragraph(f"cannot be used: {visible(item.unusable)}"))
+    elif item.findings:
+        blocks.append(Findings(item.findings))
+    else:
+        blocks.append(Paragraph("nothing to report"))
+    if len(item.sources) > 1:
+        return Section(f"Check of {len(item.sources)} files together", tuple(blocks), level=1)
+    subject = Place(item.sources[0].path if item.sources else item.name)
+    return Section("File" if several else "Check of", tuple(blocks), level=2 if several else 1, subject=subject)
+
+
+def _fared(source: Source) -> str:
+    lines = f"{counted(source.lines, 'line')}: {source.good_lines:,} good, {source.bad_lines:,} bad, "
+    lines += f"{source.blank_lines:,} blank"
+    if source.tool_version is None:
+        return lines
+    return f"{lines}; written by {source.tool} {source.tool_version}, as the fields suggest"
+
+
+def verdict(checks: Checks) -> str:
+    """Return one sentence that sums up what was checked."""
+    files = counted(sum(len(item.sources) or 1 for item in checks.checked), "file")
+    parts = []
+    for severity in Severity:
+        count = sum(finding.severity is severity for finding in checks.findings)
+        if count:
+            parts.append(counted(count, *_NAMES[severity]))
+    if checks.unusable:
+        parts.append(f"{counted(checks.unusable, 'file')} that cannot be used")
+    codes = ", ".join(dict.fromkeys(finding.code for finding in checks.serious))
+    serious = f"; serious: {codes}" if codes else "; nothing serious" if parts and not checks.unusable else ""
+    return f"{files} checked: {', '.join(parts) or 'nothing to report'}{serious}"
+
+
+def document(checks: Checks) -> dict[str, Any]:
+    """Return the whole answer of `results check` as plain data; every key is always present."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "serious_severities": [severity.value for severity in checks.options.serious],
+        "serious": len(checks.serious),
+        "unusable": checks.unusable,
+        "checks": [
+            {
+                "name": item.name,
+                "unusable": item.unusable or None,
+                "sources": [source_data(source) for source in item.sources],
+                "findings": [finding_data(finding) for finding in item.findings],
+            }
+            for item in checks.checked
+        ],
+    }

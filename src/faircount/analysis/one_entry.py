@@ -1,0 +1,338 @@
+"""`results show` as a library call: an id and files in, the entries that have it with all that is recorded of them out.
+
+Entries are counted as `results analyze` counts them. Texts are read back from the files and believed only if a line
+still reads as the row that was counted. Secrets are masked here; what is hidden in a text is spelled out on showing it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.analysis import integrity
+from faircount.analysis.asking import ask_files
+from faircount.analysis.evidence import CHANGED, READ_ONCE, lines_again
+from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.recorded import Recorded, masked, recorded
+from faircount.analysis.results import Folded
+from faircount.errors import InputError, UsageError
+from faircount.findings import counted
+from faircount.ledger import lookup
+from faircount.ledger.lookup import EntryRow, FoldedEntry
+from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.model import Finding, Outcome
+from faircount.reading import inputs
+from faircount.reading.clean import scalar_text
+from faircount.reading.inputs import Input
+from faircount.reading.loading import Progress
+from faircount.reading.loose import BadLine, parse
+from faircount.reading.streams import MAX_LINE_BYTES, STDIN, TOO_LONG, Block, blocks, open_stream
+from faircount.text import clip, mask_secrets, visible
+
+ENTRIES_SHOWN = 10
+ATTEMPTS_SHOWN = 20
+IDS_COMPARED = 100_000
+"""So many ids are looked at for some that look alike."""
+ALIKE_NAMED = 5
+_IDS_COMPARED_CLOSELY = 500
+_ROWS_LOOKED_UP = 1000
+_LONGEST_NAME = 200
+_DAMAGE = ("F001", "F002")
+BY_ID, BY_ROW = "id", "row"
+"""How an entry was found: by an id that the ledger knows, or by an id or long id that only its rows hold."""
+
+
+class ShowOptions(Struct, frozen=True):
+    """Options of `results show`; the defaults are the documented ones."""
+
+    whole: bool = False
+    combine: bool = False
+    guardrail_success: str = "bypassed"
+    max_line: int = MAX_LINE_BYTES
+    cache: bool = True
+
+    @property
+    def analyzed(self) -> AnalyzeOptions:
+        """How entries are counted."""
+        return AnalyzeOptions(
+            combine=self.combine,
+            guardrail_success=self.guardrail_success,
+            max_line=self.max_line,
+            cache=self.cache,
+        )
+
+
+class Attempt(Struct, frozen=True):
+    """A recorded attempt of an entry: what the ledger knows of it, and what its line holds or why that is missing."""
+
+    number: int
+    place: str
+    strategy: str
+    state: Outcome
+    counts_as: tuple[Outcome, ...]
+    decides: bool
+    requests: int
+    response_time: float | None
+    guardrail_categories: tuple[str, ...]
+    recorded: Recorded | None
+    unread: str = ""
+
+
+class LeftOut(Struct, frozen=True):
+    """A row that does not count in an entry: why, and where the one is that counts instead, if only one can be."""
+
+    place: str
+    is_attack: bool
+    story: str
+    instead: str | None
+
+
+class Entry(Struct, frozen=True):
+    """An entry with its story; `attempts` are those shown, with the one that decided the outcome among them."""
+
+    name: str
+    files: tuple[str, ...]
+    found_by: str
+    outcome: Outcome
+    decided_by: int | None
+    requests: int
+    kin: int
+    facets: tuple[tuple[str, str | None], ...]
+    attempts: tuple[Attempt, ...]
+    attempts_total: int
+    left_out: tuple[LeftOut, ...]
+    left_out_total: int
+
+
+class FoundEntries(Struct, frozen=True):
+    """The entries that have an id, the first of them with their stories, and the damage of the files."""
+
+    asked: str
+    whole: bool
+    total: int
+    entries: tuple[Entry, ...]
+    files: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    failures: tuple[str, ...] = ()
+
+
+class _Answer(Struct, frozen=True):
+    total: int
+    entries: tuple[Entry, ...]
+    findings: tuple[Finding, ...]
+    near: tuple[str, ...]
+
+
+def find_entries(
+    name: str, files: Sequence[str], options: ShowOptions | None = None, progress: Progress = lambda _: None
+) -> FoundEntries:
+    """Find the entries with an id, a row's own id or a long id; `progress` hears how many more bytes were read."""
+    options = options or ShowOptions()
+    paths = inputs.expand(files)
+    if not paths:
+        raise UsageError("no result file given: name one after the id, or a folder with --result-folder")
+    for path in paths:
+        if path == STDIN or not Path(path).is_file():
+            raise UsageError(f"{path}: {READ_ONCE}, and an entry is read back; name a file")
+
+    def question(folded: Folded, chosen: Sequence[Input]) -> _Answer:
+        return _search(name, folded, chosen, options)
+
+    answers, unusable = ask_files(paths, options.analyzed, question, progress)
+    if not answers:
+        raise InputError("; ".join(sentence for _, sentence in unusable))
+    entries = [entry for answer in answers for entry in answer.entries]
+    findings = tuple(finding for answer in answers for finding in answer.findings)
+    if not entries:
+        near = [word for answer in answers for word in answer.near]
+        raise UsageError(_nothing_found(name, near[:IDS_COMPARED], findings, len(unusable)))
+    return FoundEntries(
+        name,
+        options.whole,
+        sum(answer.total for answer in answers),
+        tuple(entries[:ENTRIES_SHOWN]),
+        tuple(paths),
+        findings,
+        tuple(sentence for _, sentence in unusable),
+    )
+
+
+def _nothing_found(name: str, near: Sequence[str], findings: Sequence[Finding], unusable: int) -> str:
+    """Return a sentence that names ids that look alike, and what could not be read."""
+    sentence = f"no entry or row has the id {_shown(name)}"
+    alike = _alike(name, near)
+    if alike:
+        sentence += f"; ids that look alike: {', '.join(map(_shown, alike))}"
+    bad = sum(finding.count for finding in findings if finding.code == "F001")
+    if bad:
+        sentence += f"; {counted(bad, 'line')} could not be read"
+    return f"{sentence}; {counted(unusable, 'file')} could not be used" if unusable else sentence
+
+
+def _alike(name: str, near: Sequence[str]) -> list[str]:
+    """Return the ids that look most like a name; only those that begin and end like it are compared closely."""
+    import difflib
+    import heapq
+
+    if len(name) > _LONGEST_NAME:
+        return []
+    words = [word for word in dict.fromkeys(near) if len(word) <= _LONGEST_NAME]
+    best = heapq.nlargest(
+        _IDS_COMPARED_CLOSELY, words, key=lambda word: _in_common(name, word) + _in_common(name[::-1], word[::-1])
+    )
+    return difflib.get_close_matches(name, best, n=ALIKE_NAMED)
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return with how many characters two words begin alike."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _shown(name: str) -> str:
+    return clip(visible(mask_secrets(name[:_LONGEST_NAME])), 80)
+
+
+# -- finding ----------------------------------------------------------------------------------------------------
+
+
+def _search(name: str, folded: Folded, chosen: Sequence[Input], options: ShowOptions) -> _Answer:
+    """Look for an id in what the ledger knows, and in the lines of the files only if that is not enough."""
+    ledger = folded.ledger
+    keys, found_by = lookup.entries_with_id(ledger, name), BY_ID
+    if not keys:
+        ords = [ord_ for source in range(len(chosen)) for ord_ in _rows_named(ledger, source, name, options.max_line)]
+        keys, found_by = lookup.entries_of_rows(ledger, ords[:_ROWS_LOOKED_UP]), BY_ROW
+    noted = integrity.from_reading(folded.notes, definition="faircount")
+    damage = tuple(finding for finding in noted if finding.code in _DAMAGE)
+    near = () if keys else tuple(lookup.ids_near(ledger, name, IDS_COMPARED))
+    entries = [
+        _entry(folded, entry, found_by, options) for entry in lookup.folded_entries(ledger, keys[:ENTRIES_SHOWN])
+    ]
+    return _Answer(len(keys), tuple(entries), damage, near)
+
+
+def _rows_named(ledger: Ledger, source: int, name: str, max_line: int) -> Iterator[int]:
+    for number, line in enumerate(_lines_holding(ledger.paths[source], name, max_line), start=1):
+        if number > _ROWS_LOOKED_UP:
+            return
+        yield (source << LINE_BITS) + line
+
+
+def _lines_holding(path: str, name: str, max_line: int) -> Iterator[int]:
+    """Yield the numbers of the lines whose id or long id is a name; only lines with that text are looked at."""
+    written = (json.dumps(name, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
+    needles = {text.encode("utf-8", "replace") for text in written}
+    first = 1
+    for block in blocks(open_stream(path, path), max_line):
+        if any(block.buffer.find(needle, 0, block.length) >= 0 for needle in needles):
+            for number, line in enumerate(block.lines, start=first):
+                if any(needle in line for needle in needles) and _is_named(line, name):
+                    yield number
+        first += _count_lines(block)
+
+
+def _count_lines(block: Block) -> int:
+    if block.buffer is TOO_LONG:
+        return 1
+    ended = block.buffer.endswith(b"\n", 0, block.length)
+    return block.buffer.count(b"\n", 0, block.length) + (not ended)
+
+
+def _is_named(line: bytes, name: str) -> bool:
+    try:
+        fields, _ = parse(line)
+    except BadLine:
+        return False
+    return name in (scalar_text(fields.get("id")), scalar_text(fields.get("long_id")))
+
+
+# -- telling an entry -------------------------------------------------------------------------------------------
+
+
+def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptions) -> Entry:
+    ledger = folded.ledger
+    rows = lookup.rows_of(ledger, entry.key)
+    decisive = next((row for row in rows if entry.outcome in row.counts_as), None)
+    shown = [(n, row) for n, row in enumerate(rows, 1) if options.whole or n <= ATTEMPTS_SHOWN or row is decisive]
+    left_out = lookup.rows_left_out(ledger, entry.key)
+    told = left_out if options.whole else left_out[:ATTEMPTS_SHOWN]
+    return Entry(
+        name=masked(entry.name),
+        files=tuple(ledger.paths),
+        found_by=found_by,
+        outcome=entry.outcome,
+        decided_by=None if decisive is None else rows.index(decisive) + 1,
+        requests=entry.requests,
+        kin=entry.kin,
+        facets=tuple((field, None if value is None else masked(value)) for field, value in entry.facets),
+        attempts=tuple(_attempts(folded, shown, decisive, options)),
+        attempts_total=len(rows),
+        left_out=tuple(
+            LeftOut(
+                ledger.place(row.ord),
+                row.is_attack,
+                row.story,
+                None if row.instead is None else ledger.place(row.instead),
+            )
+            for row in told
+        ),
+        left_out_total=len(left_out),
+    )
+
+
+def _attempts(
+    folded: Folded, shown: Sequence[tuple[int, EntryRow]], decisive: EntryRow | None, options: ShowOptions
+) -> Iterator[Attempt]:
+    ledger = folded.ledger
+    lines = _lines(folded, [row for _, row in shown], options.max_line)
+    categories = lookup.categories_of(ledger, [row.ord for _, row in shown])
+    for number, row in shown:
+        line = lines[row.ord]
+        attempt = Attempt(
+            number=number,
+            place=ledger.place(row.ord),
+            strategy=row.strategy,
+            state=row.state,
+            counts_as=row.counts_as,
+            decides=row is decisive,
+            requests=row.requests,
+            response_time=row.response_time,
+            guardrail_categories=tuple(map(masked, categories.get(row.ord, ()))),
+            recorded=None,
+        )
+        if isinstance(line, str):
+            yield replace(attempt, unread=line)
+        else:
+            yield replace(attempt, recorded=recorded(line, whole=options.whole))
+
+
+def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int, bytes | str]:
+    """Return each row's line, or the reason why it cannot be had."""
+    found: dict[int, bytes | str] = {}
+    for source in dict.fromkeys(row.source for row in rows):
+        wanted = [row for row in rows if row.source == source]
+        path = folded.ledger.paths[source]
+        lines, unreadable = lines_again(path, wanted, folded.read[source].anchors, max_line)
+        for row in wanted:
+            found[row.ord] = lines.get(row.line, unreadable or CHANGED)
+    return found
+
+
+def reason(entry: Entry) -> str:
+    """Return why an entry has its outcome, in one sentence."""
+    if entry.decided_by is None:
+        return "no attempt succeeded, failed, ended in an error or was blocked"
+    decisive = next(attempt for attempt in entry.attempts if attempt.decides)
+    inside = "" if decisive.state is entry.outcome else ", as its history tells"
+    said = {
+        Outcome.SUCCESS: "succeeded, and one success is enough",
+        Outcome.FAILURE: "failed, and none succeeded",
+        Outcome.ERROR: "ended in an error, and none succeeded or failed",
+        Outcome.GUARDRAIL: "was blocked, and none was answered",
+    }
+    return f"attempt {entry.decided_by} {said[entry.outcome]}{inside}"

@@ -1,0 +1,362 @@
+"""Entries that were looked at closely, arranged into a report, and the same as the JSON document (`entry-1.json`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from faircount.analysis.document import finding_data
+from faircount.analysis.one_entry import Attempt, Entry, FoundEntries, reason
+from faircount.analysis.recorded import LONGEST_PART, LONGEST_TEXT, Recorded, Request, Said, Turn
+from faircount.findings import counted
+from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE
+from faircount.report import (
+    Block,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    Findings,
+    Grid,
+    Paragraph,
+    Place,
+    Record,
+    Records,
+    Report,
+    Seconds,
+    Section,
+)
+from faircount.text import visible
+from faircount.version import __version__
+
+KIND = "entry"
+SCHEMA = 1
+
+STORIES = {
+    REPEATED: "the same row stands in the same file before",
+    TOLD_ELSEWHERE: "another file tells of the same attempt, and goes first",
+    JUDGED_AGAIN: "another file judges the same attempt otherwise, and goes first",
+}
+_PIECE_WIDTH = 60
+"""As much of a text as every presenter shows in a cell."""
+_AS_RECORDED = Column("As recorded", numeric=False)
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def as_report(found: FoundEntries) -> Report:
+    """Arrange entries into one report, each with its attempts in order."""
+    sections: list[Section] = []
+    several = found.total > 1
+    if several:
+        sections.append(_heading(found))
+    for number, entry in enumerate(found.entries, start=1):
+        title = f"Entry {number}:" if several else "Entry"
+        sections += _entry(entry, title, level=2 if several else 1)
+    sections.append(_closing(found))
+    return Report(tuple(sections), document(found))
+
+
+def _heading(found: FoundEntries) -> Section:
+    shown = len(found.entries)
+    some = f", the first {shown} are shown" if found.total > shown else ""
+    return Section(f"{found.total:,} entries{some}, for the id", (), level=1, subject=Record(found.asked))
+
+
+def _closing(found: FoundEntries) -> Section:
+    """Say what was cut, and what could not be read."""
+    blocks: list[Block] = [Paragraph("What looks like a key, token or password is masked.")]
+    if any(_is_cut(a.recorded) for entry in found.entries for a in entry.attempts if a.recorded is not None):
+        words = f"Texts are cut after {LONGEST_TEXT} characters, those inside a history or a conversation after "
+        blocks.append(Paragraph(f"{words}{LONGEST_PART}; --whole shows all."))
+    if found.findings:
+        blocks.append(Findings(found.findings))
+    return Section("What is not shown", tuple(blocks))
+
+
+def _is_cut(line: Recorded) -> bool:
+    """Tell whether anything that a line holds is not shown for its length."""
+    if len(line.history or ()) < line.history_total or len(line.conversation or ()) < line.conversation_total:
+        return True
+    parts = (line, *(line.history or ()), *(line.conversation or ()))
+    held = [getattr(part, name) for part in parts for name in part.__struct_fields__]
+    return any(said.cut for said in held if isinstance(said, Said))
+
+
+# -- an entry ---------------------------------------------------------------------------------------------------
+
+
+def _entry(entry: Entry, title: str, level: int) -> Iterator[Section]:
+    blocks: list[Block] = [Facts(tuple(_facts(entry)))]
+    facets = [(Record(field), Said(value, len(value), False)) for field, value in entry.facets if value is not None]
+    rows = [row for label, said in (*_family(entry), *facets) for row in _rows((label,), said)]
+    if rows:
+        blocks.append(Grid((Column("Field", numeric=False), Column("Value", numeric=False)), tuple(rows)))
+    yield Section(title, tuple(blocks), level=level, subject=Record(entry.name))
+    for attempt in entry.attempts:
+        yield from _attempt(attempt, level + 1)
+    hidden = entry.attempts_total - len(entry.attempts)
+    if hidden:
+        words = f"{counted(hidden, 'further attempt')}: --whole shows all."
+        yield Section("More attempts", (Paragraph(words),), level=level + 1)
+    if entry.left_out:
+        yield Section("Rows that do not count", (_left_out(entry),), level=level + 1)
+
+
+def _facts(entry: Entry) -> Iterator[Fact]:
+    yield Fact("Outcome", entry.outcome.value, note=reason(entry))
+    yield Fact("Attempts recorded", entry.attempts_total)
+    yield Fact("Requests", entry.requests, note="dynamic iterations included")
+    if entry.kin:
+        yield Fact("Variants", entry.kin, note="entries of its family, itself included")
+
+
+def _family(entry: Entry) -> Iterator[tuple[Cell, Said]]:
+    """Yield what an entry is a variant of."""
+    names = ("", "") if not entry.kin else _family_names(entry) or ("", "")
+    for what, name in zip(("family: document", "family: instruction"), names, strict=True):
+        if name:
+            yield what, Said(name, len(name), False)
+
+
+def _family_names(entry: Entry) -> tuple[str, str] | None:
+    return next((a.recorded.family for a in entry.attempts if a.recorded is not None), None)
+
+
+def _left_out(entry: Entry) -> Grid:
+    columns = (
+        Column("Row", numeric=False),
+        Column("Kind", numeric=False),
+        Column("Why", numeric=False),
+        Column("Counts instead", numeric=False),
+    )
+    rows = tuple(
+        (
+            Place(row.place),
+            "attack" if row.is_attack else "standard",
+            STORIES.get(row.story, row.story),
+            "–" if row.instead is None else Place(row.instead),
+        )
+        for row in entry.left_out
+    )
+    hidden = entry.left_out_total - len(rows)
+    return Grid(columns, rows, note=f"{counted(hidden, 'further row')}: --whole shows all." if hidden else "")
+
+
+# -- an attempt -------------------------------------------------------------------------------------------------
+
+
+def _attempt(attempt: Attempt, level: int) -> Iterator[Section]:
+    blocks: list[Block] = [Facts(tuple(_attempt_facts(attempt)))]
+    if attempt.recorded is None:
+        blocks.append(Paragraph(f"Its texts are not shown: {attempt.unread}."))
+    else:
+        blocks += _texts(attempt.recorded)
+    yield Section(f"Attempt {attempt.number}:", tuple(blocks), level=level, subject=Place(attempt.place))
+    if attempt.recorded is not None:
+        yield from _parts(attempt.number, attempt.recorded, level + 1)
+
+
+def _attempt_facts(attempt: Attempt) -> Iterator[Fact]:
+    line = attempt.recorded
+    yield Fact("Strategy", Record(attempt.strategy))
+    yield Fact("State", attempt.state.value, note="decides the outcome" if attempt.decides else "")
+    counts_as = [outcome.value for outcome in attempt.counts_as]
+    if counts_as and counts_as != [attempt.state.value]:
+        yield Fact("counts as", ", ".join(counts_as), note="as its history tells", depth=1)
+    if line is not None and line.judge is not None:
+        yield Fact("Judge", Record(line.judge.text))
+    yield Fact("Requests", attempt.requests)
+    if attempt.response_time is not None:
+        yield Fact("Response time", Seconds(attempt.response_time))
+    if attempt.guardrail_categories:
+        yield Fact("Guardrail named", Records(attempt.guardrail_categories))
+
+
+def _texts(line: Recorded) -> Iterator[Grid]:
+    told = (
+        ("Id", line.own_id),
+        ("Long id", line.long_id),
+        ("Judge arguments", line.judge_arguments),
+        ("Error", line.error),
+        ("Prompt", line.prompt),
+        ("Response", line.response),
+    )
+    rows = [row for name, said in told if said is not None for row in _rows((name,), said)]
+    if rows:
+        yield Grid((Column("Text", numeric=False), _AS_RECORDED), tuple(rows))
+
+
+def _parts(number: int, line: Recorded, level: int) -> Iterator[Section]:
+    """Yield what happened inside an attempt: its requests, and what was said in turn."""
+    if line.history is not None:
+        title = f"History of attempt {number}: {_of(len(line.history), line.history_total, 'request')}"
+        columns = (Column("Request", numeric=False), Column("Text", numeric=False), _AS_RECORDED)
+        rows = tuple(row for request in line.history for row in _told(request))
+        yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
+    if line.conversation is not None:
+        title = f"Conversation of attempt {number}: {_of(len(line.conversation), line.conversation_total, 'turn')}"
+        columns = (Column("Turn", numeric=False), Column("Speaker", numeric=False), _AS_RECORDED)
+        rows = tuple(row for turn in line.conversation for row in _spoken(turn))
+        yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
+
+
+def _of(shown: int, total: int, noun: str) -> str:
+    whole = counted(total, noun)
+    return whole if shown == total else f"{whole}, the first {shown // 2} and the last {shown // 2} are shown"
+
+
+def _told(request: Request) -> Iterator[tuple[Cell, ...]]:
+    label: Cell = f"{request.number}, {request.state.value}"
+    said = (("input", request.input), ("response", request.response), ("error", request.error))
+    texts = [(name, text) for name, text in said if text is not None]
+    if not texts:
+        yield label, "", Record(None)
+    for name, text in texts:
+        yield from _rows((label, name), text)
+        label = ""
+
+
+def _spoken(turn: Turn) -> Iterator[tuple[Cell, ...]]:
+    name = turn.name if turn.after is None else f"{turn.name} (after {turn.after.text})"
+    speaker = Record(None if turn.speaker is None else turn.speaker.text)
+    if turn.text is None:
+        yield Record(name), speaker, Record(None)
+    else:
+        yield from _rows((Record(name), speaker), turn.text)
+
+
+# -- texts ------------------------------------------------------------------------------------------------------
+
+
+def _rows(labels: tuple[Cell, ...], said: Said) -> Iterator[tuple[Cell, ...]]:
+    """Yield rows of a grid that hold a text piece by piece, all of it.
+
+    In a column of its own no text can pass for a label of ours, wherever its lines are broken.
+    """
+    empty: tuple[Cell, ...] = ("",) * len(labels)
+    if not said.text:
+        yield (*labels, "(empty)")
+    for number, piece in enumerate(_pieces(said.text)):
+        yield (*(empty if number else labels), Record(piece))
+    if said.cut:
+        yield (*empty[1:], "(cut here)", f"the whole text has {said.characters:,} characters")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in short pieces in which nothing is hidden; a longer one ends a piece with every line."""
+    short = visible(text) if len(text) <= _PIECE_WIDTH else ""
+    lines = [text] if 0 < len(short) <= _PIECE_WIDTH else text.splitlines(keepends=True)
+    for rest in map(visible, lines):
+        while len(rest) > _PIECE_WIDTH:
+            end = rest.rfind(" ", _PIECE_WIDTH // 2, _PIECE_WIDTH) + 1 or _PIECE_WIDTH
+            yield rest[:end]
+            rest = rest[end:]
+        yield rest
+
+
+# -- the document -----------------------------------------------------------------------------------------------
+
+
+def document(found: FoundEntries) -> dict[str, Any]:
+    """Return the whole answer of `results show` as plain data; every key is always present."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "asked": _whole(found.asked),
+        "whole": found.whole,
+        "total": found.total,
+        "entries": [_entry_data(entry) for entry in found.entries],
+        "findings": [finding_data(finding) for finding in found.findings],
+        "failures": list(found.failures),
+    }
+
+
+def _entry_data(entry: Entry) -> dict[str, Any]:
+    document_name, instruction = _family_names(entry) or (None, None)
+    return {
+        "id": _whole(entry.name),
+        "files": list(entry.files),
+        "found_by": entry.found_by,
+        "outcome": entry.outcome.value,
+        "reason": reason(entry),
+        "decided_by": entry.decided_by,
+        "requests": entry.requests,
+        "family": None
+        if not entry.kin
+        else {"document": _whole(document_name), "instruction": _whole(instruction), "entries": entry.kin},
+        "facets": {field: _whole(value) for field, value in entry.facets},
+        "attempts_total": entry.attempts_total,
+        "attempts": [_attempt_data(attempt) for attempt in entry.attempts],
+        "left_out_total": entry.left_out_total,
+        "left_out": [
+            {
+                "place": row.place,
+                "kind": "attack" if row.is_attack else "standard",
+                "reason": STORIES.get(row.story, row.story),
+                "instead": row.instead,
+            }
+            for row in entry.left_out
+        ],
+    }
+
+
+def _attempt_data(attempt: Attempt) -> dict[str, Any]:
+    line = attempt.recorded
+    texts = ("own_id", "long_id", "judge", "judge_arguments", "error", "prompt", "response")
+    return {
+        "number": attempt.number,
+        "place": attempt.place,
+        "strategy": _whole(attempt.strategy),
+        "state": attempt.state.value,
+        "counts_as": [outcome.value for outcome in attempt.counts_as],
+        "decides": attempt.decides,
+        "requests": attempt.requests,
+        "response_time": attempt.response_time,
+        "guardrail_categories": [_whole(name) for name in attempt.guardrail_categories],
+        "unread": attempt.unread or None,
+        **{name: None if line is None else _said_data(getattr(line, name)) for name in texts},
+        "history": None if line is None else _history_data(line),
+        "conversation": None if line is None else _conversation_data(line),
+    }
+
+
+def _history_data(line: Recorded) -> dict[str, Any] | None:
+    if line.history is None:
+        return None
+    items = [
+        {
+            "number": request.number,
+            "state": request.state.value,
+            "input": _said_data(request.input),
+            "response": _said_data(request.response),
+            "error": _said_data(request.error),
+        }
+        for request in line.history
+    ]
+    return {"total": line.history_total, "items": items}
+
+
+def _conversation_data(line: Recorded) -> dict[str, Any] | None:
+    if line.conversation is None:
+        return None
+    turns = [
+        {
+            "name": _whole(turn.name),
+            "speaker": _said_data(turn.speaker),
+            "after": _said_data(turn.after),
+            "text": _said_data(turn.text),
+        }
+        for turn in line.conversation
+    ]
+    return {"total": line.conversation_total, "turns": turns}
+
+
+def _said_data(said: Said | None) -> str | None:
+    return None if said is None else _whole(said.text)
+
+
+def _whole(text: str | None) -> str | None:
+    """Return text that every JSON parser reads: half a surrogate pair becomes U+FFFD."""
+    return None if text is None else _HALF_CHARACTER.sub("\ufffd", text)

@@ -1,0 +1,41 @@
+"""The command `results check`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from faircount.analysis.checking import CheckOptions, as_report, check_files
+from faircount.cli.output import show, show_pages
+from faircount.cli.progress import ReadingBar
+from faircount.cli.results import named_files
+from faircount.errors import InputError, UsageError
+
+EXIT_SERIOUS = 1
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Run `results check`."""
+    if arguments.output_format == "html" and arguments.output is None:
+        raise UsageError("--output-format html: name the page with -o")
+    options = CheckOptions(
+        warnings=arguments.warnings,
+        combine=arguments.combine,
+        guardrail_success=arguments.guardrail_success,
+        max_line=arguments.max_line,
+        cache=arguments.cache,
+    )
+    files = named_files(arguments)
+    with ReadingBar(files) as bar:
+        checks = check_files(files, options, bar.advance)
+    report = as_report(checks)
+    if arguments.output_format == "html":
+        show_pages([("check", report)], arguments.output, checks.files)
+    else:
+        show(report, arguments.output_format, arguments.output, checks.files)
+    if arguments.strict and checks.damaged:
+        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+        return InputError.exit_code
+    if checks.unusable:
+        return InputError.exit_code
+    return EXIT_SERIOUS if checks.serious else 0

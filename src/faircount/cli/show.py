@@ -1,0 +1,55 @@
+"""The command `results show`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+
+from faircount.analysis.one_entry import ShowOptions, find_entries
+from faircount.analysis.one_entry_report import as_report
+from faircount.cli.output import show as show_report
+from faircount.cli.output import show_pages
+from faircount.cli.progress import ReadingBar
+from faircount.cli.results import named_files
+from faircount.errors import InputError, UsageError
+from faircount.text import visible
+
+_DAMAGE = ("F001", "F002")
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Run `results show`."""
+    if arguments.output_format == "html" and arguments.output is None:
+        raise UsageError("--output-format html: name the page with -o")
+    files = named_files(arguments)
+    if _is_file(arguments.id) and not any(map(_is_file, files)):
+        raise UsageError(f"{arguments.id}: is a file; the id comes first: faircount results show ID FILE")
+    options = ShowOptions(
+        # Programs can shorten a text themselves.
+        whole=arguments.whole or arguments.output_format == "json",
+        combine=arguments.combine,
+        guardrail_success=arguments.guardrail_success,
+        max_line=arguments.max_line,
+        cache=arguments.cache,
+    )
+    with ReadingBar(files) as bar:
+        found = find_entries(arguments.id, files, options, bar.advance)
+    report = as_report(found)
+    if arguments.output_format == "html":
+        show_pages([("entry", report)], arguments.output, found.files)
+    else:
+        show_report(report, arguments.output_format, arguments.output, found.files)
+    for sentence in found.failures:
+        print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+    damaged = any(finding.code in _DAMAGE for finding in found.findings)
+    if arguments.strict and damaged:
+        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+    return InputError.exit_code if found.failures or (arguments.strict and damaged) else 0
+
+
+def _is_file(name: str) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(name).is_file()
+    return False
