@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from faircount.analysis.results import AnalysisSet, analyze
     from faircount.errors import FaircountError, InputError, UsageError
     from faircount.model import Analysis, Estimate, Finding, Outcome, Severity, Source, Tally
+    from faircount.notebook.results import Results, read
+    from faircount.notebook.summary import Summary
     from faircount.report import Report
 
 __all__ = [
@@ -29,13 +31,16 @@ __all__ = [
     "InputError",
     "Outcome",
     "Report",
+    "Results",
     "Severity",
     "Source",
+    "Summary",
     "Tally",
     "UsageError",
     "__version__",
     "analyze",
     "as_report",
+    "read",
 ]
 
 _HOMES = {
@@ -48,12 +53,15 @@ _HOMES = {
     "InputError": "errors",
     "Outcome": "model",
     "Report": "report",
+    "Results": "notebook.results",
     "Severity": "model",
     "Source": "model",
+    "Summary": "notebook.summary",
     "Tally": "model",
     "UsageError": "errors",
     "analyze": "analysis.results",
     "as_report": "analysis.arrange",
+    "read": "notebook.results",
 }
 
 

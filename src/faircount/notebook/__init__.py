@@ -1,0 +1,1 @@
+"""Results in a notebook: read, summarised, chosen and handed to data frames. Shows itself; never prints or writes."""
