@@ -11,11 +11,11 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.generate import write_results
-from bench.measure import Measured, in_turns, run_once
+from bench.measure import THEIRS, in_turns, run_once, show_beside
 from faircount.reading.cache import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ[FOLDER_VARIABLE] = str(folder / "cache")
-        _show("--help", in_turns(_commands("--help"), folder, arguments.rounds))
+        show_beside("--help", in_turns(_commands("--help"), folder, arguments.rounds))
         for entries in [*arguments.entries, *arguments.alone]:
             _measure(folder, entries, arguments.rounds, with_spikee=entries not in arguments.alone)
 
@@ -60,7 +60,7 @@ def machine() -> str:
 
 def _commands(*words: str) -> dict[str, Sequence[str]]:
     return {
-        "spikee 0.9.2": [str(SPIKEE), "-q", "results", "analyze", *words],
+        THEIRS: [str(SPIKEE), "-q", "results", "analyze", *words],
         "faircount": [str(FAIRCOUNT), "results", "analyze", *words],
     }
 
@@ -71,24 +71,15 @@ def _measure(folder: Path, entries: int, rounds: int, *, with_spikee: bool) -> N
     commands = _commands("--result-file", str(path))
     cached = commands["faircount"]
     if not with_spikee:
-        del commands["spikee 0.9.2"]
+        del commands[THEIRS]
     # A cold run fills the cache as it goes, so the cache must be empty before each.
     commands["faircount"] = ["sh", "-c", 'rm -rf "$0" && exec "$@"', os.environ[FOLDER_VARIABLE], *cached]
     what = f"{entries:,} entries, {lines:,} lines, {path.stat().st_size / 1e6:,.0f} MB"
     measured = in_turns(commands, folder, rounds)
     run_once(cached, folder)
     measured[CACHED] = in_turns({CACHED: cached}, folder, rounds)[CACHED]
-    _show(what, measured)
+    show_beside(what, measured)
     path.unlink()
-
-
-def _show(what: str, measured: Mapping[str, Measured]) -> None:
-    theirs = measured.get("spikee 0.9.2")
-    for tool, ours in measured.items():
-        ratios = " | "
-        if theirs is not None and ours is not theirs:
-            ratios = f"{theirs.wall / ours.wall:.1f} | {theirs.memory_mib / ours.memory_mib:.1f}"
-        print(f"| {what} | {tool} | {ours.wall:.2f} | {ours.cpu:.2f} | {ours.memory_mib:.0f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":

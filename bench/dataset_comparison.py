@@ -11,15 +11,14 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.analyze import FAIRCOUNT, HEAD, ROOT, SPIKEE, machine
 from bench.generate import write_results
-from bench.measure import Measured, in_turns, run_once
+from bench.measure import THEIRS, in_turns, run_once, show_beside
 from faircount.reading.cache import FOLDER_VARIABLE
 
-THEIRS = "spikee 0.9.2"
 CACHED = "faircount, after results analyze"
 TARGETS = ("weak", "strong")
 _FROM_A_RESULT = ("judge_name", "judge_args", "task_type", "jailbreak_type", "instruction_type", "document_id")
@@ -67,7 +66,7 @@ def _measure(folder: Path, entries: int, rounds: int) -> None:
     # The comparison takes what `results analyze` kept.
     run_once([str(FAIRCOUNT), "results", "analyze", "--overview", *map(str, results)], folder)
     measured[CACHED] = in_turns({CACHED: _ours(words)}, folder, rounds)[CACHED]
-    _show(what, measured)
+    show_beside(what, measured)
     for path in (dataset, *results):
         path.unlink()
 
@@ -109,15 +108,6 @@ def _write_second(path: Path, entries: int, prompts: Sequence[str]) -> None:
             row["input" if row["attack_name"] == "None" else "objective"] = prompt
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     made.unlink()
-
-
-def _show(what: str, measured: Mapping[str, Measured]) -> None:
-    theirs = measured[THEIRS]
-    for tool, ours in measured.items():
-        ratios = " | "
-        if ours is not theirs:
-            ratios = f"{theirs.wall / ours.wall:.1f} | {theirs.memory_mib / ours.memory_mib:.1f}"
-        print(f"| {what} | {tool} | {ours.wall:.2f} | {ours.cpu:.2f} | {ours.memory_mib:.0f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":

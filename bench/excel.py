@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from bench.analyze import FAIRCOUNT, HEAD, ROOT, SPIKEE, _show, machine
+from bench.analyze import FAIRCOUNT, HEAD, ROOT, SPIKEE, machine
 from bench.generate import write_results
-from bench.measure import in_turns
+from bench.measure import THEIRS, in_turns, show_beside
 from faircount.reading.cache import FOLDER_VARIABLE
 
-THEIRS, OURS = "spikee 0.9.2", "faircount"
+OURS = "faircount"
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def _measure(folder: Path, rows: int, rounds: int, *, with_spikee: bool) -> None
     ours = [str(FAIRCOUNT), "results", "convert-to-excel", "--result-file", str(path)]
     # Nothing is to be known of the file from an earlier run.
     commands[OURS] = [*ours, "--no-cache", "--force", "-o", str(folder / "ours.xlsx")]
-    _show(f"{rows:,} rows, {path.stat().st_size / 1e6:,.0f} MB", in_turns(commands, folder, rounds))
+    show_beside(f"{rows:,} rows, {path.stat().st_size / 1e6:,.0f} MB", in_turns(commands, folder, rounds))
     path.unlink()
 
 

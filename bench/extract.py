@@ -14,15 +14,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.analyze import FAIRCOUNT, HEAD, ROOT, SPIKEE, machine
 from bench.generate import write_results
-from bench.measure import Measured, in_turns
+from bench.measure import THEIRS, in_turns, show_beside
 from faircount.reading.cache import FOLDER_VARIABLE
 
-THEIRS = "spikee 0.9.2"
 OURS = "faircount"
 # What is extracted: the query for spikee, and the words for us.
 TASKS: dict[str, tuple[str, list[str]]] = {
@@ -65,7 +64,7 @@ def _measure(folder: Path, entries: int, rounds: int) -> None:
         rows = {_rows(command, folder) for command in commands.values()}
         if len(rows) > 1:
             sys.exit(f"{task}: not the same rows: {rows}")
-        _show(f"{task}: {rows.pop():,}", in_turns(commands, folder, rounds))
+        show_beside(f"{task}: {rows.pop():,}", in_turns(commands, folder, rounds))
     path.unlink()
 
 
@@ -83,15 +82,6 @@ def _rows(command: Sequence[str], folder: Path) -> int:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     (count,) = re.findall(r"Extracted ([0-9,]+) ", done.stdout)
     return int(count.replace(",", ""))
-
-
-def _show(what: str, measured: Mapping[str, Measured]) -> None:
-    theirs = measured[THEIRS]
-    for tool, ours in measured.items():
-        ratios = " | "
-        if ours is not theirs:
-            ratios = f"{theirs.wall / ours.wall:.1f} | {theirs.memory_mib / ours.memory_mib:.1f}"
-        print(f"| {what} | {tool} | {ours.wall:.2f} | {ours.cpu:.2f} | {ours.memory_mib:.0f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -85,3 +85,16 @@ def in_turns(commands: Mapping[str, Sequence[str]], cwd: Path, rounds: int) -> d
         name: Measured(min(wall for wall, _ in times[name]), min(cpu for _, cpu in times[name]), peak_mib(command, cwd))
         for name, command in commands.items()
     }
+
+
+THEIRS = "spikee 0.9.2"
+
+
+def show_beside(what: str, measured: Mapping[str, Measured]) -> None:
+    """Print a row of a table for each tool, and beside spikee how many times faster and smaller the others are."""
+    theirs = measured.get(THEIRS)
+    for tool, ours in measured.items():
+        ratios = " | "
+        if theirs is not None and ours is not theirs:
+            ratios = f"{theirs.wall / ours.wall:.1f} | {theirs.memory_mib / ours.memory_mib:.1f}"
+        print(f"| {what} | {tool} | {ours.wall:.2f} | {ours.cpu:.2f} | {ours.memory_mib:.0f} | {ratios} |", flush=True)

@@ -158,7 +158,7 @@ def test_the_outcome_is_that_of_the_entry(write: Write) -> None:
 
 
 def test_outcomes_are_not_found_out_for_nothing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.analysis.exporting.folded_entries", None)
+    monkeypatch.setattr("faircount.analysis.extracting.folded_entries", None)
     path = write([row(1)])
     assert table(path, columns=("id,line,strategy",))[1] == [[1, 1, "standard"]]
     assert len(lines(path)) == 1

@@ -20,7 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.analysis import extracting
-from faircount.analysis.extracting import CATEGORIES, Choice, Chooser, Extraction, ExtractOptions
+from faircount.analysis.choices import CATEGORIES
+from faircount.analysis.choosing import Choice, Chooser
+from faircount.analysis.extracting import Extraction, ExtractOptions
 from faircount.errors import UsageError
 from faircount.query import CustomSearch, parse
 from faircount.reading import loading, raw_rows

@@ -6,3 +6,6 @@ BLOCK_SIGNALS = ("verdict", "raised")
 SORTS = ("rate", "total", "name", "shrunk")
 AUTO, NONE = "auto", "none"
 """What --cluster may be beside a field."""
+CUSTOM = "custom"
+CATEGORIES = ("success", "failure", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
+"""What --category may be; errors and error are one."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from faircount.analysis.dataset_comparison import Comparison, Named, Target
 from faircount.analysis.dataset_matching import Unmatched
+from faircount.analysis.document import estimate_data
 from faircount.findings import counted
-from faircount.model import Estimate, Outcome, Source
+from faircount.model import Outcome, Source
 from faircount.report import (
     Block,
     Cell,
@@ -93,7 +94,7 @@ def document(c: Comparison, output: str) -> dict[str, Any]:
                 "from": c.targets[t.first].source.path,
                 "to": c.targets[t.second].source.path,
                 "successes": t.both,
-                "rate": _estimate(t.rate),
+                "rate": estimate_data(t.rate),
             }
             for t in c.transfers
         ],
@@ -146,7 +147,7 @@ def _target_data(name: str, target: Target) -> dict[str, Any]:
             "missing": target.missing.count,
             "answered": target.answered,
         },
-        "rate": _estimate(target.rate),
+        "rate": estimate_data(target.rate),
         "unmatched": {
             "missing": _unmatched_data(target.missing),
             "not_in_dataset": _unmatched_data(target.not_in_dataset),
@@ -162,18 +163,6 @@ def _unmatched_data(unmatched: Unmatched) -> dict[str, Any]:
 
 def _named_data(named: Named) -> dict[str, Any]:
     return {"count": named.count, "examples": [{"id": name, "where": place} for name, place in named.examples]}
-
-
-def _estimate(e: Estimate) -> dict[str, Any]:
-    return {
-        "value": e.value,
-        "low": e.low,
-        "high": e.high,
-        "n": e.n,
-        "unit": e.unit,
-        "level": e.level,
-        "method": e.method,
-    }
 
 
 # -- what was chosen --------------------------------------------------------------------------------------------

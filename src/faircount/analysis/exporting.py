@@ -15,6 +15,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from faircount.analysis.choosing import Choice
+from faircount.analysis.entry_places import Entries
 from faircount.analysis.exporting_columns import (
     ROW,
     SAID,
@@ -32,7 +34,7 @@ from faircount.analysis.exporting_columns import (
     unknown,
     value_of,
 )
-from faircount.analysis.extracting import Choice, Entries, Extraction, ExtractOptions, folded_entries
+from faircount.analysis.extracting import Extraction, ExtractOptions
 from faircount.ledger import engine, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Mark
 from faircount.ledger.store import LINE_BITS, Ledger
@@ -162,7 +164,7 @@ class Export(Extraction):
         """Yield the rows that are meant; `computed` is what will be said of them."""
         asked = frozenset[str]() if self._query_asked is None else self._query_asked.computed
         if "outcome" in computed | asked and self._known is None:
-            self._known = folded_entries(self.origins, self._wanted)
+            self._known = self._folded(self.origins)
         for index, origin in enumerate(self.origins):
             for found in self._chosen(index, origin, self._choice):
                 self.matched += len(found)

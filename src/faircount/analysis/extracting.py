@@ -7,38 +7,32 @@ and only where it is asked for. Large files are read by several processes at onc
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import sys
 import tempfile
 from array import array
-from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.choices import DEFINITIONS
+from faircount.analysis.choices import CATEGORIES, CUSTOM, DEFINITIONS
+from faircount.analysis.choosing import Choice, Chooser
+from faircount.analysis.entry_places import Entries, folded_entries, place_in
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted
-from faircount.ledger import engine
-from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import LINE_BITS, Ledger
-from faircount.model import Outcome, Source
-from faircount.outcomes import state
+from faircount.ledger.store import LINE_BITS
+from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
-from faircount.query.tree import And, Node, Operator, Test
 from faircount.reading import inputs
-from faircount.reading.cache import Cache, default_folder
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions, processes_for, start_method, worker_pool
+from faircount.reading.loading import Progress, processes_for, start_method, worker_pool
 from faircount.reading.raw_rows import (
-    ESCAPE,
     DatasetRow,
     Origin,
     RawReader,
@@ -46,21 +40,13 @@ from faircount.reading.raw_rows import (
     dataset_row,
     fields_present,
     strategy_of,
-    values_reader,
 )
-from faircount.reading.spikee import CASE_FACETS, NO_RESPONSE
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_range, open_stream
 
 if TYPE_CHECKING:
     from multiprocessing.pool import AsyncResult, Pool
 
-CUSTOM = "custom"
-CATEGORIES = ("success", "failure", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
-"""What --category may be; errors and error are one."""
-
-_SLICE_ROWS = 100_000
 _PARTS_UNDER_WAY = 6
-_OUTCOMES = {number: outcome.value for outcome, number in OUTCOME_NUMBER.items()}
 
 
 class ExtractOptions(Struct, frozen=True):
@@ -114,291 +100,6 @@ class ExtractOptions(Struct, frozen=True):
     def label(self) -> str:
         """The word for the choice in the name of the new file, as in spikee's names."""
         return self.rows_of or ("where" if self.query is None else "sfl")
-
-
-# -- choosing rows ----------------------------------------------------------------------------------------------
-
-
-class Choice(Struct, frozen=True):
-    """Which rows are meant; everything that is given must hold."""
-
-    category: str | None
-    definition: str
-    query: Query | None = None
-    search: CustomSearch | None = None
-
-
-Say = Callable[[RawRow], dict[str, object]]
-"""Returns what Faircount says of a row."""
-
-
-_STATES = {
-    (success, error, guardrail): state(success=None if success is UNSET else success, error=error, guardrail=guardrail)
-    for success in (True, False, None, UNSET)
-    for error in (True, False)
-    for guardrail in (True, False)
-}
-
-
-def _has_state(wanted: Outcome) -> Callable[[RawRow], bool]:
-    """Return whether a row is in a state, as it is counted."""
-
-    def test(raw: RawRow) -> bool:
-        row = raw.row
-        error = row.error
-        return _STATES[row.success, error is not None and error != NO_RESPONSE, row.guardrail is True] is wanted
-
-    return test
-
-
-_BY_FAIRCOUNT: dict[str, Callable[[RawRow], bool]] = {
-    "success": _has_state(Outcome.SUCCESS),
-    "failure": _has_state(Outcome.FAILURE),
-    "error": _has_state(Outcome.ERROR),
-    "guardrail": _has_state(Outcome.GUARDRAIL),
-    "no-guardrail": lambda raw: raw.row.guardrail is not True,
-}
-
-_BY_SPIKEE: dict[str, Callable[[dict[str, Any]], bool]] = {
-    "success": lambda values: bool(values.get("success")),
-    "failure": lambda values: not values.get("success"),
-    "error": lambda values: values.get("error") not in (None, NO_RESPONSE),
-    "guardrail": lambda values: bool(values.get("guardrail")),
-    "no-guardrail": lambda values: not values.get("guardrail"),
-}
-_SPIKEE_FIELDS = ("success", "error", "guardrail")
-
-
-class Chooser:
-    """Chooses rows of one source."""
-
-    def __init__(self, choice: Choice, say: Say) -> None:
-        self._needles: list[_Needle] = []
-        self._tests: list[Callable[[RawRow], bool]] = []
-        if choice.category not in (None, CUSTOM):
-            self._tests.append(_category_test(str(choice.category), choice.definition))
-        if choice.query is not None:
-            self._ask(choice.query, say)
-        if choice.search is not None:
-            self._look_for(choice.search)
-
-    def __call__(self, rows: list[RawRow]) -> list[RawRow]:
-        """Return those of the rows that are meant."""
-        for needle in self._needles:
-            rows = needle.candidates(rows)
-        for test in self._tests:
-            rows = list(filter(test, rows))
-        return rows
-
-    def _ask(self, query: Query, say: Say) -> None:
-        needle = _needle_in(query.tree)
-        if needle is not None:
-            self._needles.append(needle)
-        read, matches = values_reader(query.fields), query.matches
-        if query.computed:
-            self._tests.append(lambda row: matches(read(row), say(row)))
-        elif needle is not None and _asks_for_a_text(query.tree):
-            self._tests.append(needle.or_else(lambda row: matches(read(row))))
-        else:
-            self._tests.append(lambda row: matches(read(row)))
-
-    def _look_for(self, search: CustomSearch) -> None:
-        wanted = [] if search.regex else [condition for condition in search.conditions if not condition.inverted]
-        found = [_needle(condition.text, ignore_case=search.ignore_case) for condition in wanted]
-        needles = [needle for needle in found if needle is not None]
-        self._needles += needles
-        read, matches = values_reader(search.fields), search.matches
-        if len(search.conditions) == len(needles) == 1 and search.fields is None:
-            self._tests.append(needles[0].or_else(lambda row: matches(read(row))))
-        else:
-            self._tests.append(lambda row: matches(read(row)))
-
-
-def _category_test(category: str, definition: str) -> Callable[[RawRow], bool]:
-    if definition != "spikee":
-        return _BY_FAIRCOUNT[category]
-    test, read = _BY_SPIKEE[category], values_reader(_SPIKEE_FIELDS)
-    return lambda row: test(read(row))
-
-
-class _Needle(Struct, frozen=True):
-    """A text without which a row cannot be meant, unless an escape hides it: looking for it spares decoding the row."""
-
-    text: str
-    encoded: bytes
-    ignore_case: bool
-
-    def candidates(self, rows: list[RawRow]) -> list[RawRow]:
-        """Return those of the rows that may contain the text."""
-        if not rows or not rows[0].clean or (self.ignore_case and not rows[0].buffer.isascii()):
-            return [row for row in rows if self._may_be_in(row.line)]
-        buffer, last = rows[0].buffer, rows[-1].end
-        text = buffer.lower() if self.ignore_case else buffer
-        starts = [row.start for row in rows]
-        places = _places(lambda start: text.find(self.encoded, start, last), starts)
-        places |= _places(lambda start: _found_at(_ESCAPE.search(buffer, start, last)), starts)
-        return [rows[index] for index in sorted(places) if index >= 0]
-
-    def or_else(self, test: Callable[[RawRow], bool]) -> Callable[[RawRow], bool]:
-        """Return a test for the text anywhere in a row that looks at the long texts first, as they are written."""
-        wanted, lower = self.encoded, self.ignore_case
-        if not wanted.isascii():
-            return test
-
-        def found(row: RawRow) -> bool:
-            for text in (row.row.judge_args, row.row.response, row.row.input) if row.clean else ():
-                written = bytes(text).lower() if lower else bytes(text)
-                place = written.find(wanted)
-                # Behind a backslash, what was found may be a part of another character.
-                if place > 0 and written[0] == _QUOTE and written[place - 1] != _BACKSLASH and ESCAPE not in written:
-                    return True
-            return test(row)
-
-        return found
-
-    def _may_be_in(self, line: bytes) -> bool:
-        if ESCAPE in line:
-            return True
-        return self.text in line.decode().casefold() if self.ignore_case else self.encoded in line
-
-
-_QUOTE, _BACKSLASH = b'"\\'
-# Faster than to look for both characters at once: the first is found quickly.
-_ESCAPE = re.compile(rb"\\(?=u)")
-
-
-def _found_at(match: re.Match[bytes] | None) -> int:
-    return -1 if match is None else match.start()
-
-
-def _places(find: Callable[[int], int], starts: Sequence[int]) -> set[int]:
-    """Return in which of the lines, given by where they start, something is found; -1 is before the first."""
-    places: set[int] = set()
-    found = find(starts[0])
-    while found >= 0:
-        after = bisect_right(starts, found)
-        places.add(after - 1)
-        found = find(starts[after]) if after < len(starts) else -1
-    return places
-
-
-# Texts that a value may contain without its line doing so: parts of numbers, which may be written in several ways, of
-# true and false, which may be searched as Python writes them, of what stands between values, and of escapes.
-_HAS_SEVERAL_SPELLINGS = re.compile(r'[-+.0-9e]*|.*["\\/\[\]{}:,\x00-\x1f].*', re.DOTALL)
-_WORDS = ("true", "false", "infinity", "-infinity")
-
-
-def _needle(text: str, *, ignore_case: bool) -> _Needle | None:
-    """Return what to look for in lines before they are decoded, or None if it might miss a row."""
-    folded = text.casefold()
-    if _HAS_SEVERAL_SPELLINGS.fullmatch(folded) or any(folded in word for word in _WORDS):
-        return None
-    wanted = folded if ignore_case else text
-    try:
-        return _Needle(wanted, wanted.encode(), ignore_case)
-    except UnicodeEncodeError:
-        return None
-
-
-def _asks_for_a_text(node: Node) -> bool:
-    """Tell whether a query asks for nothing but a text anywhere in a row."""
-    return isinstance(node, Test) and node.operator is Operator.CONTAINS and not node.path.steps
-
-
-def _needle_in(node: Node) -> _Needle | None:
-    """Return a text that every row contains for which the query holds."""
-    if isinstance(node, And):
-        return next((needle for part in node.parts if (needle := _needle_in(part)) is not None), None)
-    if isinstance(node, Test) and node.operator is Operator.CONTAINS and not node.path.computed:
-        return _needle(node.literals[0].text, ignore_case=True)
-    return None
-
-
-# -- entries ----------------------------------------------------------------------------------------------------
-
-_ENTRY_OF_EVERY_ROW = """
-CREATE TABLE row_entry AS
-SELECT m.ord, COALESCE(t.entry_key, r.entry_key, s.entry_key) AS entry_key
-FROM marked AS m
-LEFT JOIN told AS t ON m.ord = t.ord
-LEFT JOIN resolved AS r ON m.ord = r.ord
-LEFT JOIN (
-    SELECT m.origin_key, m.entry_id, MIN(t.entry_key) AS entry_key
-    FROM told AS t
-    INNER JOIN marked AS m ON m.ord = t.ord
-    GROUP BY m.origin_key, m.entry_id
-) AS s ON m.origin_key = s.origin_key AND m.entry_id = s.entry_id
-"""
-"""A row that tells nothing new goes with the entry that it tells of."""
-
-_ENTRY_OF_EVERY_ROW_BY_SPIKEE = "CREATE TABLE row_entry AS SELECT ord, entry_key FROM told"
-
-_SLICE_OF_ROWS = f"""
-SELECT r.ord, r.entry_key, e.outcome
-FROM row_entry AS r
-INNER JOIN entry AS e ON r.entry_key = e.entry_key
-WHERE r.ord > ?
-ORDER BY r.ord
-LIMIT {_SLICE_ROWS}
-"""
-
-
-class Entries:
-    """Which entry every row belongs to, and what became of it, in the order of the rows."""
-
-    def __init__(self, ledger: Ledger, definition: str) -> None:
-        self._rows, self._keys, self._outcomes = array("q"), array("q"), array("b")
-        ledger.query(_ENTRY_OF_EVERY_ROW_BY_SPIKEE if definition == "spikee" else _ENTRY_OF_EVERY_ROW)
-        last = -1
-        while found := ledger.query(_SLICE_OF_ROWS, [last]):
-            rows, keys, outcomes = map(list, zip(*found, strict=True))
-            self._rows.fromlist(rows)
-            self._keys.fromlist(keys)
-            self._outcomes.fromlist(outcomes)
-            last = self._rows[-1]
-
-    def outcome(self, place: int) -> str | None:
-        """Return what became of the entry that a row belongs to."""
-        index = _find(self._rows, place)
-        return None if index is None else _OUTCOMES[self._outcomes[index]]
-
-    def with_rows(self, places: Iterable[int]) -> tuple[array[int], int]:
-        """Return every row of the entries that the given rows belong to, and how many entries these are."""
-        found = (_find(self._rows, place) for place in places)
-        keys = {self._keys[index] for index in found if index is not None}
-        rows = array("q", [row for row, key in zip(self._rows, self._keys, strict=True) if key in keys])
-        return rows, len(keys)
-
-
-def _find(places: array[int], place: int) -> int | None:
-    """Return where a place stands in a list in ascending order."""
-    index = bisect_left(places, place)
-    return index if index < len(places) and places[index] == place else None
-
-
-def folded_entries(origins: Sequence[Origin], options: ExtractOptions) -> Entries:
-    """Read the files once more, as they are analysed together, and return their entries."""
-    paths = [origin.path for origin in origins]
-    folder = default_folder() if options.cache else None
-    cache = None if folder is None else Cache(folder)
-    try:
-        return _fold_with(paths, options, Loader(paths, ReadOptions(options.max_line), cache=cache, alone=False))
-    except engine.module().Error:
-        if cache is None:
-            raise
-        # Somebody deleted the cache under our hands.
-        return _fold_with(paths, options, Loader(paths, ReadOptions(options.max_line), alone=False))
-
-
-def _fold_with(paths: Sequence[str], options: ExtractOptions, loader: Loader) -> Entries:
-    with engine.interruptible(), loader, Ledger(paths, CASE_FACETS) as ledger:
-        for index in range(len(paths)):
-            loader.load(ledger, index)
-        if options.definition == "spikee":
-            ledger.fold_as_spikee(combined=True)
-        else:
-            ledger.fold()
-        return Entries(ledger, options.definition)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
@@ -510,11 +211,15 @@ class Extraction:
         origins = [self._origin(item.path) for item in self.inputs]
         choice = Choice(options.rows_of, options.definition, query, self._search(origins))
         if query is not None and "outcome" in query.computed:
-            self._known = folded_entries(origins, options)
+            self._known = self._folded(origins)
         numbers = count(1)
         for rows in self._entries_rows(origins, choice) if options.entries else self._rows(origins, choice):
             self.written += len(rows)
             yield [piece for before, after in rows for piece in (before, b"%d" % next(numbers), after)]
+
+    def _folded(self, origins: Sequence[Origin]) -> Entries:
+        options = self.options
+        return folded_entries(origins, options.definition, options.max_line, cache=options.cache)
 
     def _query(self) -> Query | None:
         options = self.options
@@ -611,11 +316,11 @@ class Extraction:
         self.matched = len(places)
         if not places:
             return
-        wanted, self.entries = (self._known or folded_entries(origins, self.options)).with_rows(places)
+        wanted, self.entries = (self._known or self._folded(origins)).with_rows(places)
         max_line = self.options.max_line
         for index, origin in enumerate(origins):
             for found in RawReader(open_stream(origin.path, origin.name), max_line=max_line).blocks():
-                chosen = [row for row in found if _find(wanted, _place(index, row)) is not None]
+                chosen = [row for row in found if place_in(wanted, _place(index, row)) is not None]
                 yield [dataset_row(row, origin, max_line) for row in chosen]
 
 

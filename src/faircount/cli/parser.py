@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, CATEGORIES, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
 from faircount.text import visible
 from faircount.version import __version__
 
@@ -141,7 +141,7 @@ def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which rows")
     group.add_argument(
         "--category",
-        choices=("success", "failure", "errors", "error", "guardrail", "no-guardrail", "custom"),
+        choices=CATEGORIES,
         help="rows of one kind; failure has no errors in it, errors and error are one (default: success, or what "
         "--where or --custom-search chooses)",
     )
