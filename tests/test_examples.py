@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from tests import examples_of_judges, examples_of_rates
-from tests.conftest import ROOT
+from tests.conftest import ROOT, shared_folder
 
 OWN = Path(__file__).parent / "data" / "stat_examples.json"
-SHARED = Path(os.environ.get("FAIRCOUNT_STAT_EXAMPLES", ROOT.parent / "shared" / "stats" / "examples.json"))
+SHARED = Path(
+    os.environ.get("FAIRCOUNT_STAT_EXAMPLES", (shared_folder() or ROOT.parent / "shared") / "stats" / "examples.json")
+)
 
 
 def examples(path: Path) -> list[Any]:
