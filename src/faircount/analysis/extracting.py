@@ -7,6 +7,7 @@ and only where it is asked for. Large files are read by several processes at onc
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -37,8 +38,11 @@ from faircount.reading.raw_rows import (
     Origin,
     RawReader,
     RawRow,
+    Splice,
     dataset_row,
     fields_present,
+    splice_or_row,
+    spliced,
     strategy_of,
 )
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_range, open_stream
@@ -110,7 +114,7 @@ class _Part(Struct, frozen=True):
 
     source: Source
     notes: Notes
-    rows: list[DatasetRow]
+    rows: list[Splice | DatasetRow]
 
 
 class _Range(Struct, frozen=True):
@@ -128,7 +132,7 @@ def _read_range(part: _Range) -> _Part:
     stream = open_range(origin.path, origin.name, part.start, part.end)
     reader = RawReader(stream, max_line=part.max_line)
     chooser = Chooser(part.choice, lambda row: _said(part.choice, row, origin, part.max_line))
-    rows = [dataset_row(row, origin, part.max_line) for found in reader.blocks() for row in chooser(found)]
+    rows = [splice_or_row(row, origin, part.max_line) for found in reader.blocks() for row in chooser(found)]
     return _Part(reader.source(), reader.notes, rows)
 
 
@@ -271,12 +275,13 @@ class Extraction:
 
     def _rows_of_ranges(self, pool: Pool, workers: int, origin: Origin, choice: Choice) -> Iterator[list[DatasetRow]]:
         source, notes = Source(path=origin.name), Notes(origin.name)
-        for read in _in_order(pool, workers, _ranges(origin, choice, self.options.max_line)):
-            notes.absorb(read.notes, source.lines)
-            source = _joined(source, read.source)
-            self.matched += len(read.rows)
-            self._progress(read.source.bytes)
-            yield read.rows
+        with Path(origin.path).open("rb") as file:
+            for read in _in_order(pool, workers, _ranges(origin, choice, self.options.max_line)):
+                notes.absorb(read.notes, source.lines)
+                source = _joined(source, read.source)
+                self.matched += len(read.rows)
+                self._progress(read.source.bytes)
+                yield [_from_file(row, file.fileno(), origin) if isinstance(row, Splice) else row for row in read.rows]
         self._finish(source, notes)
 
     def _chosen(self, index: int, origin: Origin, choice: Choice) -> Iterator[list[RawRow]]:
@@ -322,6 +327,15 @@ class Extraction:
             for found in RawReader(open_stream(origin.path, origin.name), max_line=max_line).blocks():
                 chosen = [row for row in found if place_in(wanted, _place(index, row)) is not None]
                 yield [dataset_row(row, origin, max_line) for row in chosen]
+
+
+def _from_file(splice: Splice, file: int, origin: Origin) -> DatasetRow:
+    """Return a row that another process has found in a file."""
+    size = splice.end - splice.start
+    line = os.pread(file, size, splice.start)
+    if len(line) < size:
+        raise InputError(f"{origin.name}: was cut while it was read; nothing is written")
+    return spliced(splice, line)
 
 
 def _place(source: int, row: RawRow) -> int:

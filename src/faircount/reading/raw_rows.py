@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -80,6 +80,8 @@ class RawRow(Struct, frozen=True, gc=False):
     buffer: bytes | bytearray
     start: int
     end: int
+    offset: int = 0
+    """Where the buffer begins in the file, if the row is clean."""
 
     @property
     def line(self) -> bytes:
@@ -125,7 +127,7 @@ class RawReader:
             end = buffer.find(b"\n", start, length)
             if end < 0:
                 end = length
-            found.append(RawRow(number, row, True, buffer, start, end))
+            found.append(RawRow(number, row, True, buffer, start, end, block.offset))
             start = end + 1
         self._lines += len(rows)
         return found
@@ -275,16 +277,44 @@ DatasetRow = tuple[bytes, bytes]
 """A line of a new dataset on either side of its id, which is a number that only the writer knows."""
 
 
+class Splice(NamedTuple):
+    """A row whose text is that of its line, with a few pieces put in; places in the line are counted from its start.
+
+    It is small, so that it goes from process to process faster than the row would.
+    """
+
+    start: int
+    end: int
+    head: bytes
+    rest_at: int
+    middle: bytes
+    prompt_at: int
+    prompt_end: int
+    tail: bytes
+
+
 def dataset_row(raw: RawRow, origin: Origin, max_line: int) -> DatasetRow:
     """Return a row as a part of a new dataset: everything as it was, but for where it comes from.
 
     What the row holds undecoded must still be there.
     """
-    return _spliced(raw, origin) or _rewritten(raw, origin, max_line)
+    row = splice_or_row(raw, origin, max_line)
+    return spliced(row, memoryview(raw.buffer)[raw.start : raw.end]) if isinstance(row, Splice) else row
 
 
-def _spliced(raw: RawRow, origin: Origin) -> DatasetRow | None:
-    """Return a row whose text is the old one with a few pieces put in; None if it is not as spikee writes rows."""
+def splice_or_row(raw: RawRow, origin: Origin, max_line: int) -> Splice | DatasetRow:
+    """Return how a row is made from its line, or the row itself where that takes more than putting pieces in."""
+    return _splice(raw, origin) or _rewritten(raw, origin, max_line)
+
+
+def spliced(splice: Splice, line: memoryview | bytes) -> DatasetRow:
+    """Return the row that is made from a line."""
+    _, _, head, rest_at, middle, prompt_at, prompt_end, tail = splice
+    return _ID_FIRST, b"".join([head, line[rest_at:-1], middle, line[prompt_at:prompt_end], tail])
+
+
+def _splice(raw: RawRow, origin: Origin) -> Splice | None:
+    """Return how a row is made from its line; None if that is not as spikee writes rows."""
     row, buffer, own_id = raw.row, raw.buffer, str(raw.row.id)
     written_id, long_id = _json(row.id), b', "long_id": "%b"' % str(row.long_id).encode()
     start = _ID_FIRST + written_id + long_id
@@ -292,37 +322,48 @@ def _spliced(raw: RawRow, origin: Origin) -> DatasetRow | None:
     if not (raw.clean and buffer.startswith(start, raw.start, raw.end) and buffer[raw.end - 1] == _CLOSE):
         return None
     mark = mark_of(row, own_id)
-    if mark == Mark.ATTACK_BY_ID or not _says_no_origin(raw, after):
+    prompt_at, texts_end = _long_texts(raw, after)
+    if mark == Mark.ATTACK_BY_ID or not _says_no_origin(raw, texts_end) or (row.input is not EMPTY and not prompt_at):
         return None
-    path, parent, kind = _short_json(origin.name), parent_id_of(row, own_id, mark), row.input_type
-    pieces: list[bytes | memoryview | Raw] = [
-        long_id[:-1],
-        _short_json(origin.mark)[1:],
-        memoryview(buffer)[after : raw.end - 1],
-        b', "source_file": ',
+    path, parent = _short_json(origin.name), parent_id_of(row, own_id, mark)
+    parent_id = written_id if parent == own_id else _json(parent)
+    middle = b', "source_file": %b, "result_parent_id": %b, "result_origin": %b, "original_id": %b' % (
         path,
-        b', "result_parent_id": ',
-        written_id if parent == own_id else _json(parent),
-        b', "result_origin": ',
+        parent_id,
         path,
-        b', "original_id": ',
         written_id,
-    ]
+    )
+    tail = b"}\n"
     if row.input is not EMPTY:
-        pieces += [b', "content": ', row.input]
-        pieces += [b', "content_type": ', _name(kind)] if kind is not None else []
-    pieces.append(b"}\n")
-    return _ID_FIRST, b"".join(pieces)
+        middle += b', "content": '
+        tail = tail if row.input_type is None else b', "content_type": %b}\n' % _name(row.input_type)
+    at = raw.offset + raw.start
+    return Splice(
+        at,
+        at + raw.end - raw.start,
+        long_id[:-1] + _short_json(origin.mark)[1:],
+        after - raw.start,
+        middle,
+        prompt_at - raw.start if prompt_at else 0,
+        prompt_at - raw.start + len(row.input) if prompt_at else 0,
+        tail,
+    )
+
+
+def _long_texts(raw: RawRow, place: int) -> tuple[int, int]:
+    """Return where the prompt of a row stands, 0 if it is not found, and where its long texts end."""
+    row, buffer, prompt_at = raw.row, raw.buffer, 0
+    for name, text in ((b', "input": ', row.input), (b', "response": ', row.response)):
+        found = buffer.find(name, place, place + _NEAR) + len(name)
+        if found >= len(name) and buffer.startswith(text, found, raw.end):
+            place = found + len(text)
+            prompt_at = prompt_at or (found if text is row.input else 0)
+    return prompt_at, place
 
 
 def _says_no_origin(raw: RawRow, place: int) -> bool:
     """Tell whether a row says nothing yet of where it comes from, and its ids stand only before a place."""
     row, buffer, end = raw.row, raw.buffer, raw.end
-    for name, text in ((b', "input": ', row.input), (b', "response": ', row.response)):
-        # A long text is passed over: what stands in it is no field.
-        found = buffer.find(name, place, place + _NEAR) + len(name)
-        if found >= len(name) and buffer.startswith(text, found, end):
-            place = found + len(text)
     return (
         row.result_parent_id is UNSET
         and row.attack_parent_id is UNSET
