@@ -35,6 +35,8 @@ def _cache_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Keep the user's cache out of the tests, and the tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        # How wide the terminal is in which the tests run says nothing about a report.
+        patch.delenv("COLUMNS", raising=False)
         yield
 
 
