@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import os
 import sys
@@ -84,6 +85,7 @@ def test_files_are_read_when_they_are_asked_and_as_they_are_then(write: Write) -
 
 def test_nothing_is_left_running_or_open(write: Write) -> None:
     results = faircount.read(write([standard(n) for n in range(100)]))
+    gc.collect()  # what other tests left open is closed now, and not in the middle
     threads, files = threading.active_count(), open_files()
     results.summary()
     results.to_arrow()
@@ -91,6 +93,7 @@ def test_nothing_is_left_running_or_open(write: Write) -> None:
     for iterator in (results.rows(), results.entries()):
         next(iterator)
         del iterator
+    gc.collect()
     assert (threading.active_count(), open_files()) == (threads, files)
 
 
