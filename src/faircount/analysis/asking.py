@@ -10,9 +10,8 @@ from faircount.analysis.results import Folded, fold_files
 from faircount.errors import InputError
 from faircount.ledger import engine
 from faircount.reading import inputs
-from faircount.reading.cache import Cache, default_folder
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
 
 Answer = TypeVar("Answer")
 
@@ -27,17 +26,12 @@ def ask_files(
     chosen = inputs.distinct(paths)
     groups = [chosen] if options.combine and chosen else [[item] for item in chosen]
     how = ReadOptions(options.max_line, options.guardrail_success == "detected")
-    folder = default_folder() if options.cache else None
-    cache = None if folder is None else Cache(folder)
     alone = all(len(group) == 1 for group in groups)
-    loader = Loader(paths, how, progress, cache, alone=alone)
-    try:
-        return _ask(groups, options, question, loader)
-    except engine.module().Error:
-        if not loader.used_cache:
-            raise
-        # Somebody deleted the cache under our hands.
-        return _ask(groups, options, question, Loader(paths, how, progress, alone=alone))
+    return with_cache(
+        lambda cache: Loader(paths, how, progress, cache, alone=alone),
+        lambda loader: _ask(groups, options, question, loader),
+        cache=options.cache,
+    )
 
 
 def _ask(

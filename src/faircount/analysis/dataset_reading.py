@@ -12,15 +12,15 @@ from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import Matched, match, match_as_spikee, needs_rows
 from faircount.analysis.dataset_options import ComparisonOptions
 from faircount.errors import InputError
-from faircount.findings import Notes, counted
+from faircount.findings import counted
 from faircount.ledger import engine, tallies
 from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.store import Ledger
-from faircount.model import Finding, Source
-from faircount.reading.cache import Cache, ReadSource, default_folder
+from faircount.model import Finding
+from faircount.reading.cache import Cache, ReadSource
 from faircount.reading.datasets import Dataset, names_of_rows, read_dataset
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.loading import Loader, Progress, ReadOptions, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
 
 _SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
@@ -45,25 +45,14 @@ class ReadAll(Struct, frozen=True):
 def read_all(path: str, chosen: Sequence[Input], options: ComparisonOptions, progress: Progress) -> ReadAll:
     """Read a dataset and the files of its targets, and match them."""
     names = [item.path for item in chosen]
-    loader = _loader(names, options, progress, cache=options.cache)
-    try:
-        return _read(path, names, options, loader)
-    except engine.module().Error:
-        if not loader.used_cache:
-            raise
-        # Somebody deleted the cache under our hands.
-        return _read(path, names, options, _loader(names, options, progress, cache=False))
-
-
-def _loader(names: Sequence[str], options: ComparisonOptions, progress: Progress, *, cache: bool) -> Loader:
-    """Return a loader that takes what the cache has; nothing is kept of what it has not."""
     how, alone = ReadOptions(options.max_line, options.detected), not options.by_spikee
-    folder = default_folder() if cache else None
-    if folder is not None:
-        loader = Loader(names, how, progress, Cache(folder), alone=alone)
-        if loader.used_cache:
-            return loader
-    return Loader(names, how, progress, alone=alone)
+
+    def loader(cache: Cache | None) -> Loader:
+        """Return a loader that takes what the cache has; nothing is kept of what it has not."""
+        cached = Loader(names, how, progress, cache, alone=alone)
+        return cached if cached.used_cache else Loader(names, how, progress, alone=alone)
+
+    return with_cache(loader, lambda loader: _read(path, names, options, loader), cache=options.cache)
 
 
 def _read(path: str, names: Sequence[str], options: ComparisonOptions, loader: Loader) -> ReadAll:
@@ -78,7 +67,7 @@ def _read(path: str, names: Sequence[str], options: ComparisonOptions, loader: L
         for name in names:
             ledger = threads.enter_context(Ledger([name], CASE_FACETS))
             read = loader.load(ledger, 0)
-            _refuse_hopeless(read.source, read.notes)
+            refuse_hopeless([read.source], [read.notes])
             if matching:
                 matching[-1].thread.join()
             matching.append(_beside(threads, partial(_match_target, reading, ledger, read, options)))
@@ -130,11 +119,3 @@ def _refuse_empty(dataset: Dataset) -> None:
     reason, _ = next(dataset.notes.subjects("F001"))
     lines = counted(source.bad_lines, "line")
     raise InputError(f"{dataset.path}: cannot read any of its {lines} as a dataset's entry; most often: {reason}")
-
-
-def _refuse_hopeless(source: Source, notes: Notes) -> None:
-    if source.good_lines or not source.bad_lines:
-        return
-    reason, _ = next(notes.subjects("F001"))
-    lines = counted(source.bad_lines, "line")
-    raise InputError(f"{source.path}: cannot read any of its {lines} as a spikee result; most often: {reason}")

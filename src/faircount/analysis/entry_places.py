@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from faircount.ledger import engine
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import Ledger
-from faircount.reading.cache import Cache, default_folder
-from faircount.reading.loading import Loader, ReadOptions
-from faircount.reading.raw_rows import Origin
+from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.reading.loading import Loader, ReadOptions, with_cache
+from faircount.reading.raw_rows import Origin, RawRow
 from faircount.reading.spikee import CASE_FACETS
 
 _SLICE_ROWS = 100_000
@@ -71,6 +70,11 @@ class Entries:
         return rows, len(keys)
 
 
+def place_of(source: int, row: RawRow) -> int:
+    """Return by what number the ledger knows a row of a source."""
+    return source << LINE_BITS | row.number
+
+
 def place_in(places: array[int], place: int) -> int | None:
     """Return where a place stands in a list in ascending order."""
     index = bisect_left(places, place)
@@ -80,15 +84,11 @@ def place_in(places: array[int], place: int) -> int | None:
 def folded_entries(origins: Sequence[Origin], definition: str, max_line: int, *, cache: bool) -> Entries:
     """Read the files once more, as they are analysed together, and return their entries."""
     paths, how = [origin.path for origin in origins], ReadOptions(max_line)
-    folder = default_folder() if cache else None
-    kept = None if folder is None else Cache(folder)
-    try:
-        return _fold_with(paths, definition, Loader(paths, how, cache=kept, alone=False))
-    except engine.module().Error:
-        if kept is None:
-            raise
-        # Somebody deleted the cache under our hands.
-        return _fold_with(paths, definition, Loader(paths, how, alone=False))
+    return with_cache(
+        lambda kept: Loader(paths, how, cache=kept, alone=False),
+        lambda loader: _fold_with(paths, definition, loader),
+        cache=cache,
+    )
 
 
 def _fold_with(paths: Sequence[str], definition: str, loader: Loader) -> Entries:

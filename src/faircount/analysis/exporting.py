@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
@@ -16,7 +15,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from faircount.analysis.choosing import Choice
-from faircount.analysis.entry_places import Entries
+from faircount.analysis.entry_places import Entries, place_in, place_of
 from faircount.analysis.exporting_columns import (
     ROW,
     SAID,
@@ -188,7 +187,7 @@ class Export(Extraction):
         if "strategy" in computed:
             said["strategy"] = strategy_of(raw.row, origin, self._wanted.max_line)
         if "outcome" in computed and self._known is not None:
-            said["outcome"] = self._known.outcome(_place(index, raw))
+            said["outcome"] = self._known.outcome(place_of(index, raw))
         return said
 
     def _table_rows(self) -> Iterator[list[Cell]]:
@@ -242,7 +241,7 @@ class Export(Extraction):
             while found := ledger.query(_SLICE_OF_ENTRIES.format(facets=selected), [last]):
                 last = found[-1][0]
                 for first, *told in found:
-                    if wanted is None or _is_among(wanted, first):
+                    if wanted is None or place_in(wanted, first) is not None:
                         yield cells(*self._entry(first, told))
 
     def _entry(self, first: int, told: Sequence[int | None]) -> tuple[Row, Row]:
@@ -273,21 +272,13 @@ class Export(Extraction):
             return None
         self._known = Entries(ledger, self._wanted.definition)
         self.read = []
-        places = array("q", [_place(index, raw) for index, _, raw in self._chosen_rows(frozenset())])
+        places = array("q", [place_of(index, raw) for index, _, raw in self._chosen_rows(frozenset())])
         self.read = read
         return self._known.with_rows(places)[0]
 
 
 def _whole_line(found: tuple[int, Origin, RawRow]) -> bytes:
     return found[2].line + b"\n"
-
-
-def _place(source: int, raw: RawRow) -> int:
-    return source << LINE_BITS | raw.number
-
-
-def _is_among(places: array[int], place: int) -> bool:
-    return bisect_left(places, place) < bisect_left(places, place + 1)
 
 
 def _facet_name(field: str) -> str:

@@ -23,16 +23,15 @@ from msgspec.structs import replace
 
 from faircount.analysis.choices import CATEGORIES, CUSTOM, DEFINITIONS
 from faircount.analysis.choosing import Choice, Chooser
-from faircount.analysis.entry_places import Entries, folded_entries, place_in
+from faircount.analysis.entry_places import Entries, folded_entries, place_in, place_of
 from faircount.errors import InputError, UsageError
-from faircount.findings import Notes, counted
-from faircount.ledger.store import LINE_BITS
+from faircount.findings import Notes
 from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.reading import inputs
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress, processes_for, start_method, worker_pool
+from faircount.reading.loading import Progress, processes_for, refuse_hopeless, start_method, worker_pool
 from faircount.reading.raw_rows import (
     DatasetRow,
     Origin,
@@ -299,15 +298,12 @@ class Extraction:
     def _say(self, index: int, origin: Origin, choice: Choice, row: RawRow) -> dict[str, object]:
         said = _said(choice, row, origin, self.options.max_line)
         if self._known is not None:
-            said["outcome"] = self._known.outcome(_place(index, row))
+            said["outcome"] = self._known.outcome(place_of(index, row))
         return said
 
     def _finish(self, source: Source, notes: Notes) -> None:
         """Remember how the lines of a source fared; raise if there were lines and none was good."""
-        if source.bad_lines and not source.good_lines:
-            reason, _ = next(notes.subjects("F001"))
-            lines = "its only line" if source.bad_lines == 1 else f"any of its {counted(source.bad_lines, 'line')}"
-            raise InputError(f"{source.path}: cannot read {lines} as a spikee result; most often: {reason}")
+        refuse_hopeless([source], [notes])
         self.read.append((source, notes))
 
     # -- by entries ----------------------------------------------------------------------------------------------
@@ -317,7 +313,7 @@ class Extraction:
         places = array("q")
         for index, origin in enumerate(origins):
             for found in self._chosen(index, origin, choice):
-                places.fromlist([_place(index, row) for row in found])
+                places.fromlist([place_of(index, row) for row in found])
         self.matched = len(places)
         if not places:
             return
@@ -325,7 +321,7 @@ class Extraction:
         max_line = self.options.max_line
         for index, origin in enumerate(origins):
             for found in RawReader(open_stream(origin.path, origin.name), max_line=max_line).blocks():
-                chosen = [row for row in found if place_in(wanted, _place(index, row)) is not None]
+                chosen = [row for row in found if place_in(wanted, place_of(index, row)) is not None]
                 yield [dataset_row(row, origin, max_line) for row in chosen]
 
 
@@ -336,10 +332,6 @@ def _from_file(splice: Splice, file: int, origin: Origin) -> DatasetRow:
     if len(line) < size:
         raise InputError(f"{origin.name}: was cut while it was read; nothing is written")
     return spliced(splice, line)
-
-
-def _place(source: int, row: RawRow) -> int:
-    return source << LINE_BITS | row.number
 
 
 def _joined(before: Source, after: Source) -> Source:

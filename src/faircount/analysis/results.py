@@ -17,10 +17,10 @@ from faircount.ledger import engine, tallies
 from faircount.ledger.store import Ledger
 from faircount.model import Analysis, FalsePositives, Finding, Source, SuccessfulAttempts
 from faircount.reading import inputs
-from faircount.reading.cache import Cache, ReadSource, default_folder
+from faircount.reading.cache import ReadSource
 from faircount.reading.chosen import parse_row_query
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.loading import Loader, Progress, ReadOptions, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
 from faircount.stats import wilson
 
@@ -63,17 +63,13 @@ def analyze(
         paths.append(options.false_positive_checks or "")
     where = None if options.where is None else parse_row_query(options.where)
     how = ReadOptions(options.max_line, options.guardrail_success == "detected", where)
-    # What one query chose is hardly ever wanted again.
-    folder = default_folder() if options.cache and where is None else None
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
-    loader = Loader(paths, how, progress, None if folder is None else Cache(folder), alone=alone)
-    try:
-        return _analyze(chosen, paths, options, loader)
-    except engine.module().Error:
-        if not loader.used_cache:
-            raise
-        # Somebody deleted the cache under our hands.
-        return _analyze(chosen, paths, options, Loader(paths, how, progress, alone=alone))
+    return with_cache(
+        lambda cache: Loader(paths, how, progress, cache, alone=alone),
+        lambda loader: _analyze(chosen, paths, options, loader),
+        # What one query chose is hardly ever wanted again.
+        cache=options.cache and where is None,
+    )
 
 
 def _analyze(chosen: Sequence[Input], paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
@@ -133,23 +129,13 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
     """Read the sources into a ledger and fold it by the chosen definition."""
     with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
         folded = Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
-        _refuse_hopeless(folded.sources, folded.notes)
+        refuse_hopeless(folded.sources, folded.notes)
         if options.definition == "spikee":
             ledger.fold_as_spikee(combined=options.combine)
         else:
             ledger.fold()
         with loader.keeping_fold(ledger):
             yield folded
-
-
-def _refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
-    """Raise if there were lines and none was good; a file without lines is only empty."""
-    if any(source.good_lines for source in sources) or not any(source.bad_lines for source in sources):
-        return
-    worst = next(source for source in sources if source.bad_lines)
-    reason, _ = next(notes[sources.index(worst)].subjects("F001"))
-    lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
-    raise InputError(f"{worst.path}: cannot read {lines} as a spikee result; most often: {reason}")
 
 
 def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:

@@ -36,7 +36,6 @@ _COMBINED = "Combined"
 _BEGINS_A_COMPANION = b'{"row": '
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _START_OF_A_PAGE = 4096
-_LAST_SAVED_BY_US = b"<cp:lastModifiedBy>Faircount</cp:lastModifiedBy>"
 
 Told = list[str]
 """Sentences about what could not be written as it was."""
@@ -129,7 +128,7 @@ def _may_replace(path: str, kind: str, *, force: bool) -> bool:
     if kind == "xlsx":
         from faircount.present import xlsx
 
-        return xlsx.is_ours(path) and _nobody_else_saved(path)
+        return xlsx.is_ours(path)
     if kind == "companion":
         return _start(path).startswith(_BEGINS_A_COMPANION)
     if kind == "html":
@@ -137,14 +136,6 @@ def _may_replace(path: str, kind: str, *, force: bool) -> bool:
 
         return html.is_ours(_start(path).decode("utf-8", "replace"))
     return False
-
-
-def _nobody_else_saved(path: str) -> bool:
-    """Tell whether a workbook of ours is as we wrote it: who adds notes to one does not want to lose them."""
-    import zipfile
-
-    with zipfile.ZipFile(Path(path)) as book, book.open("docProps/core.xml") as part:
-        return _LAST_SAVED_BY_US in part.read(_START_OF_A_PAGE)
 
 
 def _start(path: str) -> bytes:

@@ -47,6 +47,7 @@ _FINDINGS_WIDTHS = (11.0, 8.0, 10.0, 110.0, 60.0)
 _COMPRESSION = 3
 _CHUNK = 1 << 18
 _CREATOR = f"<dc:creator>{AUTHOR}</dc:creator>".encode()
+_LAST_SAVED_BY_US = f"<cp:lastModifiedBy>{AUTHOR}</cp:lastModifiedBy>".encode()
 _PROPERTIES_SIZE = 1 << 16
 
 
@@ -98,10 +99,11 @@ def write_workbook(
 
 
 def is_ours(path: str) -> bool:
-    """Tell whether a file is a workbook that Faircount wrote."""
+    """Tell whether a file is a workbook as Faircount wrote it: who adds notes to one does not want to lose them."""
     try:
         with zipfile.ZipFile(Path(path)) as archive, archive.open("docProps/core.xml") as part:
-            return _CREATOR in part.read(_PROPERTIES_SIZE)
+            properties = part.read(_PROPERTIES_SIZE)
+            return _CREATOR in properties and _LAST_SAVED_BY_US in properties
     except (OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
         return False
 

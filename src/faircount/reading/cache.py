@@ -82,6 +82,12 @@ def default_folder() -> Path | None:
         return None
 
 
+def users_cache(*, wanted: bool) -> Cache | None:
+    """Return the user's cache, or None where there is no place for it or it is not wanted."""
+    folder = default_folder() if wanted else None
+    return None if folder is None else Cache(folder)
+
+
 def _folder_of_the_system() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "faircount" / "Cache"

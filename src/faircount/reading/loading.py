@@ -16,22 +16,23 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.ledger import engine
-from faircount.ledger.beside import Beside
+from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
 from faircount.reading import chosen
-from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource
+from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.spikee import SpikeeReader, tool_version
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
@@ -192,6 +193,27 @@ class Loader:
         version = tool_version(seen) if source.good_lines else None
         source = replace(source, bytes=size, tool_version=version)
         return _Reading(ReadSource(source, notes, anchors), joining.tables(), digests)
+
+
+def with_cache(make: Callable[[Cache | None], Loader], use: Callable[[Loader], Answered], *, cache: bool) -> Answered:
+    """Use a loader with the user's cache, and another one without it if somebody deletes the cache meanwhile."""
+    loader = make(users_cache(wanted=cache))
+    try:
+        return use(loader)
+    except engine.module().Error:
+        if not loader.used_cache:
+            raise
+        return use(make(None))
+
+
+def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
+    """Raise if there were lines and none was good; a file without lines is only empty."""
+    if any(source.good_lines for source in sources) or not any(source.bad_lines for source in sources):
+        return
+    worst = next(source for source in sources if source.bad_lines)
+    reason, _ = next(notes[sources.index(worst)].subjects("F001"))
+    lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
+    raise InputError(f"{worst.path}: cannot read {lines} as a spikee result; most often: {reason}")
 
 
 class _Reading(Struct, frozen=True):
