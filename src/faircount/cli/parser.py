@@ -156,12 +156,7 @@ def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--ignore-case", action="store_true", help="case does not count in --where and --custom-search")
     group.add_argument("--regex", action="store_true", help="terms of --custom-search are regular expressions")
-    group.add_argument(
-        "--definition",
-        choices=DEFINITIONS,
-        default=DEFINITIONS[0],
-        help="whose categories and outcomes are meant (default: faircount)",
-    )
+    _add_definition(group, "whose categories and outcomes are meant (default: faircount)")
     group.add_argument("--entries", action="store_true", help="all rows of the entries that have a row that matches")
 
 
@@ -173,8 +168,7 @@ def _add_where_to_extract_to(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write there (default: results/extract_<category>[_<tag>]_<time>.jsonl)",
     )
-    group.add_argument("--tag", metavar="TAG", help="a word for the default name: letters, digits, - and _")
-    group.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    _add_name_of_new_file(group)
 
 
 def _add_export(verbs: argparse._SubParsersAction[_Parser]) -> None:
@@ -235,6 +229,20 @@ def _add_definition(group: argparse._ArgumentGroup, words: str) -> None:
     group.add_argument("--definition", choices=DEFINITIONS, default=DEFINITIONS[0], help=words)
 
 
+def _add_guardrail_success(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--guardrail-success",
+        choices=GUARDRAIL_MEANINGS,
+        default=GUARDRAIL_MEANINGS[0],
+        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
+    )
+
+
+def _add_name_of_new_file(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--tag", metavar="TAG", help="a word for the default name: letters, digits, - and _")
+    group.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+
+
 def _add_file_to_export_to(group: argparse._ArgumentGroup, words: str) -> None:
     group.add_argument("-o", "--output", metavar="FILE", help=words)
     group.add_argument("--force", action="store_true", help="replace FILE, whoever wrote it")
@@ -288,18 +296,8 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--skip-validation", action="store_true", help="go on if results lack entries of the dataset, and show how many"
     )
-    group.add_argument(
-        "--guardrail-success",
-        choices=GUARDRAIL_MEANINGS,
-        default=GUARDRAIL_MEANINGS[0],
-        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
-    )
-    group.add_argument(
-        "--definition",
-        choices=DEFINITIONS,
-        default=DEFINITIONS[0],
-        help="whose rules match and count entries (default: faircount)",
-    )
+    _add_guardrail_success(group)
+    _add_definition(group, "whose rules match and count entries (default: faircount)")
     group.add_argument(
         "--level", type=float, default=0.95, metavar="P", help="confidence level of the intervals (default: 0.95)"
     )
@@ -313,8 +311,7 @@ def _add_where_to_compare_to(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the new dataset there (default: datasets/comparison_<dataset>[_<tag>]_<time>.jsonl)",
     )
-    group.add_argument("--tag", metavar="TAG", help="a word for the default name: letters, digits, - and _")
-    group.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    _add_name_of_new_file(group)
     group.add_argument(
         "--output-format",
         choices=("console", "json", "markdown", "html"),
@@ -363,12 +360,7 @@ def _add_how_to_fold(parser: argparse.ArgumentParser) -> None:
     """Add what decides which rows make an entry, and what they mean."""
     group = parser.add_argument_group("what is counted")
     group.add_argument("--combine", action="store_true", help="all files together, as analyze --combine counts them")
-    group.add_argument(
-        "--guardrail-success",
-        choices=GUARDRAIL_MEANINGS,
-        default=GUARDRAIL_MEANINGS[0],
-        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
-    )
+    _add_guardrail_success(group)
 
 
 def _add_power(verbs: argparse._SubParsersAction[_Parser]) -> None:
@@ -485,12 +477,7 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         metavar="BENIGN_FILE",
         help="measure a guardrail with a second run, over benign prompts",
     )
-    group.add_argument(
-        "--guardrail-success",
-        choices=GUARDRAIL_MEANINGS,
-        default=GUARDRAIL_MEANINGS[0],
-        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
-    )
+    _add_guardrail_success(group)
     group.add_argument(
         "--block-signal",
         choices=BLOCK_SIGNALS,
@@ -498,12 +485,7 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         help="what blocked means to --false-positive-checks: a false verdict or a raised guardrail, or only what was "
         "raised (default: verdict)",
     )
-    group.add_argument(
-        "--definition",
-        choices=DEFINITIONS,
-        default=DEFINITIONS[0],
-        help="whose definitions to count by (default: faircount)",
-    )
+    _add_definition(group, "whose definitions to count by (default: faircount)")
     group.add_argument(
         "--level",
         type=float,
