@@ -24,6 +24,7 @@ LAYERS = {
     "findings": 1,
     "report": 1,
     "sample": 1,
+    "workers": 1,
     "stats": 2,
     "ledger": 2,
     "query": 2,

@@ -31,7 +31,7 @@ from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.reading import inputs
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress, processes_for, refuse_hopeless, start_method, worker_pool
+from faircount.reading.loading import Progress, processes_for, refuse_hopeless
 from faircount.reading.raw_rows import (
     DatasetRow,
     Origin,
@@ -45,6 +45,7 @@ from faircount.reading.raw_rows import (
     strategy_of,
 )
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_range, open_stream
+from faircount.workers import start_method, worker_pool
 
 if TYPE_CHECKING:
     from multiprocessing.pool import AsyncResult, Pool

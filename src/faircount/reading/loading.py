@@ -9,13 +9,7 @@ with many rows gave is kept in a cache, and taken from there when the same bytes
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
-import signal
-import sys
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,16 +30,16 @@ from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, us
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.spikee import SpikeeReader, tool_version
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
+from faircount.workers import in_order, start_method, worker_pool
 
 if TYPE_CHECKING:
-    from multiprocessing.pool import AsyncResult, Pool
+    from multiprocessing.pool import Pool
 
     from faircount.query import Query
 
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
-_PARENT_CHECK_SECONDS = 1.0
 
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""
@@ -180,7 +174,7 @@ class Loader:
         anchors: list[tuple[int, int]] = []
         joining = Joining()
         seen, digests = set[str](), list[bytes]()
-        results = _in_order(pool, ranges, self._processes + 4)
+        results = in_order(pool, _read_range, ranges, self._processes + 4)
         for part, read in zip(ranges, results, strict=True):
             for tables in read.batches:
                 joining.add(tables, source.lines)
@@ -283,17 +277,6 @@ def _read_range(part: _Range) -> _RangeRead:
     return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, batches, digests)
 
 
-def _in_order(pool: Pool, ranges: list[_Range], under_way: int) -> Iterator[_RangeRead]:
-    """Yield what the ranges hold in their order, with only so many of them under way."""
-    waiting: deque[AsyncResult[_RangeRead]] = deque()
-    for part in ranges:
-        waiting.append(pool.apply_async(_read_range, (part,)))
-        if len(waiting) >= under_way:
-            yield waiting.popleft().get()
-    while waiting:
-        yield waiting.popleft().get()
-
-
 def _joined(before: Source, after: Source) -> Source:
     return replace(
         before,
@@ -302,38 +285,3 @@ def _joined(before: Source, after: Source) -> Source:
         bad_lines=before.bad_lines + after.bad_lines,
         blank_lines=before.blank_lines + after.blank_lines,
     )
-
-
-def start_method() -> str | None:
-    """Return how workers can be started, or None where this process had better read alone.
-
-    A fork is cheap, and safe while nothing else runs here. Starting from scratch would run the caller's script again.
-    """
-    alone = threading.active_count() == 1 and sys.modules.keys().isdisjoint(["duckdb", "_duckdb"])
-    return "fork" if sys.platform == "linux" and alone else None
-
-
-@contextlib.contextmanager
-def worker_pool(processes: int, method: str) -> Iterator[Pool]:
-    """Give worker processes that end with the block, whatever ends it."""
-    import multiprocessing
-
-    pool = multiprocessing.get_context(method).Pool(processes, initializer=_start_worker, initargs=(os.getpid(),))
-    try:
-        yield pool
-    finally:
-        pool.terminate()
-        pool.join()
-
-
-def _start_worker(parent: int) -> None:
-    """Leave interruptions to the parent, end when it is gone, and do not look for cycles that are never made."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_SECONDS)
-    os._exit(1)

@@ -1,0 +1,151 @@
+"""What every part of the command line is made of: the parser, lazy commands, and options that many commands share.
+
+Only the argument parser is imported here; commands are loaded when they run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+from faircount.text import visible
+
+EXIT_CODES = """\
+exit codes: 0 done, 1 a gate failed, 2 usage or configuration, 3 bad input, 4 incomplete, 70 a bug, 130 interrupted
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations, keeps messages short and suggests what was perhaps meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Take file names between options, which the standard parser leaves over; refuse anything else."""
+        parsed, left = super().parse_known_args(args, namespace)
+        unknown = [word for word in left if word.startswith("-") and word != "-"]
+        if not unknown and (hasattr(parsed, "inputs") or hasattr(parsed, "judges")):
+            _take(parsed, left)
+            left = []
+        if left:
+            self.error(self._hint(unknown or left))
+        return parsed, left
+
+    def _hint(self, words: Sequence[str]) -> str:
+        import difflib
+
+        known = [option for action in self._actions for option in action.option_strings]
+        hints = []
+        for word in words:
+            near = difflib.get_close_matches(word.split("=")[0], known, n=1)
+            hints.append(f"{word} (did you mean {near[0]}?)" if near else word)
+        return f"unknown: {', '.join(hints)}"
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one sentence and where help is."""
+        self.exit(2, f"{self.prog}: {visible(message)}; see {self.prog} --help\n")
+
+
+def _take(parsed: argparse.Namespace, words: Sequence[str]) -> None:
+    if hasattr(parsed, "inputs"):
+        parsed.inputs += [("file", word) for word in words]
+    else:
+        parsed.judges += words
+
+
+class Input(argparse.Action):
+    """Collects files and folders in the order in which they were given."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        del parser
+        kind = "folder" if option is not None and "folder" in option else "file"
+        named = values if isinstance(values, list) else [values]
+        namespace.inputs = [*namespace.inputs, *((kind, value) for value in named)]
+
+
+def command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """Return a command that imports its module only when it is run."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        return int(getattr(importlib.import_module(module), function)(arguments))
+
+    return run
+
+
+Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+def add_noun(nouns: Verbs, name: str, *, short: str, what: str) -> Verbs:
+    """Add a noun of the command line and return where its verbs go."""
+    noun = nouns.add_parser(name, help=short, description=what, epilog=EXIT_CODES)
+    return noun.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to name input files, shared by every command that reads results."""
+    group = parser.add_argument_group("input")
+    parser.set_defaults(inputs=[])
+    group.add_argument(
+        "files",
+        nargs="*",
+        action=Input,
+        metavar="FILE",
+        help="result file, quoted glob, or - for standard input; .gz and .zst too",
+    )
+    group.add_argument(
+        "--result-file",
+        "--results-file",
+        action=Input,
+        metavar="FILE",
+        help="the same by name (repeatable)",
+    )
+    group.add_argument(
+        "--result-folder",
+        "--results-folder",
+        action=Input,
+        metavar="FOLDER",
+        help="every results_*.jsonl in a folder, packed or not, by name (repeatable)",
+    )
+    group.add_argument(
+        "--max-line",
+        type=int,
+        default=64 * 1024 * 1024,
+        metavar="BYTES",
+        help="a longer line is reported and left out (default: 67108864)",
+    )
+    group.add_argument("--strict", action="store_true", help="exit with 3 if any line could not be read")
+    group.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="read large files anew, and keep nothing for the next time",
+    )
+
+
+def add_output(
+    parser: argparse.ArgumentParser,
+    *,
+    page: str = "html is a page in a file of its own, beside the input unless -o is given",
+    place: str = "write there instead of to standard output; a folder for the pages of several files",
+) -> None:
+    """Add the choice of format and place, shared by every command that shows a report."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output-format",
+        choices=("console", "json", "markdown", "html"),
+        default="console",
+        help=f"{page} (default: console)",
+    )
+    group.add_argument("-o", "--output", metavar="FILE", help=place)
+
+
+def add_level(group: argparse._ArgumentGroup) -> None:
+    """Add the confidence level."""
+    group.add_argument(
+        "--level", type=float, default=0.95, metavar="P", help="confidence level of the intervals (default: 0.95)"
+    )
