@@ -28,6 +28,7 @@ LAYERS = {
     "stats": 2,
     "ledger": 2,
     "query": 2,
+    "chat": 2,
     "reading": 3,
     "analysis": 4,
     "present": 5,
@@ -55,6 +56,9 @@ HEAVY = (
     "pyarrow",
     "msgspec",
     "zstandard",
+    "aiohttp",
+    "asyncio",
+    "jsonschema",
 )
 
 

@@ -1,0 +1,66 @@
+"""What comes back: an answer with what it took, or an error with what was tried."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from faircount.errors import FaircountError
+
+
+class ChatToolCall(Struct, frozen=True):
+    """A tool that the model wants called; `arguments` is the JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class ChatAnswer(Struct, frozen=True):
+    """One answer of a model.
+
+    `finish_reason` and `model` are what the server says. `latency` is that of the try that succeeded, in seconds;
+    `waited` is what was spent on back-off and on waits that the server asked for. `cost` is None where no price is
+    known. An answer from the cache keeps its tokens and its latency, took no tries, and cost nothing.
+    """
+
+    text: str
+    tool_calls: tuple[ChatToolCall, ...] = ()
+    finish_reason: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    latency: float = 0.0
+    tries: int = 1
+    waited: float = 0.0
+    cached: bool = False
+    request_id: str | None = None
+
+
+class ChatError(FaircountError):
+    """A request without an answer, in a sentence without secrets.
+
+    `kind` is one of
+
+        status        the server answered with an error
+        refused key   the server does not take the key, or wants one
+        redirect      the server is somewhere else
+        timeout       the answer was not there in time
+        connection    no connection, or one that broke, or something that is not HTTP
+        not json      the answer cannot be read
+        incomplete    the answer is JSON and lacks what an answer needs
+        too large     the answer is larger than any answer should be
+        closed        the client was closed
+    """
+
+    # Incomplete: the same request may be answered another time.
+    exit_code = 4
+
+    def __init__(
+        self, message: str, kind: str = "", status: int | None = None, tries: int = 0, waited: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.tries = tries
+        self.waited = waited

@@ -1,0 +1,38 @@
+"""Which provider speaks with the server: the one built in, or one of another package.
+
+A package adds a provider by an entry point in the group `faircount.chat`:
+
+    [project.entry-points."faircount.chat"]
+    bedrock = "my_package.chat:Bedrock"
+
+The class is made with `ChatSettings`, and has `where`, `ask` and `close` as `faircount.chat.exchange.Provider` says.
+Settings name it: `provider = "bedrock"`. It makes single tries; the client repeats them, keeps limits, counts costs and
+keeps answers.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from faircount.chat.exchange import Provider
+from faircount.chat.openai import OpenAI
+from faircount.errors import UsageError
+from faircount.text import clip, visible
+
+GROUP = "faircount.chat"
+BUILT_IN: dict[str, type[Provider]] = {"openai": OpenAI}
+
+
+def find_provider(name: str) -> type[Provider]:
+    """Return the class of a provider; what is built in cannot be replaced."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    found = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+    if name not in found:
+        known = ", ".join(visible(known) for known in sorted({*BUILT_IN, *found}))
+        raise UsageError(f'chat: there is no provider "{clip(visible(name), 60)}"; there is: {known}')
+    provider = found[name].load()
+    if not callable(getattr(provider, "ask", None)):
+        raise UsageError(f'chat: the provider "{visible(name)}" has no method ask; it cannot be used')
+    chosen: type[Provider] = provider
+    return chosen

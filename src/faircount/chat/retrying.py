@@ -1,0 +1,132 @@
+"""Trying again: when, after how long, and when to give up.
+
+The wait before a further try is drawn evenly between 0 and a bound that doubles with every try ("full jitter"), so
+that many clients do not come back at once; it is never shorter than what the server asked for.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from msgspec.structs import replace
+
+from faircount.chat.answer import ChatAnswer, ChatError
+from faircount.chat.exchange import Trouble
+from faircount.chat.pace import Clock, Pace
+from faircount.chat.settings import ChatSettings
+
+_AGAIN = frozenset((408, 409, 425, 429))
+_MOST_DOUBLINGS = 60
+
+
+def worth_another_try(status: int) -> bool:
+    """Return whether an answer with this status may be another one next time."""
+    return status in _AGAIN or status >= 500
+
+
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server asks to be left alone, or None. What cannot be read is not asked."""
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    told = headers.get("retry-after")
+    seconds = _seconds(told)
+    return seconds if seconds is not None else _until(told, headers.get("date"))
+
+
+def _seconds(told: str | None) -> float | None:
+    try:
+        seconds = float(told or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _until(told: str | None, server_time: str | None) -> float | None:
+    """Return how long it is until a date, by the clock of the server where it tells the time."""
+    moment = _moment(told)
+    if moment is None:
+        return None
+    now = _moment(server_time)
+    return max(0.0, moment - (time.time() if now is None else now))
+
+
+def _moment(date: str | None) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp() if date else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+class Retrying:
+    """The patience of a client."""
+
+    def __init__(self, settings: ChatSettings, pace: Pace, clock: Clock) -> None:
+        self._settings = settings
+        self._pace = pace
+        self._clock = clock
+        self._random = random.Random(settings.seed)
+
+    async def ask(
+        self,
+        once: Callable[[], Awaitable[ChatAnswer]],
+        turns: AbstractAsyncContextManager[Any],
+        where: str,
+    ) -> ChatAnswer:
+        """Return the first answer. A request has its turn only while it is under way, not while it waits to retry."""
+        tries, waited = 0, 0.0
+        while True:
+            tries += 1
+            async with turns:
+                waited += await self._pace.turn(self._settings.longest_wait - waited)
+                began = self._clock.now()
+                outcome = await _outcome(once)
+                latency = self._clock.now() - began
+            if isinstance(outcome, ChatAnswer):
+                return replace(outcome, latency=latency, tries=tries, waited=waited)
+            if outcome.again and outcome.wait is not None:
+                self._pace.hold(outcome.wait)
+            delay = max(outcome.wait or 0.0, self._drawn(tries))
+            end = self._end(outcome, tries, waited, delay)
+            if end is not None:
+                raise ChatError(f"{where}: {outcome}{end}", outcome.kind, outcome.status, tries, waited)
+            await self._clock.sleep(delay)
+            waited += delay
+
+    def _drawn(self, tries: int) -> float:
+        bound = min(self._settings.longest_backoff, self._settings.backoff * 2.0 ** min(tries - 1, _MOST_DOUBLINGS))
+        return self._random.uniform(0, bound)
+
+    def _end(self, trouble: Trouble, tries: int, waited: float, delay: float) -> str | None:
+        """Return what to add to the error where this is the end, else None."""
+        if not trouble.again:
+            return f" (try {tries}, after {waited:.1f} s of waiting)" if tries > 1 else ""
+        so_far = f"{tries} {'try' if tries == 1 else 'tries'} and {waited:.1f} s of waiting"
+        if tries >= self._settings.tries:
+            return f"; given up after {so_far}"
+        if waited + delay > self._settings.longest_wait:
+            asker = "the server asks for" if trouble.wait is not None and trouble.wait >= delay else "there would be"
+            return (
+                f"; given up after {so_far}: {asker} {delay:.1f} s more, "
+                f"and longest_wait is {self._settings.longest_wait:.1f} s"
+            )
+        return None
+
+
+async def _outcome(once: Callable[[], Awaitable[ChatAnswer]]) -> ChatAnswer | Trouble:
+    """Return an answer or what went wrong, as a value.
+
+    An error raised while another is handled carries that along, and the errors of libraries hold requests with their
+    headers. So the one handled ends here.
+    """
+    try:
+        return await once()
+    except Trouble as trouble:
+        trouble.__context__ = None
+        return trouble.with_traceback(None)
