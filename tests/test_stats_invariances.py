@@ -19,7 +19,17 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from faircount.model import Estimate
-from faircount.stats import attempts, clusters, comparison, gates, multiplicity, planning, proportion, slices
+from faircount.stats import (
+    attempts,
+    clusters,
+    comparison,
+    detector_scores,
+    gates,
+    multiplicity,
+    planning,
+    proportion,
+    slices,
+)
 
 Counts = tuple[Any, ...]
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]
@@ -33,6 +43,7 @@ STOPPED = [(1, 1), (1, 1), (2, 1), (3, 1), (3, 0), (4, 1), (5, 0), (5, 0), (2, 0
 STOPPED_TOO = [(1, 1), (2, 1), (2, 1), (5, 0), (5, 0), (3, 1), (5, 0), (4, 1)]
 TARGETS = [(1, 1, 0, 1), (0, 0, 0, 1), (1, 0, 0, 1), (1, 1, 1, 1), (0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
 SLICES = [(9, 10), (6, 12), (5, 20), (4, 10), (4, 30), (3, 15), (0, 8), (2, 50)]
+SCORED = [(1, 0.9), (0, 0.8), (1, 0.8), (1, 0.6), (0, 0.4), (0, 0.4), (0, 0.1), (0, 0.2), (0, 0.3), (1, 0.2)]
 P_VALUES = [0.2, 0.013, 0.04, 0.04, 0.0009, 1.0, 0.5]
 
 
@@ -190,6 +201,11 @@ ORDER: dict[str, Ordered] = {
     ),
     "success_within_k": (lambda units: attempts.success_within_k(*columns(units)), STOPPED, None),
     "logrank": (lambda units: attempts.logrank(*columns(units), *columns(STOPPED_TOO)), STOPPED, None),
+    "operating_point": (
+        lambda units: detector_scores.operating_point(columns(units)[0], columns(units)[1], 0.5),
+        SCORED,
+        None,
+    ),
     "cochran_q": (lambda entries: comparison.cochran_q(columns(entries)), TARGETS, None),
     "holm": (multiplicity.holm, P_VALUES, lambda adjusted: adjusted),
     "bonferroni": (multiplicity.bonferroni, P_VALUES, lambda adjusted: adjusted),

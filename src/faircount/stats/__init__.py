@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from faircount.stats.agreement import (
+        alpha_of_kinds,
         chance_agreement,
         cohen_kappa,
         fleiss_kappa,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         average_precision,
         brier_score,
         delong_standard_error,
+        operating_point,
         roc_auc,
         threshold_sweep,
     )
@@ -166,6 +168,7 @@ __all__ = [
     "Validation",
     "aggregate",
     "all_of_k",
+    "alpha_of_kinds",
     "any_of_k",
     "average_precision",
     "benjamini_hochberg",
@@ -226,6 +229,7 @@ __all__ = [
     "non_inferiority_paired",
     "non_inferiority_unpaired",
     "observed_agreement",
+    "operating_point",
     "pabak",
     "pass_at_k",
     "pass_hat_k",

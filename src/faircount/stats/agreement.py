@@ -106,7 +106,10 @@ def fleiss_kappa(
     if len(raters) > 1:
         raise ValueError("Fleiss' kappa needs the same number of ratings for every item: use krippendorff_alpha")
     blank = undefined(unit, level, "fleiss kappa, bootstrap over items", len(ratings))
-    return blank if len(raters) and raters[0] < 2 else _over_items(ratings, _fleiss, replicates, seed, blank)
+    if not len(ratings) or raters[0] < 2:
+        return blank
+    kinds, times = np.unique(ratings, axis=0, return_counts=True)
+    return _over_kinds(kinds, times, _fleiss, replicates, seed, blank)
 
 
 def krippendorff_alpha(
@@ -135,15 +138,46 @@ def krippendorff_alpha(
     values, counts = _ratings_per_item(ratings)
     if measurement != "nominal" and any(isinstance(value, str) for value in values):
         raise ValueError(f"{measurement} agreement needs numbers: words have no order")
-    paired = counts[counts.sum(axis=1) >= 2]
-    blank = undefined(unit, level, f"krippendorff alpha, {measurement}, bootstrap over items", len(paired))
-    numbers = None if measurement == "nominal" else np.asarray(values, dtype=np.float64)
+    kinds, times = np.unique(counts, axis=0, return_counts=True) if len(counts) else (counts, np.zeros(0, np.int64))
+    numbers = range(len(values)) if measurement == "nominal" else values
+    return alpha_of_kinds(
+        kinds, times, list(numbers), measurement, replicates=replicates, seed=seed, unit=unit, level=level
+    )
 
-    def alpha(items: Floats, times: Floats) -> float | None:
-        together = _coincidences(items, times)
+
+def alpha_of_kinds(
+    kinds: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    measurement: Measurement = "nominal",
+    *,
+    replicates: int = DEFAULT_REPLICATES,
+    seed: int = DEFAULT_SEED,
+    unit: str = "item",
+    level: float = DEFAULT_LEVEL,
+) -> Estimate:
+    """Estimate Krippendorff's alpha of items that are counted by kind: as many as there are, in little memory.
+
+    Kinds of items are in rows, how many raters gave each value in columns; `times` says how many items there are of
+    each kind, `values` are the values in ascending order. Only how often each value was given for an item has a say in
+    alpha, not by whom. See `krippendorff_alpha` for what is estimated and for its interval.
+    """
+    import numpy as np
+
+    critical_value(level)
+    counts, numbers = np.asarray(kinds, np.float64), np.asarray(values, np.float64)
+    often = np.asarray(times, np.int64)
+    if counts.ndim != 2 or counts.shape != (len(often), len(numbers)):
+        raise ValueError("kinds of items are counted in a table of kinds by values, with a number of items for each")
+    paired = (counts.sum(axis=1) >= 2) & (often > 0)
+    counts, often = counts[paired], often[paired]
+    blank = undefined(unit, level, f"krippendorff alpha, {measurement}, bootstrap over items", int(often.sum()))
+
+    def alpha(items: Floats, chosen: Floats) -> float | None:
+        together = _coincidences(items, chosen)
         return _alpha(together, _squared_distances(together.sum(axis=0), measurement, numbers))
 
-    return _over_items(paired, alpha, replicates, seed, blank)
+    return _over_kinds(counts, often, alpha, replicates, seed, blank)
 
 
 def _square(table: npt.ArrayLike) -> Floats:
@@ -224,13 +258,13 @@ def _coincidences(items: Floats, times: Floats) -> Floats:
     return together
 
 
-def _squared_distances(margins: Floats, measurement: Measurement, numbers: Floats | None) -> Floats:
+def _squared_distances(margins: Floats, measurement: Measurement, numbers: Floats) -> Floats:
     import numpy as np
 
     if measurement == "nominal":
         return 1 - np.eye(len(margins))
     # The number of ratings from c to k, with those at c and k counted half, is the distance of their middle ranks.
-    places = np.cumsum(margins) - margins / 2 if measurement == "ordinal" else np.asarray(numbers)
+    places = np.cumsum(margins) - margins / 2 if measurement == "ordinal" else numbers
     squared: Floats = (places[:, None] - places[None, :]) ** 2
     return squared
 
@@ -242,22 +276,27 @@ def _alpha(together: Floats, squared_distances: Floats) -> float | None:
     return 1 - (float(margins.sum()) - 1) * observed / expected if expected > 0 else None
 
 
-def _over_items(
-    items: Floats, statistic: Callable[[Floats, Floats], float | None], replicates: int, seed: int, blank: Estimate
+def _over_kinds(
+    kinds: Floats,
+    times: npt.NDArray[np.int64],
+    statistic: Callable[[Floats, Floats], float | None],
+    replicates: int,
+    seed: int,
+    blank: Estimate,
 ) -> Estimate:
     """Fill in the value of a statistic of items and its bootstrap limits, drawing among the kinds of items seen."""
     import numpy as np
 
     if replicates < 0:
         raise ValueError("the number of replicates cannot be negative")
-    if not len(items):
+    total = int(times.sum())
+    if not total:
         return blank
-    kinds, times = np.unique(items, axis=0, return_counts=True)
     value = statistic(kinds, times.astype(np.float64))
     if value is None:
         return blank
     generator = np.random.default_rng(seed)
-    drawn = (generator.multinomial(len(items), times / len(items)).astype(np.float64) for _ in range(replicates))
+    drawn = (generator.multinomial(total, times / total).astype(np.float64) for _ in range(replicates))
     values = [again for chosen in drawn if (again := statistic(kinds, chosen)) is not None]
     if not values or min(values) == max(values):
         # Replicates that never differ have seen no disagreement, or nothing else; that is no interval.
