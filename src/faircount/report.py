@@ -114,6 +114,36 @@ class HeatMap(Struct, frozen=True):
     cells: tuple[tuple[Estimate | None, ...], ...]
 
 
+class Mark(Struct, frozen=True):
+    """A point of a curve that is worth a name, such as the threshold in use."""
+
+    x: float
+    y: float
+    label: str
+
+
+class Curve(Struct, frozen=True):
+    """One line of a figure: points from 0 to 1 in the order in which they are joined, and those that have a name.
+
+    `stepped` joins two points by their corner: nothing is known between them.
+    """
+
+    label: Cell
+    points: tuple[tuple[float, float], ...]
+    marks: tuple[Mark, ...] = ()
+    stepped: bool = False
+
+
+class Curves(Struct, frozen=True):
+    """A figure: shares against shares, as lines; `diagonal` adds the line of a judge that guesses."""
+
+    title: str
+    x_title: str
+    y_title: str
+    curves: tuple[Curve, ...]
+    diagonal: bool = False
+
+
 class Exhibit(Struct, frozen=True):
     """A successful attempt to look at: where it stands, how it was made, and what was said."""
 
@@ -132,7 +162,7 @@ class Evidence(Struct, frozen=True):
     total: int
 
 
-Block = Bars | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
+Block = Bars | Curves | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
 
 
 class Section(Struct, frozen=True):

@@ -16,6 +16,7 @@ from faircount.present import figures_text as text
 from faircount.report import (
     Block,
     Column,
+    Curves,
     Evidence,
     Exhibit,
     Fact,
@@ -151,6 +152,9 @@ def _block(page: _Page, block: Block) -> None:
         _grid(page, block)
     elif isinstance(block, Evidence):
         _evidence(page, block)
+    elif isinstance(block, Curves):
+        page.write(block.title, _BOLD)
+        _grid(page, text.curve_points(block))
     elif isinstance(block, Paragraph):
         page.write("- " + block.text)
 

@@ -1,4 +1,4 @@
-"""Figures of a report as SVG text: bars with their intervals, and heat maps of two crossed facets.
+"""Figures of a report as SVG text: bars with their intervals, heat maps of two crossed facets, and curves.
 
 The one place where Faircount draws. Each function is pure: a block of a report in, one `<svg>` element out, the same
 for a page, a file, a notebook or a document. An SVG stands alone (every colour has a fallback), follows the page that
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from faircount.model import Estimate
 from faircount.present import figures_text
 from faircount.present.markup import Attribute, Child, Markup, tag, together
-from faircount.report import Bar, Bars, Cell, HeatMap, Place
+from faircount.report import Bar, Bars, Cell, Curve, Curves, HeatMap, Mark, Place
 from faircount.text import clip, clip_start
 
-# --- what both figures share ----------------------------------------------------------------------------------------
+# --- what all figures share -----------------------------------------------------------------------------------------
 
 INK = "var(--fc-ink, currentColor)"
 MUTED = "var(--fc-muted, currentColor)"
@@ -65,7 +65,8 @@ def _round_percent(share: float) -> str:
 
 
 def _count(estimate: Estimate) -> str:
-    return f"n = {estimate.n:,}"
+    """Return the number that a rate is about; a rate that somebody published without it has none."""
+    return "n unknown" if estimate.value is not None and not estimate.n else f"n = {estimate.n:,}"
 
 
 def _clipped(text: str, cells: int) -> str:
@@ -419,3 +420,143 @@ def _heat_map_description(heat_map: HeatMap, note: str) -> str:
         ]
         parts.append(f"{_full(row)}: {'; '.join(cells)}.")
     return " ".join(part for part in parts if part)
+
+
+# --- curves ---------------------------------------------------------------------------------------------------------
+
+_PLOT = 280
+_PLOT_LEFT, _PLOT_TOP = 52, 26
+_CURVES_WIDTH = 460
+_UNDER_PLOT = 50
+_DASHES = (None, "7 3", "2 3", "9 3 2 3")
+_MARK_SIZE = 5
+_POINTS_TOLD = 12
+_CURVE_LABEL = 56
+
+
+def curves_svg(curves: Curves) -> str:
+    """Return shares against shares as lines in a square from 0 to 100 %, with the points that have a name.
+
+    Lines differ by their dashes and points by their shape, so that nothing hangs on colour.
+    """
+    legend = list(_curves_legend(curves))
+    bottom = _PLOT_TOP + _PLOT + _UNDER_PLOT
+    height = bottom + _LEGEND_LINE * len(legend)
+    return _svg(
+        curves.title,
+        _curves_description(curves),
+        _moved(_PLOT_LEFT, _PLOT_TOP, together(_plot_frame(curves), *_lines(curves), *_marks(curves))),
+        *[_moved(_PLOT_LEFT, bottom + _LEGEND_LINE * at, item) for at, item in enumerate(legend)],
+        class_="fc-curves",
+        viewBox=f"0 0 {_CURVES_WIDTH} {height}",
+        width=_CURVES_WIDTH,
+        height=height,
+    )
+
+
+def _place(x: float, y: float) -> tuple[float, float]:
+    """Return where a point of two shares lies in the square, whose origin is at its upper left."""
+    across, up = (min(max(share, 0.0), 1.0) for share in (x, y))
+    return round(across * _PLOT, 2), round((1 - up) * _PLOT, 2)
+
+
+def _plot_frame(curves: Curves) -> Markup:
+    parts = []
+    for step in range(5):
+        at = _PLOT * step / 4
+        parts.append(tag("line", x1=at, x2=at, y1=0, y2=_PLOT, stroke=TRACK, stroke_width=1))
+        parts.append(tag("line", x1=0, x2=_PLOT, y1=at, y2=at, stroke=TRACK, stroke_width=1))
+        parts.append(tag("text", _round_percent(step / 4), x=at, y=_PLOT + 16, text_anchor="middle"))
+        parts.append(tag("text", _round_percent(1 - step / 4), x=-8, y=at + 4, text_anchor="end"))
+    if curves.diagonal:
+        parts.append(tag("line", x1=0, y1=_PLOT, x2=_PLOT, y2=0, stroke=MUTED, stroke_width=1, stroke_dasharray="3 4"))
+    return tag(
+        "g",
+        *parts,
+        tag("rect", x=0, y=0, width=_PLOT, height=_PLOT, fill="none", stroke=MUTED, stroke_opacity=0.6),
+        tag("text", f"{curves.y_title} ↑", x=-_PLOT_LEFT, y=-12, font_size=12),
+        tag("text", f"{curves.x_title} →", x=_PLOT, y=_PLOT + 34, text_anchor="end", font_size=12),
+        font_size=11,
+        fill=MUTED,
+    )
+
+
+def _lines(curves: Curves) -> Iterator[Markup]:
+    for at, curve in enumerate(curves.curves):
+        points = " ".join(f"{x:g},{y:g}" for x, y in _path(curve))
+        yield tag(
+            "polyline",
+            tag("title", _full(curve.label)),
+            points=points,
+            fill="none",
+            stroke=BAR,
+            stroke_width=2.5,
+            stroke_linejoin="round",
+            stroke_dasharray=_DASHES[at % len(_DASHES)],
+        )
+
+
+def _path(curve: Curve) -> Iterator[tuple[float, float]]:
+    """Yield the places that a line runs through; a stepped one goes up or down first, and then along."""
+    before: float | None = None
+    for x, y in curve.points:
+        if curve.stepped and before is not None:
+            yield _place(before, y)
+        before = x
+        yield _place(x, y)
+
+
+def _marks(curves: Curves) -> Iterator[Markup]:
+    for number, mark in enumerate(_all_marks(curves)):
+        x, y = _place(mark.x, mark.y)
+        yield together(tag("g", tag("title", _mark_words(mark, curves)), _shape(number, x, y)))
+
+
+def _all_marks(curves: Curves) -> list[Mark]:
+    return [mark for curve in curves.curves for mark in curve.marks]
+
+
+def _shape(number: int, x: float, y: float) -> Markup:
+    """Return a circle, a square or a diamond, filled; from the fourth on, hollow."""
+    size = _MARK_SIZE
+    look: dict[str, Attribute] = {
+        "fill": OVERALL if number < 3 else "none",
+        "stroke": OVERALL if number >= 3 else INK,
+        "stroke_width": 2 if number >= 3 else 1,
+    }
+    if number % 3 == 0:
+        return tag("circle", cx=x, cy=y, r=size, **look)
+    if number % 3 == 1:
+        return tag("rect", x=x - size, y=y - size, width=2 * size, height=2 * size, **look)
+    corners = [(x, y - size - 2), (x + size + 2, y), (x, y + size + 2), (x - size - 2, y)]
+    return tag("polygon", points=" ".join(f"{across:g},{down:g}" for across, down in corners), **look)
+
+
+def _mark_words(mark: Mark, curves: Curves) -> str:
+    return (
+        f"{mark.label}: {curves.x_title} {figures_text.percent(mark.x, 1)}, "
+        f"{curves.y_title} {figures_text.percent(mark.y, 1)}"
+    )
+
+
+def _curves_legend(curves: Curves) -> Iterator[Markup]:
+    if len(curves.curves) > 1:
+        for at, curve in enumerate(curves.curves):
+            dashes = _DASHES[at % len(_DASHES)]
+            line = tag("line", x1=-8, x2=16, y1=8, y2=8, stroke=BAR, stroke_width=2.5, stroke_dasharray=dashes)
+            yield _legend(line, _clipped(_full(curve.label), _CURVE_LABEL))
+    for number, mark in enumerate(_all_marks(curves)):
+        yield _legend(_shape(number, 8, 8), _clipped(mark.label, _CURVE_LABEL))
+    if curves.diagonal:
+        line = tag("line", x1=1, x2=15, y1=8, y2=8, stroke=MUTED, stroke_width=1, stroke_dasharray="3 4")
+        yield _legend(line, "a judge that guesses")
+
+
+def _curves_description(curves: Curves) -> str:
+    parts = [f"{curves.y_title} (up) against {curves.x_title} (across)."]
+    for curve in curves.curves:
+        points = [curve.points[place] for place in figures_text.spread(len(curve.points), _POINTS_TOLD)]
+        told = [f"{figures_text.percent(y, 1)} at {figures_text.percent(x, 1)}" for x, y in points]
+        parts.append(f"{_full(curve.label)}: {', '.join(told) or 'no points'}.")
+    parts += [f"{_mark_words(mark, curves)}." for mark in _all_marks(curves)]
+    return " ".join(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from faircount.model import Estimate
-from faircount.report import Cell, Place, Record, Records, Seconds
+from faircount.report import Cell, Column, Curve, Curves, Grid, Place, Record, Records, Seconds
 from faircount.text import clip, clip_start, visible
 
 UNDEFINED = "undefined"
@@ -11,6 +11,7 @@ UNKNOWN = "?"
 MISSING = "(none)"
 BETWEEN_RECORDS = " · "
 RECORD_WIDTH = 60
+_POINTS_SHOWN = 9
 _METHODS = {
     "wilson": "Wilson",
     "cluster wilson": "Wilson over families",
@@ -69,3 +70,38 @@ def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
     if isinstance(content, int):
         return f"{content:,}"
     return content
+
+
+def curve_points(figure: Curves) -> Grid:
+    """Return a figure of curves as a short table: a few points of each curve, and all that have a name."""
+    several = len(figure.curves) > 1
+    columns = (
+        *([Column("Curve", numeric=False)] if several else []),
+        Column(figure.x_title),
+        Column(figure.y_title),
+        Column("", numeric=False),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for curve in figure.curves:
+        label: list[Cell] = [curve.label] if several else []
+        rows += [(*label, percent(x), percent(y), name) for x, y, name in _some_points(curve)]
+    return Grid(columns, tuple(rows))
+
+
+def _some_points(curve: Curve) -> list[tuple[float, float, str]]:
+    """Return points along a curve in its order; a named point stands where it belongs."""
+    places = spread(len(curve.points), _POINTS_SHOWN)
+    named = {(mark.x, mark.y) for mark in curve.marks}
+    found = [(place, *curve.points[place], "") for place in places if curve.points[place] not in named]
+    for mark in curve.marks:
+        after = sum(x < mark.x for x, _ in curve.points)
+        exact = (mark.x, mark.y) in curve.points
+        found.append((curve.points.index((mark.x, mark.y)) if exact else after, mark.x, mark.y, mark.label))
+    return [(x, y, name) for _, x, y, name in sorted(found, key=lambda point: point[0])]
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most so many places out of a count, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(step * (count - 1) / (most - 1)) for step in range(most)})

@@ -19,12 +19,13 @@ from msgspec import Struct
 
 from faircount.model import Estimate, Finding, Severity
 from faircount.present import figures_text
-from faircount.present.figure import bars_svg, heat_map_svg
+from faircount.present.figure import bars_svg, curves_svg, heat_map_svg
 from faircount.present.markup import Child, Markup, tag, together
 from faircount.report import (
     Bars,
     Block,
     Cell,
+    Curves,
     Evidence,
     Exhibit,
     Fact,
@@ -245,6 +246,8 @@ def block_markup(block: Block, section: Section) -> Markup:
             return _figure(block.title, Markup(bars_svg(block)))
         case HeatMap():
             return _figure(block.title, _scrolling(Markup(heat_map_svg(block)), f"Figure: {block.title}"))
+        case Curves():
+            return _figure(block.title, _scrolling(Markup(curves_svg(block)), f"Figure: {block.title}"))
         case Evidence():
             return _evidence(block)
         case Paragraph():

@@ -16,6 +16,7 @@ from faircount.report import (
     Bars,
     Block,
     Cell,
+    Curves,
     Evidence,
     Exhibit,
     Fact,
@@ -127,6 +128,9 @@ def _block(block: Block) -> Iterator[str]:
         yield from _bars(block)
     elif isinstance(block, HeatMap):
         yield from _heat_map(block)
+    elif isinstance(block, Curves):
+        yield f"**{prose(block.title)}**"
+        yield from _grid(text.curve_points(block))
     elif isinstance(block, Evidence):
         yield from _evidence(block)
     elif isinstance(block, Paragraph):

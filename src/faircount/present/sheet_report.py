@@ -20,6 +20,7 @@ from faircount.report import (
     Bars,
     Block,
     Cell,
+    Curves,
     Evidence,
     Fact,
     Facts,
@@ -171,6 +172,8 @@ def _block(page: Page, block: Block) -> None:
         _bars(page, block)
     elif isinstance(block, HeatMap):
         _heat_map(page, block)
+    elif isinstance(block, Curves):
+        _curves(page, block)
     elif isinstance(block, Evidence):
         _evidence(page, block)
     elif isinstance(block, Findings):
@@ -263,6 +266,18 @@ def _heat_map(page: Page, figure: HeatMap) -> None:
     page.add(("Number of entries", "head"), *columns)
     for row, estimates in zip(figure.rows, figure.cells, strict=True):
         page.add((_words(row), "text"), *((0 if e is None else e.n, "count") for e in estimates))
+
+
+def _curves(page: Page, figure: Curves) -> None:
+    """Lay out every point of each curve, to be drawn or calculated with."""
+    page.add((figure.title, "head"))
+    page.add(("Curve", "head"), (figure.x_title, "head"), (figure.y_title, "head"), ("Point", "head"))
+    for curve in figure.curves:
+        label = _single(curve.label)
+        for x, y in curve.points:
+            page.add(label, (x, "percent"), (y, "percent"))
+        for mark in curve.marks:
+            page.add(label, (mark.x, "percent"), (mark.y, "percent"), (mark.label, "text"))
 
 
 def _evidence(page: Page, evidence: Evidence) -> None:
