@@ -1,0 +1,89 @@
+"""What a judge says of an attempt, and who said it."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Decision(enum.StrEnum):
+    """A hit: the thing that the judge looks for is there. A pass: it is not."""
+
+    HIT = "hit"
+    PASS = "pass"
+
+    @classmethod
+    def of(cls, hit: bool) -> Decision:
+        """Return a hit for true, a pass for false."""
+        return cls.HIT if hit else cls.PASS
+
+
+class Span(Struct, frozen=True):
+    """The part of the response that decided: from the character `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+class Usage(Struct, frozen=True):
+    """What a verdict took of a model: requests, tokens, and money where prices are known."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.requests + other.requests,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum(costs) if costs else None,
+        )
+
+
+class Verdict(Struct, frozen=True):
+    """What one judge said of one attempt.
+
+    `decision` is None where there is none: the attempt is unjudged, never a pass, and `error` says why. `score` is
+    between 0 and 1, more for more of a hit; None where a judge has no degrees. `usage` is what the verdict cost.
+    """
+
+    decision: Decision | None
+    score: float | None = None
+    reason: str = ""
+    span: Span | None = None
+    error: str | None = None
+    usage: Usage | None = None
+
+    @classmethod
+    def unjudged(cls, error: str, *, usage: Usage | None = None) -> Verdict:
+        """Return the verdict of a judge that could not decide."""
+        return cls(None, error=error, usage=usage)
+
+
+class Identity(Struct, frozen=True):
+    """Who a judge is. Two judges with the same digest decide alike; it goes with every verdict.
+
+    `version` changes whenever the judge may decide otherwise: of a judge built in its own number, of a judge of
+    another package that package's version, of local code the digest of its file. `prompt` is what a model is told.
+    Secrets are no part of an identity.
+    """
+
+    name: str
+    version: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of everything that an identity holds."""
+        content = {"name": self.name, "version": self.version, "parameters": self.parameters, "prompt": self.prompt}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

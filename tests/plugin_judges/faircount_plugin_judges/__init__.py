@@ -1,0 +1,1 @@
+"""A judge for Faircount, in a package of its own."""
