@@ -1,0 +1,1 @@
+"""How good judges are: measured against labels, ranked, and compared with each other."""

@@ -1,0 +1,167 @@
+"""The words of labelled data: what a file of labels is asked for, what comes out of it, and what was doubtful in it.
+
+Doubts are facts about one set of labels: a count, a sentence and the first places. They are no findings, which are
+about results: nothing here changes how an attempt is counted.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Struct
+
+from faircount.judging.attempt import Attempt
+from faircount.judging.verdict import Decision
+from faircount.reading.streams import MAX_LINE_BYTES
+
+DEFAULT_THRESHOLD = 0.5
+PLACES_KEPT = 5
+_REASONS_KEPT = 50
+_OTHER_REASONS = "other reasons"
+
+
+class LabelOptions(Struct, frozen=True):
+    """How labelled files are to be read; a column that is not named is guessed.
+
+    `label_threshold`: a label that is a number is a hit from this value on. Without it, numbers between 0 and 1 are
+    hits from 0.5 on, and others are no labels. `invert`: the labels say hit where the judge should say pass.
+    `results`: files in spikee's format that hold the texts; the labels then name their rows. `text_needed`: a file
+    without a column of responses is refused, unless it has nothing but ids and labels.
+    """
+
+    text_column: str | None = None
+    prompt_column: str | None = None
+    label_columns: tuple[str, ...] = ()
+    id_column: str | None = None
+    label_threshold: float | None = None
+    invert: bool = False
+    results: tuple[str, ...] = ()
+    max_line: int = MAX_LINE_BYTES
+    text_needed: bool = True
+
+
+class Columns(Struct, frozen=True):
+    """Which column of a file was taken for what, as the file writes it; `guessed` names those nobody asked for."""
+
+    labels: tuple[str, ...]
+    text: str | None = None
+    prompt: str | None = None
+    item: str | None = None
+    file: str | None = None
+    guessed: tuple[str, ...] = ()
+
+
+Ratings = tuple[tuple[str, Decision | None], ...]
+"""Who rated, and what they said; None is not rated, or not to be understood."""
+
+
+class Labelled(Struct, frozen=True):
+    """An attempt with what people said of it; `label` is None after a tie, and where nobody said anything.
+
+    `item` is the id that the file gives, or else the place.
+    """
+
+    item: str
+    place: str
+    attempt: Attempt
+    ratings: Ratings
+    label: Decision | None
+
+
+class LabelState(enum.IntEnum):
+    """What became of the label of an item."""
+
+    HIT = 0
+    PASS = 1
+    TIE = 2
+    UNLABELLED = 3
+
+
+class LabelSource(Struct, frozen=True):
+    """A file of labels that was read: its digest, how its lines fared, and what its labels say.
+
+    `lines` are those of the file; `good` and `bad` are records, of which one may take several lines. The good are
+    `hits`, `passes`, `ties` and `unlabelled`, and for labels that are keyed to results also `unused`.
+    """
+
+    path: str
+    sha256: str
+    format: str
+    columns: Columns
+    lines: int
+    good: int
+    bad: int
+    blank: int
+    hits: int
+    passes: int
+    ties: int
+    unlabelled: int
+    bad_labels: int
+    """Of the unlabelled, those with a label that is neither a hit nor a pass."""
+    scores: int
+    """Records with a label that is a score and was compared with the threshold."""
+    no_text: int
+    """Items without a response."""
+    unused: int = 0
+    """Keys that are there twice, or have no row."""
+
+
+class ResultsSource(Struct, frozen=True):
+    """A file of results that labels are keyed to."""
+
+    path: str
+    sha256: str
+    lines: int
+    good: int
+    bad: int
+    labelled: int
+    """Rows that a label names; the others have none."""
+
+
+class DoubtKind(enum.StrEnum):
+    """What can be doubtful about labelled data."""
+
+    BAD_LINE = "could not be read"
+    BAD_LABEL = "a label that is neither a hit nor a pass"
+    TIE = "raters are equally divided"
+    WRONG_KIND = "a field of the wrong kind, which is left out"
+    CHANGED_TEXT = "half characters were replaced"
+    REPEATED = "the same text with the same label again"
+    CONTRADICTED = "the same text is both a hit and a pass"
+    SAME_ID = "an id that has both a hit and a pass"
+    SAME_FILE = "the same file given more than once"
+    KEY_TWICE = "a key that stands more than once"
+    KEY_CONTRADICTED = "a key with different labels, which counts as unlabelled"
+    KEY_WITHOUT_ROW = "a key without a row in the results"
+
+
+class Doubt(Struct, frozen=True):
+    """A doubt, how often it came up, and the first places."""
+
+    kind: DoubtKind
+    reason: str
+    count: int
+    places: tuple[str, ...]
+
+
+class Doubts:
+    """Gathers doubts with exact counts in bounded memory."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[DoubtKind, str], tuple[list[int], list[str]]] = {}
+
+    def add(self, kind: DoubtKind, reason: str, place: str) -> None:
+        """Count a doubt at a place. The reason must be in our words, or made visible."""
+        key = (kind, reason)
+        if key not in self._found and sum(kind is known for known, _ in self._found) >= _REASONS_KEPT:
+            key = (kind, _OTHER_REASONS)
+        count, places = self._found.setdefault(key, ([0], []))
+        count[0] += 1
+        if len(places) < PLACES_KEPT:
+            places.append(place)
+
+    def told(self) -> tuple[Doubt, ...]:
+        """Return what was gathered, in the order of the kinds."""
+        order = list(DoubtKind)
+        found = [Doubt(kind, reason, count[0], tuple(at)) for (kind, reason), (count, at) in self._found.items()]
+        return tuple(sorted(found, key=lambda doubt: order.index(doubt.kind)))
