@@ -9,3 +9,15 @@ AUTO, NONE = "auto", "none"
 CUSTOM = "custom"
 CATEGORIES = ("success", "failure", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
 """What --category may be; errors and error are one."""
+RANKED_BY = (
+    "hit_f1",
+    "hit_precision",
+    "hit_recall",
+    "pass_f1",
+    "pass_precision",
+    "pass_recall",
+    "accuracy",
+    "balanced_accuracy",
+    "mcc",
+)
+"""What judges may be ranked by."""

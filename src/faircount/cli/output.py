@@ -78,7 +78,7 @@ def _page_path(name: str, folder: str | None) -> str:
     for packed in _PACKED:
         if stem.endswith(f".jsonl{packed}"):
             stem = stem.removesuffix(packed)
-    page = stem.removesuffix(".jsonl") + PAGE_SUFFIX
+    page = stem.removesuffix(".jsonl").removesuffix(".json") + PAGE_SUFFIX
     return str((source.parent if folder is None else Path(folder)) / page)
 
 

@@ -1,4 +1,4 @@
-"""A bar on standard error while files are read: on terminals only, and only when it takes more than a second."""
+"""Bars on standard error during long work: on terminals only, and only when it takes more than a second."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PATIENCE_SECONDS = 1.0
+_EVERY = 8
 
 
 class ReadingBar:
@@ -76,3 +77,48 @@ def _total_bytes(files: Iterable[str]) -> int | None:
     if not all(path.is_file() for path in paths):
         return None
     return sum(path.stat().st_size for path in paths)
+
+
+class CountingBar:
+    """Shows how many of something are done and how fast; hears of every one."""
+
+    def __init__(self, what: str, unit: str, total: int | None = None) -> None:
+        self._what = what
+        self._unit = unit
+        self._total = total
+        self._started = time.monotonic()
+        self._done = 0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._wanted = sys.stderr.isatty()
+
+    def __enter__(self) -> CountingBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self) -> None:
+        """Count one, and show the bar once the work has taken long enough to wonder."""
+        self._done += 1
+        if not self._wanted or self._done % _EVERY or time.monotonic() - self._started < PATIENCE_SECONDS:
+            return
+        if self._bar is None:
+            self._show()
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=self._done, told=self._told())
+
+    def _told(self) -> str:
+        rate = self._done / (time.monotonic() - self._started)
+        return f"{self._done:,} {self._unit}, {rate:,.0f} a second"
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        known = (BarColumn(), TimeRemainingColumn()) if self._total else (TimeElapsedColumn(),)
+        columns = (TextColumn(self._what), TextColumn("{task.fields[told]}"), *known)
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(self._what, total=self._total, told=self._told())
+        self._bar.start()

@@ -1,0 +1,425 @@
+"""`judges agree` as a library call: how far people and judges agree beyond chance, and on which items they part.
+
+A rating that is missing, and an item that a judge left unjudged, is no disagreement: it is left out wherever it would
+be compared. Files are gone through twice, once for the figures and once for the items that are shown, so that memory
+follows the number of items and not their texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, cases_of, excerpt
+from faircount.analysis.judges.agreement_scores import has_scores, label_scores
+from faircount.analysis.judges.agreement_table import JUDGE, MISSING, PERSON, Rater, Ratings, RatingTable, item_key
+from faircount.analysis.judges.predictions import (
+    KeptPredictions,
+    Prediction,
+    Predictions,
+    prediction_line,
+    read_predictions,
+)
+from faircount.errors import InputError
+from faircount.model import Estimate, Finding, Source
+from faircount.reading.labelled import DEFAULT_THRESHOLD, Doubt, Labelled, LabelSource
+from faircount.stats.agreement import (
+    DEFAULT_REPLICATES,
+    DEFAULT_SEED,
+    Measurement,
+    alpha_of_kinds,
+    cohen_kappa,
+    fleiss_kappa,
+    gwet_ac1,
+    pabak,
+)
+from faircount.stats.proportion import DEFAULT_LEVEL, wilson
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from faircount.judging.judge import Judge
+    from faircount.judging.verdict import Decision, Verdict
+    from faircount.reading.labels import Labels
+
+LABEL = "label"
+"""The rater that stands for people whose single ratings are not known."""
+ALL, PEOPLE, JUDGES = "people and judges", "people", "judges"
+DECISIONS, SCORES = "decisions", "scores"
+_UNIT = "item"
+_STEPS = (100, 20, 10)
+_MOST_WORK = 2_000_000
+"""Kinds of items times values squared: what one replicate of the bootstrap of scores may cost."""
+
+Progress = Callable[[], None]
+"""Hears of every item that was judged."""
+
+
+class AgreementOptions(Struct, frozen=True):
+    """Options of `judges agree`; the defaults are the documented ones."""
+
+    cases: int = 10
+    every_case: bool = False
+    """Whether all items on which raters part are wanted by their ids, or only those that are shown."""
+    level: float = DEFAULT_LEVEL
+    seed: int = DEFAULT_SEED
+    replicates: int = DEFAULT_REPLICATES
+    workers: int | None = None
+    concurrency: int = 8
+
+
+class RaterFigures(Struct, frozen=True):
+    """How a rater decided. `undecided` are items of the table that it did not decide, whatever the reason."""
+
+    rater: Rater
+    name: str
+    decided: int
+    undecided: int
+    hits: Estimate
+    scored: int
+    repeated: int
+    error: str
+    """Why a judge could not decide, the first time; empty if it always could."""
+
+
+class Pair(Struct, frozen=True):
+    """Two raters, by their numbers, on the items that both decided.
+
+    `counts` are the items by decision of the first and of the second: pass and pass, pass and hit, hit and pass, hit
+    and hit. `prevailing` is the share of the category that the two used most.
+    """
+
+    one: int
+    other: int
+    counts: tuple[int, int, int, int]
+    kappa: Estimate
+    observed: Estimate
+    pabak: float | None
+    ac1: float | None
+    prevailing: float | None
+
+    @property
+    def n(self) -> int:
+        """How many items both decided."""
+        return sum(self.counts)
+
+
+class Together(Struct, frozen=True):
+    """Several raters at once. `fleiss` is over the items that all of them decided; `step` is how far apart scores are
+    at least that were told apart, where there were too many to tell all apart."""
+
+    who: str
+    what: str
+    raters: int
+    measurement: str
+    alpha: Estimate
+    fleiss: Estimate | None = None
+    step: float | None = None
+
+
+class Agreement(Struct, frozen=True):
+    """What `judges agree` found. `compared` are the items with two decisions or more, `parted` those that differ."""
+
+    options: AgreementOptions
+    items: int
+    compared: int
+    parted: int
+    raters: tuple[RaterFigures, ...]
+    pairs: tuple[Pair, ...]
+    together: tuple[Together, ...]
+    cases: tuple[Case, ...]
+    labels: tuple[LabelSource, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    predictions: tuple[Source, ...] = ()
+    digests: Mapping[str, str] = {}
+    findings: tuple[Finding, ...] = ()
+    threshold: float | None = None
+    """From which score of people on an item is a hit; None where labels are no scores."""
+    scores_apart: bool = False
+    """Whether people's scores and judges' are on different scales, so that they cannot be compared."""
+
+    @property
+    def shown(self) -> tuple[Case, ...]:
+        """The cases that are shown with texts and reasons."""
+        return self.cases[: self.options.cases]
+
+
+def measure_agreement(
+    labels: Labels | None,
+    predictions: Predictions | None = None,
+    judges: Sequence[Judge] = (),
+    options: AgreementOptions | None = None,
+    progress: Progress | None = None,
+) -> Agreement:
+    """Compare people, the judges of predictions, and judges that are asked now about the labelled items."""
+    options = options or AgreementOptions()
+    predictions = predictions or read_predictions(())
+    asked = KeptPredictions()
+    table = _gathered(labels, predictions, asked, judges, options, progress).table()
+    if len(table.raters) < 2:
+        raise InputError(f"there is nothing to compare: {_only(table)}; give labels and a judge, or several of either")
+    parting, distances = table.parting()
+    wanted = len(parting) if options.every_case else options.cases
+    cases = cases_of(
+        table, parting[:wanted], distances[:wanted], options.cases, labels, lambda: itertools.chain(predictions, asked)
+    )
+    passes, hits = table.counts(range(len(table.raters)))
+    return Agreement(
+        options,
+        items=len(table.items),
+        compared=int((passes + hits >= 2).sum()),
+        parted=len(parting),
+        raters=tuple(_rater_figures(table, options)),
+        pairs=tuple(_pair(table, one, other, options) for one, other in _pairs(table)),
+        together=tuple(_together(table, options)),
+        cases=cases,
+        labels=() if labels is None else labels.sources,
+        doubts=() if labels is None else labels.doubts,
+        predictions=predictions.sources,
+        digests=predictions.digests,
+        findings=predictions.findings,
+        threshold=_threshold(labels),
+        scores_apart=_scores_apart(table),
+    )
+
+
+def _threshold(labels: Labels | None) -> float | None:
+    if labels is None or not any(source.scores for source in labels.sources):
+        return None
+    asked = labels.options.label_threshold
+    return DEFAULT_THRESHOLD if asked is None else asked
+
+
+def _only(table: RatingTable) -> str:
+    return "nobody rated anything" if not table.raters else f"{table.raters[0].name} is the only one who rated anything"
+
+
+# -- gathering --------------------------------------------------------------------------------------------------
+
+
+def _gathered(
+    labels: Labels | None,
+    predictions: Iterable[Prediction],
+    asked: KeptPredictions,
+    judges: Sequence[Judge],
+    options: AgreementOptions,
+    progress: Progress | None,
+) -> Ratings:
+    """Gather what everybody said; what judges say now is also kept, for the cases."""
+    ratings = Ratings()
+    people: dict[str, Rater] = {}
+    now = [Rater(judge.called or judge.name, JUDGE, judge.identity.digest) for judge in judges]
+    for labelled, verdicts in _asked(judges, labels or (), options, progress):
+        key = item_key(labelled.item)
+        for name, decision in ratings_of(labelled):
+            ratings.add(people.get(name) or people.setdefault(name, Rater(name, PERSON)), key, decision)
+        for rater, verdict in zip(now, verdicts, strict=True):
+            _add_verdict(ratings, rater, key, verdict)
+            asked.add(prediction_line(rater.name, rater.identity, labelled, verdict))
+    if labels is not None and has_scores(labels):
+        for item, scores in label_scores(labels):
+            for name, score in scores:
+                ratings.add_score(people.setdefault(name, Rater(name, PERSON)), item_key(item), score)
+    _add_predictions(ratings, predictions, with_labels=labels is None)
+    return ratings
+
+
+def _add_verdict(ratings: Ratings, rater: Rater, key: int, said: Verdict | Prediction) -> None:
+    ratings.add(rater, key, said.decision, said.score)
+    if said.decision is None and said.error:
+        ratings.add_error(rater, said.error)
+
+
+def _add_predictions(ratings: Ratings, predictions: Iterable[Prediction], *, with_labels: bool) -> None:
+    judges: dict[tuple[str, str], Rater] = {}
+    label = Rater(LABEL, PERSON)
+    for told in predictions:
+        who = (told.judge, told.identity)
+        rater = judges.get(who)
+        if rater is None:
+            rater = judges[who] = Rater(told.judge, JUDGE, told.identity)
+        key = item_key(told.item)
+        _add_verdict(ratings, rater, key, told)
+        if with_labels and told.label is not None:
+            ratings.echo(label, key, told.label)
+
+
+def ratings_of(labelled: Labelled) -> tuple[tuple[str, Decision | None], ...]:
+    """Return each person who rated an item and the decision; the label where single ratings are not known."""
+    return labelled.ratings or ((LABEL, labelled.label),)
+
+
+def _asked(
+    judges: Sequence[Judge], labels: Iterable[Labelled], options: AgreementOptions, progress: Progress | None
+) -> Iterator[tuple[Labelled, tuple[Verdict, ...]]]:
+    """Yield each item with the verdicts of the judges on it."""
+    if not judges:
+        yield from ((labelled, ()) for labelled in labels)
+        return
+    from faircount.judging.many import judged
+
+    # Judges are a few chunks ahead of what is taken down; so many items wait between the two.
+    items, ahead = itertools.tee(labels)
+    attempts = (labelled.attempt for labelled in ahead)
+    verdicts = judged(judges, attempts, workers=options.workers, concurrency=options.concurrency)
+    for pair in zip(items, verdicts, strict=True):
+        yield pair
+        if progress is not None:
+            progress()
+
+
+# -- one rater, two raters --------------------------------------------------------------------------------------
+
+
+def _rater_figures(table: RatingTable, options: AgreementOptions) -> Iterator[RaterFigures]:
+    for index, rater in enumerate(table.raters):
+        decisions = table.decisions[index]
+        decided = int((decisions != MISSING).sum())
+        scores = table.scores.get(index)
+        yield RaterFigures(
+            rater,
+            _name(table, rater),
+            decided,
+            len(table.items) - decided,
+            wilson(int((decisions == 1).sum()), decided, unit=_UNIT, level=options.level),
+            0 if scores is None else int((scores == scores).sum()),
+            table.repeated.get(rater, 0),
+            excerpt(table.errors.get(rater, ""), LONGEST_REASON).text,
+        )
+
+
+def _name(table: RatingTable, rater: Rater) -> str:
+    """Return a rater's name; a judge that is there in several versions also has the beginning of its digest."""
+    versions = sum(other.kind == rater.kind and other.name == rater.name for other in table.raters)
+    return f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name
+
+
+def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:
+    """Yield every two raters: people and judges first, then people among themselves, then judges."""
+    every = itertools.combinations(range(len(table.raters)), 2)
+    kinds = [rater.kind for rater in table.raters]
+    yield from sorted(every, key=lambda pair: (kinds[pair[0]] == kinds[pair[1]], kinds[pair[0]] == JUDGE))
+
+
+def _pair(table: RatingTable, one: int, other: int, options: AgreementOptions) -> Pair:
+    counts = table.pair(one, other)
+    n = int(counts.sum())
+    hits = int(counts.sum(axis=0)[1] + counts.sum(axis=1)[1])
+    return Pair(
+        one,
+        other,
+        tuple(int(count) for count in counts.ravel()),  # type: ignore[arg-type]
+        cohen_kappa(counts, unit=_UNIT, level=options.level),
+        wilson(int(counts.trace()), n, unit=_UNIT, level=options.level),
+        pabak(counts),
+        gwet_ac1(counts),
+        max(hits, 2 * n - hits) / (2 * n) if n else None,
+    )
+
+
+# -- all of them ------------------------------------------------------------------------------------------------
+
+
+def _together(table: RatingTable, options: AgreementOptions) -> Iterator[Together]:
+    people, judges = table.of_kind(PERSON), table.of_kind(JUDGE)
+    mixed = [*people, *judges] if people and judges else []
+    for who, raters in ((ALL, mixed), (PEOPLE, people), (JUDGES, judges)):
+        if len(raters) >= 2:
+            yield _on_decisions(table, who, raters, options)
+        scorers = [rater for rater in raters if rater in table.scores]
+        kinds = {table.raters[rater].kind for rater in scorers}
+        if len(scorers) >= 2 and (who != ALL or (len(kinds) == 2 and not _scores_apart(table))):
+            yield from _on_scores(table, who, scorers, options)
+
+
+def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions) -> Together:
+    import numpy as np
+
+    passes, hits = table.counts(raters)
+    per_kind = np.bincount(passes.astype(np.int64) * (len(raters) + 1) + hits)
+    codes = np.flatnonzero(per_kind)
+    kinds = np.stack([codes // (len(raters) + 1), codes % (len(raters) + 1)], axis=1)
+    alpha = _alpha(kinds, per_kind[codes], [0, 1], "nominal", options)
+    complete = passes + hits == len(raters)
+    fleiss = fleiss_kappa(
+        np.stack([passes[complete], hits[complete]], axis=1),
+        replicates=options.replicates,
+        seed=options.seed,
+        unit=_UNIT,
+        level=options.level,
+    )
+    return Together(who, DECISIONS, len(raters), "nominal", alpha, fleiss)
+
+
+def _on_scores(table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions) -> Iterator[Together]:
+    import numpy as np
+
+    scores = np.stack([table.scores[rater] for rater in raters], axis=1)
+    values = np.unique(scores[~np.isnan(scores)])
+    if len(values) <= 2:
+        # Scores without degrees are the decisions once more.
+        return
+    kinds, times, values, step = _score_kinds(scores, values)
+    measurements: tuple[Measurement, ...] = ("ordinal", "interval")
+    for measurement in measurements:
+        alpha = _alpha(kinds, times, values, measurement, options)
+        yield Together(who, SCORES, len(raters), measurement, alpha, step=step)
+
+
+def _alpha(kinds: Any, times: Any, values: Any, measurement: Measurement, options: AgreementOptions) -> Estimate:
+    return alpha_of_kinds(
+        kinds,
+        times,
+        values,
+        measurement,
+        replicates=options.replicates,
+        seed=options.seed,
+        unit=_UNIT,
+        level=options.level,
+    )
+
+
+def _score_kinds(
+    scores: npt.NDArray[np.float64], values: npt.NDArray[np.float64]
+) -> tuple[Any, Any, Any, float | None]:
+    """Return kinds of items by value, how many there are of each, the values, and their step where some were rounded.
+
+    Scores of many digits make nearly every item a kind of its own. Then they are taken in so many steps of their
+    range as can be dealt with.
+    """
+    import numpy as np
+
+    lowest, highest = float(values[0]), float(values[-1])
+    if len(values) <= _STEPS[0] + 1:
+        kinds, times = _kinds(np.where(np.isnan(scores), len(values), np.searchsorted(values, scores)), len(values))
+        if len(kinds) * len(values) ** 2 <= _MOST_WORK:
+            return kinds, times, values, None
+    for steps in _STEPS:
+        step = (highest - lowest) / steps
+        kinds, times = _kinds(np.where(np.isnan(scores), steps + 1, np.round((scores - lowest) / step)), steps + 1)
+        if len(kinds) * (steps + 1) ** 2 <= _MOST_WORK:
+            break
+    return kinds, times, lowest + step * np.arange(steps + 1), step
+
+
+def _kinds(places: npt.NDArray[Any], values: int) -> tuple[Any, Any]:
+    """Count items of the same kind: places of raters' values, in whatever order; the place after the last is none."""
+    import numpy as np
+
+    rows = np.sort(places.astype(np.int16), axis=1)
+    found, times = np.unique(rows, axis=0, return_counts=True)
+    kinds = np.zeros((len(found), values + 1), np.int16)
+    for column in found.T:
+        kinds[np.arange(len(found)), column] += 1
+    return kinds[:, :values], times
+
+
+def _scores_apart(table: RatingTable) -> bool:
+    """Tell whether people score on another scale than judges, whose scores are between 0 and 1."""
+    people = [table.scores[rater] for rater in table.of_kind(PERSON) if rater in table.scores]
+    judges = [rater for rater in table.of_kind(JUDGE) if rater in table.scores]
+    return bool(people and judges) and any(bool(((scores < 0) | (scores > 1)).any()) for scores in people)

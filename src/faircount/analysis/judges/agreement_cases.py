@@ -1,0 +1,153 @@
+"""The items on which raters part, looked up once more in the files: what each one said and why, and the texts.
+
+Texts and reasons are records: secrets in them are masked here, hidden characters are made visible by who shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
+from faircount.analysis.judges.predictions import Prediction
+from faircount.analysis.recorded import masked
+from faircount.judging.verdict import Decision
+
+if TYPE_CHECKING:
+    from faircount.reading.labelled import Labelled
+
+LONGEST_EXCERPT = 400
+LONGEST_REASON = 240
+_LOOKED_AT = 4096
+
+
+class Excerpt(Struct, frozen=True):
+    """The beginning of a text with its secrets masked, and how many characters the whole has."""
+
+    text: str
+    characters: int
+    cut: bool = False
+
+
+class Opinion(Struct, frozen=True):
+    """What one rater, by its number, said of an item; a judge that could not decide says why in `error`."""
+
+    rater: int
+    decision: Decision | None
+    score: float | None = None
+    reason: str = ""
+    error: str | None = None
+
+
+class Case(Struct, frozen=True):
+    """An item on which raters differ. `distance` is how far people and judges are apart: 1 is opposite.
+
+    `decisions` are those of all raters in their order, None where missing. The texts are None where only predictions
+    were given, and of a case that is not shown.
+    """
+
+    item: str
+    place: str
+    distance: float
+    decisions: tuple[Decision | None, ...]
+    opinions: tuple[Opinion, ...] = ()
+    prompt: Excerpt | None = None
+    response: Excerpt | None = None
+
+
+class _Told(Struct):
+    """What the files tell of an item that is wanted; texts and reasons only if it is shown."""
+
+    item: str = ""
+    place: str = ""
+    prompt: Excerpt | None = None
+    response: Excerpt | None = None
+    reasons: dict[tuple[str, str], Prediction] | None = None
+
+
+def cases_of(
+    table: RatingTable,
+    parting: Any,
+    distances: Any,
+    shown: int,
+    labels: Iterable[Labelled] | None,
+    predictions: Callable[[], Iterable[Prediction]],
+) -> tuple[Case, ...]:
+    """Return items as cases, in the order given; texts and reasons only of the first `shown`."""
+    keys = [int(key) for key in table.items[parting]]
+    told = {key: _Told() for key in keys}
+    for key in keys[:shown]:
+        told[key].reasons = {}
+    if told:
+        _from_labels(labels or (), told)
+        _from_predictions(predictions(), told)
+    # Among many items there are few patterns of decisions: each is made once.
+    patterns: dict[bytes, tuple[Decision | None, ...]] = {}
+    return tuple(
+        _case(table, int(row), float(distance), told[key], patterns)
+        for key, row, distance in zip(keys, parting, distances, strict=True)
+    )
+
+
+def _from_labels(labels: Iterable[Labelled], told: dict[int, _Told]) -> None:
+    for labelled in labels:
+        wanted = told.get(item_key(labelled.item))
+        if wanted is None:
+            continue
+        wanted.item, wanted.place = labelled.item, labelled.place
+        if wanted.reasons is not None:
+            prompt, response = labelled.attempt.prompt, labelled.attempt.response
+            wanted.prompt = excerpt(prompt) if prompt else None
+            wanted.response = None if response is None else excerpt(response)
+
+
+def _from_predictions(predictions: Iterable[Prediction], told: dict[int, _Told]) -> None:
+    for prediction in predictions:
+        wanted = told.get(item_key(prediction.item))
+        if wanted is None:
+            continue
+        if not wanted.item:
+            wanted.item, wanted.place = str(prediction.item), prediction.place
+        if wanted.reasons is not None:
+            # Of two lines of a judge the last counts.
+            wanted.reasons[prediction.judge, prediction.identity] = prediction
+
+
+def _case(
+    table: RatingTable, row: int, distance: float, told: _Told, patterns: dict[bytes, tuple[Decision | None, ...]]
+) -> Case:
+    numbers = table.decisions[:, row]
+    pattern = numbers.tobytes()
+    if pattern not in patterns:
+        patterns[pattern] = tuple(DECISIONS[int(number)] for number in numbers)
+    opinions: tuple[Opinion, ...] = ()
+    if told.reasons is not None:
+        opinions = tuple(_opinion(table, rater, row, told.reasons) for rater in range(len(table.raters)))
+    return Case(told.item, told.place, distance, patterns[pattern], opinions, told.prompt, told.response)
+
+
+def _opinion(table: RatingTable, rater: int, row: int, reasons: dict[tuple[str, str], Prediction]) -> Opinion:
+    decision = DECISIONS[int(table.decisions[rater, row])]
+    scores = table.scores.get(rater)
+    # NaN, which stands for no score, differs from itself.
+    score = None if scores is None or scores[row] != scores[row] else float(scores[row])
+    who = table.raters[rater]
+    said = reasons.get((who.name, who.identity)) if who.kind == JUDGE else None
+    if said is None:
+        return Opinion(rater, decision, score)
+    return Opinion(rater, decision, score, _short(said.reason), None if said.error is None else _short(said.error))
+
+
+def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> Excerpt:
+    """Return the beginning of a text without its secrets."""
+    # Masking looks a little further than is shown, so that no half of a secret stands at the end.
+    shown = masked(text[: longest + _LOOKED_AT])
+    cut = len(shown) > longest or len(text) > longest + _LOOKED_AT
+    return Excerpt(shown[:longest], len(text), cut)
+
+
+def _short(text: str) -> str:
+    beginning = excerpt(text, LONGEST_REASON)
+    return f"{beginning.text}…" if beginning.cut else beginning.text

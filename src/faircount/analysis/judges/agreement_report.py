@@ -1,0 +1,507 @@
+"""How far raters agree, arranged into a report, and the same as the JSON document (`judge-agreement-1.json`).
+
+Kappa and alpha are no shares of anything and can be below 0: they are written as plain numbers, never as percentages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from faircount.analysis.document import estimate_data, finding_data, source_data
+from faircount.analysis.judges.agreement import (
+    ALL,
+    DECISIONS,
+    JUDGES,
+    LABEL,
+    PEOPLE,
+    SCORES,
+    Agreement,
+    Pair,
+    RaterFigures,
+    Together,
+)
+from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
+from faircount.analysis.judges.agreement_table import JUDGE, PERSON
+from faircount.findings import counted
+from faircount.model import Estimate
+from faircount.reading.labelled import Doubt, DoubtKind
+from faircount.report import (
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    Findings,
+    Grid,
+    Paragraph,
+    Place,
+    Record,
+    Records,
+    Report,
+    Section,
+)
+from faircount.stats.proportion import wilson
+from faircount.text import visible
+from faircount.version import __version__
+
+KIND = "judge-agreement"
+SCHEMA = 1
+
+ONE_SIDED = 0.9
+"""From this share of one category on, kappa says little."""
+_SMALL = 30
+_WIDEST_MATRIX = 10
+_MOST_BARS = 20
+_PIECE_WIDTH = 60
+"""As much of a text as every presenter shows in a cell."""
+_DIGEST = 12
+_OF_LABELS = ("path", "sha256", "format", "lines", "good", "bad", "hits", "passes", "ties", "unlabelled")
+_UNDEFINED = "undefined"
+_NONE = "–"
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_KINDS = {PERSON: "person", JUDGE: "judge"}
+
+_KAPPA = (
+    "Kappa is the share of possible agreement beyond chance that two raters reach: 1 is complete agreement, 0 what two "
+    "raters with the same habits would reach by chance, below 0 less than that. Alpha is the same idea for any number "
+    "of raters, with ratings missing."
+)
+_MISSING = "What a rater did not decide, and what a judge left unjudged, is missing there and no disagreement."
+_AC1 = "AC1 and PABAK stand beside kappa: they do not collapse when nearly all items fall in one category."
+
+
+def as_report(agreement: Agreement) -> Report:
+    """Arrange what was found into one report."""
+    sections = [
+        Section(_title(agreement), tuple(_overview(agreement)), level=1),
+        Section("Raters", (_raters(agreement),)),
+        Section("All together", tuple(_all_together(agreement))),
+        Section("Two by two", tuple(_two_by_two(agreement))),
+        Section("Where they part", (Paragraph(_parting(agreement)),)),
+        *(_case(agreement, number, case) for number, case in enumerate(agreement.shown, start=1)),
+    ]
+    sections.append(Section("What was read", tuple(_read(agreement))))
+    return Report(tuple(sections), document(agreement))
+
+
+# -- sections ---------------------------------------------------------------------------------------------------
+
+
+def _title(agreement: Agreement) -> str:
+    kinds = {figures.rater.kind for figures in agreement.raters}
+    return f"Agreement of {ALL if len(kinds) > 1 else PEOPLE if PERSON in kinds else JUDGES}"
+
+
+def _overview(agreement: Agreement) -> Iterator[Block]:
+    people = sum(figures.rater.kind == PERSON for figures in agreement.raters)
+    judges = len(agreement.raters) - people
+    level = agreement.options.level
+    yield Facts(
+        (
+            Fact("Items", agreement.items),
+            Fact("compared", agreement.compared, note="with two decisions or more", depth=1),
+            Fact(
+                "parted",
+                agreement.parted,
+                wilson(agreement.parted, agreement.compared, unit="item", level=level),
+                "of those compared: not all decided alike",
+                depth=1,
+            ),
+            Fact(
+                "Raters",
+                len(agreement.raters),
+                note=f"{counted(people, 'person', 'people')}, {counted(judges, 'judge')}",
+            ),
+        )
+    )
+    yield from (Paragraph(text) for text in (_KAPPA, _MISSING, *_cautions(agreement)))
+
+
+def _cautions(agreement: Agreement) -> Iterator[str]:
+    one_sided = sum((pair.prevailing or 0) > ONE_SIDED for pair in agreement.pairs)
+    if one_sided:
+        yield (
+            f"In {counted(one_sided, 'pair')} over {100 * ONE_SIDED:.0f} % of the decisions are the same. There kappa "
+            "can be low although the two hardly ever differ: read AC1 beside it."
+        )
+    apart = sum(pair.n == 0 for pair in agreement.pairs)
+    if apart:
+        yield (
+            f"{counted(apart, 'pair')} decided no item in common: nothing can be said of them. Items are the same if "
+            "their ids are."
+        )
+    repeated = sum(figures.repeated for figures in agreement.raters)
+    if repeated:
+        yield f"{counted(repeated, 'rating')} of an item that the same rater had rated before: the last one counts."
+    if agreement.threshold is not None:
+        yield f"People gave scores: on decisions, a score is a hit from {agreement.threshold:g} on."
+        if not any(figures.rater.kind == PERSON and figures.scored for figures in agreement.raters):
+            yield (
+                "Only these decisions are compared: scores are not read from standard input, nor from labels that are "
+                "keyed to results."
+            )
+    if agreement.scores_apart:
+        yield "People's scores go beyond 0 to 1, the scale of judges: the scores of the two are not compared."
+
+
+def _raters(agreement: Agreement) -> Grid:
+    columns: tuple[Column, ...] = (
+        Column("Rater", numeric=False),
+        Column("Kind", numeric=False),
+        Column("Decided"),
+        Column("Not decided"),
+        Column("Hits"),
+        Column("Scores", rank=1),
+    )
+    failed = any(figures.error for figures in agreement.raters)
+    rows = tuple(
+        (
+            Record(figures.name),
+            _KINDS[figures.rater.kind],
+            figures.decided,
+            figures.undecided,
+            figures.hits,
+            figures.scored,
+            *([Record(figures.error) if figures.error else ""] if failed else []),
+        )
+        for figures in agreement.raters
+    )
+    if failed:
+        columns = (*columns, Column("First error", numeric=False))
+    note = ""
+    if any(figures.rater.kind == PERSON and figures.name == LABEL for figures in agreement.raters):
+        note = f"The rater {LABEL} stands for people whose single ratings are not known."
+    return Grid(columns, rows, note=note)
+
+
+def _all_together(agreement: Agreement) -> Iterator[Block]:
+    if not agreement.together:
+        yield Paragraph("There are no two raters to look at together.")
+        return
+    columns = (
+        Column("Who", numeric=False),
+        Column("On", numeric=False),
+        Column("Raters"),
+        Column("Items"),
+        Column("Krippendorff's alpha"),
+        Column("Fleiss' kappa", rank=1),
+        Column("Complete", rank=2),
+    )
+    yield Grid(columns, tuple(_together_row(figures) for figures in agreement.together), note=_alpha_note(agreement))
+
+
+def _together_row(figures: Together) -> tuple[Cell, ...]:
+    on = DECISIONS if figures.what == DECISIONS else f"{SCORES}, {figures.measurement}"
+    fleiss = figures.fleiss
+    return (
+        "all" if figures.who == ALL else figures.who,
+        on,
+        figures.raters,
+        figures.alpha.n,
+        _figure(figures.alpha),
+        _NONE if fleiss is None else _figure(fleiss),
+        _NONE if fleiss is None else fleiss.n,
+    )
+
+
+def _alpha_note(agreement: Agreement) -> str:
+    level = f"{100 * agreement.options.level:g} %"
+    words = f"{level} interval: bootstrap over items, seed {agreement.options.seed}."
+    if any(figures.fleiss is not None for figures in agreement.together):
+        words += " Fleiss' kappa is over the items that all of these raters decided."
+    steps = [figures.step for figures in agreement.together if figures.step is not None]
+    if steps:
+        words += f" There are too many different scores to tell all apart: they are taken in steps of {max(steps):.2g}."
+    return words
+
+
+def _two_by_two(agreement: Agreement) -> Iterator[Block]:
+    columns = (
+        Column("Raters", numeric=False),
+        Column("Items"),
+        Column("Cohen's kappa"),
+        Column("Alike"),
+        Column("AC1", rank=1),
+        Column("PABAK", rank=2),
+        Column("Most used", rank=3),
+    )
+    rows = tuple(_pair_row(agreement, pair) for pair in agreement.pairs)
+    marked = frozenset(number for number, pair in enumerate(agreement.pairs) if pair.n < _SMALL)
+    level = f"{100 * agreement.options.level:g} %"
+    note = (
+        f"{level} intervals: of kappa by its standard error (Fleiss, Cohen and Everitt 1969), of the share decided "
+        f"alike by Wilson. {_AC1} Most used: the share of the category that both used most."
+    )
+    yield Grid(columns, rows, marked, note)
+    if 3 <= len(agreement.raters) <= _WIDEST_MATRIX:
+        yield _matrix(agreement)
+    compared = [pair for pair in agreement.pairs if pair.n]
+    if 1 < len(compared) <= _MOST_BARS:
+        bars = tuple(Bar(_names(agreement, pair), pair.observed, pair.n < _SMALL) for pair in compared)
+        yield Bars("Share of items decided alike, chance included", bars)
+
+
+def _pair_row(agreement: Agreement, pair: Pair) -> tuple[Cell, ...]:
+    prevailing = _NONE if pair.prevailing is None else f"{100 * pair.prevailing:.1f} %"
+    return (
+        _names(agreement, pair),
+        pair.n,
+        _figure(pair.kappa),
+        pair.observed,
+        _number(pair.ac1),
+        _number(pair.pabak),
+        prevailing,
+    )
+
+
+def _names(agreement: Agreement, pair: Pair) -> Records:
+    return Records((agreement.raters[pair.one].name, agreement.raters[pair.other].name))
+
+
+def _matrix(agreement: Agreement) -> Grid:
+    """Return the kappas of every two raters as a table; the rows say which number a rater has in the columns."""
+    kappas = {frozenset((pair.one, pair.other)): pair.kappa for pair in agreement.pairs}
+    count = len(agreement.raters)
+    columns = (Column("Kappa"), Column("Rater", numeric=False), *(Column(str(number + 1)) for number in range(count)))
+    rows: list[tuple[Cell, ...]] = []
+    for row in range(count):
+        others = [kappas.get(frozenset((row, column))) for column in range(count)]
+        cells = [_NONE if kappa is None else _number(kappa.value) for kappa in others]
+        rows.append((str(row + 1), Record(agreement.raters[row].name), *cells))
+    return Grid(columns, tuple(rows))
+
+
+def _figure(estimate: Estimate) -> str:
+    """Return a kappa or an alpha with its interval; in round brackets it is plain text in every presenter."""
+    if estimate.value is None:
+        return _UNDEFINED
+    if estimate.low is None or estimate.high is None:
+        return _number(estimate.value)
+    return f"{_number(estimate.value)} ({_number(estimate.low)}, {_number(estimate.high)})"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return _UNDEFINED
+    # A minus sign before nothing says nothing.
+    return f"{value:.3f}".replace("-0.000", "0.000")
+
+
+# -- cases ------------------------------------------------------------------------------------------------------
+
+
+def _parting(agreement: Agreement) -> str:
+    if not agreement.parted:
+        return "There is no item that two raters decided differently."
+    shown = len(agreement.shown)
+    if not shown:
+        return f"{counted(agreement.parted, 'item')} are decided differently; --cases shows some."
+    which = (
+        "all of them" if shown == agreement.parted else f"the first {shown:,} of them" if shown > 1 else "one of them"
+    )
+    order = (
+        "Those on which people and judges are furthest apart come first, then those on which all are most evenly split."
+        if len({figures.rater.kind for figures in agreement.raters}) > 1
+        else "Those on which they are most evenly split come first."
+    )
+    differ = f"{counted(agreement.parted, 'item')} {'is' if agreement.parted == 1 else 'are'} decided differently"
+    return f"{differ}; here {'is' if shown == 1 else 'are'} {which}. {order} What looks like a secret is masked."
+
+
+def _case(agreement: Agreement, number: int, case: Case) -> Section:
+    blocks: list[Block] = []
+    # An item without an id of its own is called by its place.
+    if case.place not in ("", case.item):
+        blocks.append(Facts((Fact("Place", Place(case.place)),)))
+    columns = (
+        Column("Rater", numeric=False),
+        Column("Decision", numeric=False),
+        Column("Score"),
+        Column("Reason", numeric=False),
+    )
+    rows = tuple(row for opinion in case.opinions for row in _opinion_rows(agreement, opinion))
+    blocks.append(Grid(columns, rows))
+    texts = [(name, text) for name, text in (("Prompt", case.prompt), ("Response", case.response)) if text is not None]
+    told = tuple(row for name, text in texts for row in _text_rows(name, text))
+    if told:
+        blocks.append(Grid((Column("Text", numeric=False), Column("As recorded", numeric=False)), told))
+    elif case.response is None:
+        blocks.append(Paragraph("Its text is not in what was read."))
+    return Section(f"Case {number}:", tuple(blocks), level=3, subject=Record(case.item))
+
+
+def _opinion_rows(agreement: Agreement, opinion: Opinion) -> Iterator[tuple[Cell, ...]]:
+    decision = _NONE if opinion.decision is None else opinion.decision.value
+    score = "" if opinion.score is None else f"{opinion.score:.4g}"
+    head: tuple[Cell, ...] = (Record(agreement.raters[opinion.rater].name), decision, score)
+    said = opinion.reason or opinion.error or ""
+    if not said:
+        yield (*head, "")
+    for number, piece in enumerate(_pieces(said)):
+        yield (*(("", "", "") if number else head), Record(piece))
+
+
+def _text_rows(name: str, excerpt: Excerpt) -> Iterator[tuple[Cell, ...]]:
+    """Yield rows that hold the beginning of a text piece by piece: in a column of its own it cannot pass for ours."""
+    if not excerpt.text:
+        yield name, "(empty)"
+    for number, piece in enumerate(_pieces(excerpt.text)):
+        yield "" if number else name, Record(piece)
+    if excerpt.cut:
+        yield "(cut here)", f"the whole text has {excerpt.characters:,} characters"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    rest = visible(text)
+    while len(rest) > _PIECE_WIDTH:
+        end = rest.rfind(" ", _PIECE_WIDTH // 2, _PIECE_WIDTH) + 1 or _PIECE_WIDTH
+        yield rest[:end]
+        rest = rest[end:]
+    if rest:
+        yield rest
+
+
+# -- what was read ----------------------------------------------------------------------------------------------
+
+
+def _read(agreement: Agreement) -> Iterator[Block]:
+    columns = (
+        Column("File", numeric=False),
+        Column("Holds", numeric=False),
+        Column("Records"),
+        Column("Could not be read"),
+        Column("SHA-256", numeric=False),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (Place(source.path), "labels", source.good, source.bad, source.sha256[:_DIGEST]) for source in agreement.labels
+    ]
+    for source in agreement.predictions:
+        digest = agreement.digests[source.path][:_DIGEST]
+        rows.append((Place(source.path), "predictions", source.good_lines, source.bad_lines, digest))
+    yield Grid(columns, tuple(rows))
+    doubts = tuple(
+        (doubt.kind.value, Record(doubt.reason), doubt.count, Records(doubt.places)) for doubt in _told(agreement)
+    )
+    if doubts:
+        heads = (
+            Column("Doubt about labels", numeric=False),
+            Column("Why", numeric=False),
+            Column("Times"),
+            Column("First places", numeric=False),
+        )
+        yield Grid(heads, doubts)
+    if agreement.findings:
+        yield Findings(agreement.findings)
+
+
+def _told(agreement: Agreement) -> list[Doubt]:
+    """Return what is doubtful about the labels. Raters who differ are what this report is about, and no doubt."""
+    return [doubt for doubt in agreement.doubts if doubt.kind != DoubtKind.TIE]
+
+
+# -- the document -----------------------------------------------------------------------------------------------
+
+
+def document(agreement: Agreement) -> dict[str, Any]:
+    """Return the whole answer of `judges agree` as plain data; every key is always present."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "level": agreement.options.level,
+        "seed": agreement.options.seed,
+        "label_threshold": agreement.threshold,
+        "labels": [{name: getattr(source, name) for name in _OF_LABELS} for source in agreement.labels],
+        "predictions": [
+            {**source_data(source), "sha256": agreement.digests[source.path]} for source in agreement.predictions
+        ],
+        "items": {"total": agreement.items, "compared": agreement.compared, "parted": agreement.parted},
+        "raters": [_rater_data(figures) for figures in agreement.raters],
+        "together": [_together_data(figures) for figures in agreement.together],
+        "pairs": [_pair_data(agreement, pair) for pair in agreement.pairs],
+        "cases": [_case_data(case) for case in agreement.shown],
+        "parted_items": _parted_items(agreement) if agreement.options.every_case else None,
+        "doubts": [
+            {"kind": doubt.kind.value, "reason": doubt.reason, "count": doubt.count, "places": list(doubt.places)}
+            for doubt in _told(agreement)
+        ],
+        "findings": [finding_data(item) for item in agreement.findings],
+    }
+
+
+def _rater_data(figures: RaterFigures) -> dict[str, Any]:
+    return {
+        "name": _whole(figures.name),
+        "kind": figures.rater.kind,
+        "judge": _whole(figures.rater.name) if figures.rater.kind == JUDGE else None,
+        "identity": figures.rater.identity or None,
+        "decided": figures.decided,
+        "undecided": figures.undecided,
+        "hits": estimate_data(figures.hits),
+        "scored": figures.scored,
+        "repeated": figures.repeated,
+        "error": _whole(figures.error) or None,
+    }
+
+
+def _together_data(figures: Together) -> dict[str, Any]:
+    return {
+        "who": figures.who.replace(" ", "_"),
+        "what": figures.what,
+        "raters": figures.raters,
+        "measurement": figures.measurement,
+        "alpha": estimate_data(figures.alpha),
+        "fleiss": None if figures.fleiss is None else estimate_data(figures.fleiss),
+        "step": figures.step,
+    }
+
+
+def _pair_data(agreement: Agreement, pair: Pair) -> dict[str, Any]:
+    names = ("pass_pass", "pass_hit", "hit_pass", "hit_hit")
+    return {
+        "raters": [_whole(agreement.raters[pair.one].name), _whole(agreement.raters[pair.other].name)],
+        "items": pair.n,
+        "counts": dict(zip(names, pair.counts, strict=True)),
+        "kappa": estimate_data(pair.kappa),
+        "observed": estimate_data(pair.observed),
+        "pabak": pair.pabak,
+        "ac1": pair.ac1,
+        "prevailing": pair.prevailing,
+        "one_sided": pair.prevailing is not None and pair.prevailing > ONE_SIDED,
+    }
+
+
+def _case_data(case: Case) -> dict[str, Any]:
+    return {
+        "item": _whole(case.item),
+        "place": _whole(case.place) or None,
+        "distance": case.distance,
+        "opinions": [_opinion_data(opinion) for opinion in case.opinions],
+        "prompt": None if case.prompt is None else _whole(case.prompt.text),
+        "response": None if case.response is None else _whole(case.response.text),
+    }
+
+
+def _opinion_data(opinion: Opinion) -> dict[str, Any]:
+    return {
+        "rater": opinion.rater,
+        "decision": None if opinion.decision is None else opinion.decision.value,
+        "score": opinion.score,
+        "reason": _whole(opinion.reason),
+        "error": None if opinion.error is None else _whole(opinion.error),
+    }
+
+
+def _parted_items(agreement: Agreement) -> list[dict[str, Any]]:
+    """Return every item on which raters differ, shortly: there may be very many. Equal lists are one list."""
+    lists = {case.decisions: [None if d is None else d.value for d in case.decisions] for case in agreement.cases}
+    return [{"item": _whole(case.item), "decisions": lists[case.decisions]} for case in agreement.cases]
+
+
+def _whole(text: str) -> str:
+    """Return text that every JSON parser reads: half a surrogate pair becomes U+FFFD."""
+    return _HALF_CHARACTER.sub("\ufffd", text)

@@ -1,0 +1,467 @@
+"""How good a judge is against labels: from counts, and from scores where it has them, to figures with intervals.
+
+Nothing is read or judged here. A judge that failed on an item is counted apart: no figure takes that for a pass. A
+class without samples leaves its figures undefined, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
+from faircount.errors import UsageError
+from faircount.findings import counted
+from faircount.judging.verdict import Identity
+from faircount.model import Estimate
+from faircount.stats.detector_bootstrap import DEFAULT_SEED, f1_bca, f1_bootstrap, f1_bootstrap_mean
+from faircount.stats.detector_scores import (
+    OperatingPoint,
+    ThresholdSweep,
+    average_precision,
+    operating_point,
+    roc_auc,
+    threshold_sweep,
+)
+from faircount.stats.detectors import confusion_metrics
+from faircount.stats.proportion import DEFAULT_LEVEL, undefined, wilson
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+UNIT = "labelled item"
+STRING_MATCHER = "it finds what it was told to look for; F1 says how well the labels fit that"
+_FEW = 30
+_NO_INTERVAL = f"no interval: fewer than {LEAST_SAMPLES} samples"
+_MOST_STEPS = 200
+Point = tuple[float, float]
+
+
+class Confusion(Struct, frozen=True):
+    """What a judge said of labelled items: hits found and missed, passes let through and called hits, and errors."""
+
+    tp: int
+    fn: int
+    tn: int
+    fp: int
+    errors: int = 0
+
+    @property
+    def hits(self) -> int:
+        """Decided items that are labelled as hits."""
+        return self.tp + self.fn
+
+    @property
+    def passes(self) -> int:
+        """Decided items that are labelled as passes."""
+        return self.tn + self.fp
+
+    @property
+    def n(self) -> int:
+        """Decided items; errors are none."""
+        return self.hits + self.passes
+
+
+class Scores(Struct, frozen=True):
+    """Labels (1 for a hit, 0 for a pass) and the scores of the same items in the same order; NaN where there is none.
+
+    Lists will do, arrays take less room.
+    """
+
+    labels: npt.ArrayLike
+    scores: npt.ArrayLike
+
+
+class QualityOptions(Struct, frozen=True):
+    """How quality is measured. Without `replicates` the bootstrap is exact and `seed` is not used.
+
+    `threshold` is the one that the judge decides by, where it has one; `wanted_fpr` the false positive rate to hold.
+    """
+
+    level: float = DEFAULT_LEVEL
+    replicates: int | None = None
+    seed: int = DEFAULT_SEED
+    wanted_fpr: float | None = None
+    string_matcher: bool = False
+    threshold: float | None = None
+
+
+class Step(Struct, frozen=True):
+    """What a judge would do with another threshold: a hit is a score of at least so much."""
+
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+    false_positive_rate: float
+
+
+class ScoreQuality(Struct, frozen=True):
+    """The quality of a judge's scores. `unscored` items were decided without a score and take no part.
+
+    `sweep` has the steps from the lowest threshold to the highest, at most 200 of `thresholds`; `best` is the first of
+    `best_count` with the best F1, tuned on the data that it is judged by. `in_use` is the threshold that the judge
+    decides by, `operating_step` what the operating point does. `roc` (false positive rate, recall) and
+    `precision_recall` (recall, precision) run from the highest threshold to the lowest.
+    """
+
+    n: int
+    unscored: int
+    roc_auc: Estimate
+    average_precision: float | None
+    thresholds: int
+    sweep: tuple[Step, ...]
+    best: Step | None
+    best_count: int
+    in_use: Step | None
+    operating_point: OperatingPoint | None
+    operating_step: Step | None
+    roc: tuple[Point, ...]
+    precision_recall: tuple[Point, ...]
+
+
+class JudgeQuality(Struct, frozen=True):
+    """How good a judge is. Estimates without a value are undefined; F1 has an interval from 50 samples on.
+
+    `hit_f1_mean` and `pass_f1_mean` are the means over the bootstrap, where there is one.
+    """
+
+    called: str
+    identity: Identity
+    counts: Confusion
+    options: QualityOptions
+    accuracy: Estimate
+    hit_precision: Estimate
+    hit_recall: Estimate
+    hit_f1: Estimate
+    pass_precision: Estimate
+    pass_recall: Estimate
+    pass_f1: Estimate
+    balanced_accuracy: Estimate
+    mcc: float | None
+    hit_f1_mean: float | None
+    pass_f1_mean: float | None
+    tier: Tier
+    scores: ScoreQuality | None
+    notes: tuple[str, ...]
+
+    @property
+    def hit_sensitivity(self) -> Estimate:
+        """The share of hits that are found: recall by another name."""
+        return self.hit_recall
+
+    @property
+    def hit_specificity(self) -> Estimate:
+        """The share of passes that are let through."""
+        return self.pass_recall
+
+
+class LabelSource(Struct, frozen=True):
+    """A file with labels: its digest, and how its items fared."""
+
+    path: str
+    sha256: str
+    items: int
+    hits: int
+    passes: int
+    ties: int = 0
+    unlabelled: int = 0
+    bad: int = 0
+
+
+class EvaluationSettings(Struct, frozen=True):
+    """How an evaluation was done."""
+
+    level: float = DEFAULT_LEVEL
+    replicates: int | None = None
+    seed: int = DEFAULT_SEED
+    balance: bool = False
+    save_datasets: bool = False
+    inverted: bool = False
+    wanted_fpr: float | None = None
+
+
+class JudgeTrouble(Struct, frozen=True):
+    """Why a judge could not be evaluated."""
+
+    judge: str
+    error: str
+
+
+class LabelDoubt(Struct, frozen=True):
+    """Something about the labels that is doubtful: what, how often, and the first places, as file:line."""
+
+    what: str
+    count: int
+    places: tuple[str, ...] = ()
+
+
+class Evaluation(Struct, frozen=True):
+    """Judges measured against the same labels. `evaluated_at` is a time in ISO 8601; `notes` are about all judges.
+
+    Notes are words of our own; a doubt may quote a record.
+    """
+
+    qualities: tuple[JudgeQuality, ...]
+    labels: tuple[LabelSource, ...]
+    settings: EvaluationSettings
+    evaluated_at: str
+    errors: tuple[JudgeTrouble, ...] = ()
+    notes: tuple[str, ...] = ()
+    doubts: tuple[LabelDoubt, ...] = ()
+
+
+def quality_of(
+    called: str, identity: Identity, counts: Confusion, *, scores: Scores | None, options: QualityOptions
+) -> JudgeQuality:
+    """Return how good a judge is from what it said of labelled items."""
+    _check(options)
+    hit_f1, hit_mean = _f1(counts.tp, counts.fn, counts.tn, counts.fp, options)
+    pass_f1, pass_mean = _f1(counts.tn, counts.fp, counts.tp, counts.fn, options)
+    measured = None if scores is None else score_quality(scores, counts.n, options)
+    return JudgeQuality(
+        called=called,
+        identity=identity,
+        counts=counts,
+        options=options,
+        **proportions(counts, options.level),
+        hit_f1=hit_f1,
+        pass_f1=pass_f1,
+        balanced_accuracy=balanced_accuracy(counts, options.level),
+        mcc=confusion_metrics(counts.tp, counts.fn, counts.tn, counts.fp).mcc,
+        hit_f1_mean=hit_mean,
+        pass_f1_mean=pass_mean,
+        tier=tier_of(hit_f1),
+        scores=measured,
+        notes=(*_doubts(counts, hit_f1, pass_f1, options), *_doubts_about_scores(measured)),
+    )
+
+
+def _check(options: QualityOptions) -> None:
+    if not 0 < options.level < 1:
+        raise UsageError(f"--level must lie between 0 and 1, not at {options.level:g}")
+    if options.replicates is not None and options.replicates < 1:
+        raise UsageError("--replicates must be 1 or more; leave it out for the exact form")
+    if options.wanted_fpr is not None and not 0 < options.wanted_fpr < 1:
+        raise UsageError(f"a false positive rate to hold must lie between 0 and 1, not at {options.wanted_fpr:g}")
+
+
+# -- counts -----------------------------------------------------------------------------------------------------
+
+
+def proportions(counts: Confusion, level: float) -> dict[str, Estimate]:
+    """Return accuracy, and precision and recall of both classes, with Wilson intervals.
+
+    A class without samples has none: that nothing of it was found would be no merit and no fault.
+    """
+    tp, fn, tn, fp = counts.tp, counts.fn, counts.tn, counts.fp
+    return {
+        "accuracy": wilson(tp + tn, counts.n, unit=UNIT, level=level),
+        "hit_precision": wilson(tp, (tp + fp) if counts.hits else 0, unit=UNIT, level=level),
+        "hit_recall": wilson(tp, counts.hits, unit=UNIT, level=level),
+        "pass_precision": wilson(tn, (tn + fn) if counts.passes else 0, unit=UNIT, level=level),
+        "pass_recall": wilson(tn, counts.passes, unit=UNIT, level=level),
+    }
+
+
+def balanced_accuracy(counts: Confusion, level: float) -> Estimate:
+    """Estimate the mean of the recalls of both classes, with Newcombe's interval for a difference of two rates.
+
+    It is (1 + J)/2, where J is the share of hits that are called hits less that of passes that are.
+    """
+    from faircount.stats.comparison import newcombe
+
+    j = newcombe(counts.tp, counts.hits, counts.fp, counts.passes, unit=UNIT, level=level)
+    if j.value is None or j.low is None or j.high is None:
+        return undefined(UNIT, level, "newcombe", counts.n)
+    return Estimate((1 + j.value) / 2, (1 + j.low) / 2, (1 + j.high) / 2, counts.n, UNIT, level, "newcombe")
+
+
+def f1_of(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> Estimate:
+    """Estimate F1 of the first class; below 50 samples it has no interval, without samples no value."""
+    n = tp + fn + tn + fp
+    if not tp + fn:
+        return undefined(UNIT, options.level, "no sample of the class", n)
+    if n < LEAST_SAMPLES:
+        value = confusion_metrics(tp, fn, tn, fp).hit_f1
+        return Estimate(value, None, None, n, UNIT, options.level, _NO_INTERVAL)
+    return f1_bootstrap(
+        tp, fn, tn, fp, replicates=options.replicates, seed=options.seed, unit=UNIT, level=options.level
+    )
+
+
+def _f1(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> tuple[Estimate, float | None]:
+    """Return F1 with its interval, and its mean over the same bootstrap."""
+    estimate = f1_of(tp, fn, tn, fp, options)
+    if estimate.low is None:
+        return estimate, None
+    return estimate, f1_bootstrap_mean(tp, fn, tn, fp, replicates=options.replicates, seed=options.seed)
+
+
+# -- scores -----------------------------------------------------------------------------------------------------
+
+
+def score_quality(scores: Scores, decided: int, options: QualityOptions) -> ScoreQuality:
+    """Return the quality of scores: ROC, precision and recall, thresholds, and the one that holds a wanted rate."""
+    import numpy as np
+
+    given = np.asarray(scores.scores, dtype=np.float64)
+    # An infinite score cannot be a threshold that anybody could set.
+    values = np.where(np.isfinite(given), given, np.nan)
+    auc = roc_auc(scores.labels, values, unit=UNIT, level=options.level)
+    sweep = threshold_sweep(scores.labels, values)
+    wanted, point = options.wanted_fpr, None
+    if wanted is not None:
+        point = operating_point(scores.labels, values, wanted, unit=UNIT, level=options.level)
+    return ScoreQuality(
+        n=auc.n,
+        unscored=max(decided - auc.n, 0),
+        roc_auc=auc,
+        average_precision=average_precision(scores.labels, values),
+        thresholds=0 if sweep is None else len(sweep.thresholds),
+        sweep=() if sweep is None else tuple(_step(sweep, at) for at in spread(len(sweep.thresholds), _MOST_STEPS)),
+        best=None if sweep is None else _step(sweep, sweep.thresholds.index(sweep.best_threshold)),
+        best_count=0 if sweep is None else sweep.best_count,
+        in_use=_at(sweep, options.threshold),
+        operating_point=point,
+        operating_step=None if point is None else _at(sweep, point.threshold),
+        roc=() if sweep is None else _roc(sweep),
+        precision_recall=() if sweep is None else _thinned([*zip(sweep.recall, sweep.precision, strict=True)][::-1]),
+    )
+
+
+def _step(sweep: ThresholdSweep, at: int) -> Step:
+    return Step(
+        sweep.thresholds[at], sweep.precision[at], sweep.recall[at], sweep.f1[at], sweep.false_positive_rate[at]
+    )
+
+
+def _at(sweep: ThresholdSweep | None, threshold: float | None) -> Step | None:
+    """Return what a threshold does: as much as the next score above it. None where no score reaches it."""
+    if sweep is None or threshold is None:
+        return None
+    reached = next((at for at, score in enumerate(sweep.thresholds) if score >= threshold), None)
+    if reached is None:
+        return None
+    step = _step(sweep, reached)
+    return Step(threshold, step.precision, step.recall, step.f1, step.false_positive_rate)
+
+
+def _roc(sweep: ThresholdSweep) -> tuple[Point, ...]:
+    """Return the corners of the ROC curve; points on the straight line between others say nothing new."""
+    points = [(0.0, 0.0), *zip(sweep.false_positive_rate[::-1], sweep.recall[::-1], strict=True)]
+    corners = [points[0]]
+    for point, following in pairwise(points[1:]):
+        before = corners[-1]
+        one = (point[0] - before[0]) * (following[1] - before[1])
+        other = (point[1] - before[1]) * (following[0] - before[0])
+        if abs(one - other) > 1e-9 * (one + other):
+            corners.append(point)
+    return _thinned([*corners, points[-1]])
+
+
+def _thinned(points: Sequence[Point]) -> tuple[Point, ...]:
+    return tuple(points[at] for at in spread(len(points), _MOST_STEPS))
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return at most so many places out of a count, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(step * (count - 1) / (most - 1)) for step in range(most)})
+
+
+# -- doubts -----------------------------------------------------------------------------------------------------
+
+
+def _doubts(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, options: QualityOptions) -> Iterator[str]:
+    """Yield what keeps the figures from saying what they seem to say."""
+    if counts.errors:
+        yield f"the judge failed on {counted(counts.errors, 'item')}, in no figure here"
+    if not counts.n:
+        yield "no labelled item was decided: everything is undefined"
+        return
+    if not counts.hits or not counts.passes:
+        missing, there = ("hits", "passes") if not counts.hits else ("passes", "hits")
+        yield f"the data hold no {missing}: F1 of {missing} is undefined, and that of {there} says little"
+    if options.string_matcher:
+        yield STRING_MATCHER
+    if counts.n < LEAST_SAMPLES:
+        yield f"{counted(counts.n, 'sample')}: F1 has an interval from {LEAST_SAMPLES} samples on"
+        return
+    yield from _doubts_about_intervals(counts, hit_f1, pass_f1, options)
+
+
+def _doubts_about_intervals(
+    counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, options: QualityOptions
+) -> Iterator[str]:
+    flat = [name for name, f1 in (("hits", hit_f1), ("passes", pass_f1)) if f1.low is not None and f1.low == f1.high]
+    if flat:
+        yield (
+            f"the interval of F1 of {' and '.join(flat)} has no width: the bootstrap cannot draw what was not seen; "
+            "read the Wilson intervals of precision and recall instead"
+        )
+    if not counts.hits or not counts.passes:
+        return
+    reasons = []
+    if min(counts.hits, counts.passes) < _FEW:
+        fewer = "hits" if counts.hits <= counts.passes else "passes"
+        reasons.append(f"there are fewer than {_FEW} {fewer}")
+    if 0 in (counts.tp, counts.fn, counts.tn, counts.fp):
+        reasons.append("a cell of the table is empty")
+    if reasons:
+        yield f"the interval of F1 is too short, because {' and '.join(reasons)}{_better(counts, hit_f1, options)}"
+
+
+def _better(counts: Confusion, hit_f1: Estimate, options: QualityOptions) -> str:
+    """Return the interval that is closer to its level in small samples, where it says something else."""
+    bca = f1_bca(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=options.level)
+    if bca.low is None or bca.high is None or bca.low == bca.high or (bca.low, bca.high) == (hit_f1.low, hit_f1.high):
+        return ""
+    return f"; corrected for that (BCa), the interval of hits runs from {_percent(bca.low)} to {_percent(bca.high)}"
+
+
+def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
+    if scores is None:
+        return
+    if scores.unscored:
+        yield f"{counted(scores.unscored, 'decision')} without a score: ROC and thresholds leave them out"
+    if scores.best is None:
+        yield "without scores of hits and of passes there is no ROC curve and no threshold to choose"
+        return
+    if scores.roc_auc.low is None:
+        yield f"the area under the ROC curve has no interval: {_why_no_interval(scores.roc_auc)}"
+    yield f"the threshold with the best F1, {scores.best.threshold:.6g}, is tuned on this data: expect less elsewhere"
+    point = scores.operating_point
+    if point is not None and point.threshold is None:
+        yield _no_operating_point(point)
+
+
+def _why_no_interval(auc: Estimate) -> str:
+    if auc.value == 1:
+        return "every hit scores higher than every pass, and what was never seen has no error to go by"
+    if auc.value == 0:
+        return "every hit scores lower than every pass"
+    return "a class has one sample only, or all scores are equal"
+
+
+def _no_operating_point(point: OperatingPoint) -> str:
+    wanted, level = _percent(point.wanted), _percent(point.level)
+    start = f"no threshold holds a false positive rate of {wanted} at a level of {level}"
+    passes = point.false_positive_rate.n
+    if point.most_alarms is None:
+        return (
+            f"{start}: {counted(passes, 'pass', 'passes')} cannot show that; {point.passes_needed:,} without a single "
+            "false alarm would"
+        )
+    allowed = counted(point.most_alarms, "false alarm")
+    return f"{start}: too many of the {passes:,} passes share the highest score of all; {allowed} would be allowed"
+
+
+def _percent(share: float) -> str:
+    digits = 2 if math.isclose(100 * share, round(100 * share), abs_tol=1e-9) else 1
+    return f"{100 * share:.{digits}f}".removesuffix(".00") + " %"

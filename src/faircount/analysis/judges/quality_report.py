@@ -1,0 +1,306 @@
+"""An evaluation of judges arranged into a report, whose document is the summary (`judge-evaluation-1.json`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from faircount.analysis.judges.quality import Evaluation, JudgeQuality, LabelDoubt, ScoreQuality, Step, spread
+from faircount.analysis.judges.summary import evaluation_document
+from faircount.analysis.judges.tiers import LEAST_SAMPLES
+from faircount.model import Estimate
+from faircount.report import (
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Column,
+    Curve,
+    Curves,
+    Fact,
+    Facts,
+    Grid,
+    Mark,
+    Paragraph,
+    Place,
+    Record,
+    Report,
+    Section,
+)
+from faircount.stats.detector_scores import OperatingPoint
+
+_DIGEST = 12
+_STEPS_SHOWN = 11
+_PLACES_SHOWN = 3
+_JUDGE = Column("Judge", numeric=False)
+
+
+def as_report(evaluation: Evaluation) -> Report:
+    """Arrange an evaluation into a report."""
+    sections = [
+        Section("Judges against labels", tuple(_opening(evaluation)), level=1),
+        *([Section("Quality", tuple(_quality(evaluation)))] if evaluation.qualities else []),
+        *_by_class(evaluation),
+        *([Section("What the judges said", (_counts(evaluation),))] if evaluation.qualities else []),
+        *[_scores(item, item.scores) for item in evaluation.qualities if item.scores is not None],
+        *_doubts(evaluation),
+        *_label_doubts(evaluation),
+        *_troubles(evaluation),
+        *([Section("Who the judges are", (_identities(evaluation),))] if evaluation.qualities else []),
+    ]
+    return Report(tuple(sections), evaluation_document(evaluation))
+
+
+# -- what was compared ------------------------------------------------------------------------------------------
+
+
+def _opening(evaluation: Evaluation) -> Iterator[Block]:
+    if evaluation.labels:
+        yield _labels(evaluation)
+    settings = evaluation.settings
+    if settings.balance:
+        yield Paragraph(
+            f"Both classes have the same size: items of the larger one were left out, seed {settings.seed}."
+        )
+    if settings.inverted:
+        yield Paragraph("The labels were turned over: a hit there is a pass here.")
+    if not evaluation.qualities:
+        yield Paragraph("No judge was measured.")
+    yield from (Paragraph(note) for note in evaluation.notes)
+
+
+def _labels(evaluation: Evaluation) -> Grid:
+    columns = (
+        Column("Labels", numeric=False),
+        Column("Items"),
+        Column("Hits"),
+        Column("Passes"),
+        Column("Ties", rank=1),
+        Column("Unlabelled", rank=2),
+        Column("Bad lines", rank=3),
+        Column("SHA-256", rank=4, numeric=False),
+    )
+    rows = tuple(
+        (
+            Place(source.path),
+            source.items,
+            source.hits,
+            source.passes,
+            source.ties,
+            source.unlabelled,
+            source.bad,
+            source.sha256[:_DIGEST],
+        )
+        for source in evaluation.labels
+    )
+    return Grid(columns, rows, note="A tie between raters is no label; neither ties nor unlabelled items are counted.")
+
+
+# -- figures ----------------------------------------------------------------------------------------------------
+
+
+def _quality(evaluation: Evaluation) -> Iterator[Block]:
+    yield Facts(tuple(_in_short(evaluation)))
+    columns = (_JUDGE, Column("F1 of hits"), Column("Tier", numeric=False), Column("n"))
+    rows = tuple((Record(item.called), item.hit_f1, item.tier.words, item.counts.n) for item in evaluation.qualities)
+    yield Grid(columns, rows, note=_how(evaluation))
+    drawn = [item for item in evaluation.qualities if item.hit_f1.value is not None]
+    if drawn:
+        yield Bars("F1 of hits", tuple(Bar(Record(item.called), item.hit_f1) for item in drawn))
+
+
+def _by_class(evaluation: Evaluation) -> Iterator[Section]:
+    qualities = evaluation.qualities
+    if not qualities:
+        return
+    columns = (_JUDGE, Column("Precision"), Column("Recall"), Column("F1"))
+    hits = tuple((Record(item.called), item.hit_precision, item.hit_recall, item.hit_f1) for item in qualities)
+    passes = tuple((Record(item.called), item.pass_precision, item.pass_recall, item.pass_f1) for item in qualities)
+    both = tuple((Record(item.called), item.accuracy, item.balanced_accuracy, _mcc(item)) for item in qualities)
+    yield Section("Hits", (Grid(columns, hits, note="Recall of hits is also called sensitivity."),))
+    yield Section("Passes", (Grid(columns, passes, note="Recall of passes is also called specificity."),))
+    yield Section(
+        "Both classes", (Grid((_JUDGE, Column("Accuracy"), Column("Balanced accuracy"), Column("MCC")), both),)
+    )
+
+
+def _mcc(item: JudgeQuality) -> str:
+    return "undefined" if item.mcc is None else f"{item.mcc:.3f}"
+
+
+def _in_short(evaluation: Evaluation) -> Iterator[Fact]:
+    """Yield the figure that a page can show large where there is but one judge, else what was measured."""
+    if len(evaluation.qualities) == 1:
+        item = evaluation.qualities[0]
+        yield Fact("F1 of hits", None, item.hit_f1, f"of {item.counts.n:,} labelled items; {item.tier.words}")
+        return
+    yield Fact("Judges", len(evaluation.qualities))
+    yield Fact("Labelled hits", sum(source.hits for source in evaluation.labels))
+    yield Fact("Labelled passes", sum(source.passes for source in evaluation.labels))
+
+
+def _how(evaluation: Evaluation) -> str:
+    settings = evaluation.settings
+    drawn = "exact" if settings.replicates is None else f"{settings.replicates:,} replicates, seed {settings.seed}"
+    return (
+        f"{100 * settings.level:g} % intervals: F1 by the percentiles of the bootstrap stratified by class ({drawn}), "
+        f"from {LEAST_SAMPLES} samples on; balanced accuracy by Newcombe; the others by Wilson. Tiers by F1 of hits: "
+        "Excellent above 80 %, Good above 60 %, Moderate above 40 %, Poor above 20 %, else Critical."
+    )
+
+
+def _counts(evaluation: Evaluation) -> Grid:
+    columns = (
+        _JUDGE,
+        Column("Hits found"),
+        Column("Hits missed"),
+        Column("Passes let through"),
+        Column("False alarms"),
+        Column("Errors"),
+    )
+    rows = tuple(
+        (Record(item.called), item.counts.tp, item.counts.fn, item.counts.tn, item.counts.fp, item.counts.errors)
+        for item in evaluation.qualities
+    )
+    return Grid(columns, rows, note="Items on which a judge failed are in no figure: they are no passes.")
+
+
+def _identities(evaluation: Evaluation) -> Grid:
+    columns = (
+        _JUDGE,
+        Column("Version", rank=2, numeric=False),
+        Column("Parameters", rank=1, numeric=False),
+        Column("Digest", numeric=False),
+    )
+    rows = tuple(
+        (
+            Record(item.called),
+            Record(item.identity.version),
+            Record(json.dumps(dict(item.identity.parameters), ensure_ascii=False)),
+            item.identity.digest[:_DIGEST],
+        )
+        for item in evaluation.qualities
+    )
+    return Grid(columns, rows, note="The digest stands for name, version, parameters and prompt.")
+
+
+def _doubts(evaluation: Evaluation) -> Iterator[Section]:
+    rows = tuple((Record(item.called), note) for item in evaluation.qualities for note in item.notes)
+    if rows:
+        yield Section("Read with care", (Grid((_JUDGE, Column("Note", numeric=False)), rows),))
+
+
+def _label_doubts(evaluation: Evaluation) -> Iterator[Section]:
+    columns = (Column("Doubt", numeric=False), Column("Count"), Column("Where", numeric=False))
+    rows = tuple((Record(doubt.what), doubt.count, _where(doubt)) for doubt in evaluation.doubts)
+    if rows:
+        yield Section("Doubts about the labels", (Grid(columns, rows),))
+
+
+def _where(doubt: LabelDoubt) -> Place:
+    shown = ", ".join(doubt.places[:_PLACES_SHOWN])
+    return Place(f"{shown}, …" if doubt.count > _PLACES_SHOWN and shown else shown)
+
+
+def _troubles(evaluation: Evaluation) -> Iterator[Section]:
+    rows = tuple((Record(trouble.judge), Record(trouble.error)) for trouble in evaluation.errors)
+    if rows:
+        yield Section("Not measured", (Grid((_JUDGE, Column("Why", numeric=False)), rows),))
+
+
+# -- scores -----------------------------------------------------------------------------------------------------
+
+
+def _scores(item: JudgeQuality, scores: ScoreQuality) -> Section:
+    blocks: list[Block] = [Facts(tuple(_score_facts(scores)))]
+    if scores.best is not None:
+        marks = list(_marked(scores))
+        blocks.append(
+            Curves(
+                "ROC curve",
+                "false positive rate",
+                "recall",
+                (
+                    Curve(
+                        Record(item.called),
+                        scores.roc,
+                        tuple(Mark(m.false_positive_rate, m.recall, n) for n, m in marks),
+                    ),
+                ),
+                diagonal=True,
+            )
+        )
+        named = tuple(Mark(m.recall, m.precision, n) for n, m in marks)
+        points = scores.precision_recall
+        curve = Curve(Record(item.called), ((0.0, points[0][1]), *points), named, stepped=True)
+        blocks.append(Curves("Precision and recall", "recall", "precision", (curve,)))
+        blocks.append(_sweep(scores))
+    return Section("Scores of", tuple(blocks), subject=Record(item.called))
+
+
+def _score_facts(scores: ScoreQuality) -> Iterator[Fact]:
+    yield Fact("Items with a score", scores.n)
+    if scores.unscored:
+        yield Fact("without", scores.unscored, note="decided without a score; left out here", depth=1)
+    yield Fact("Area under the ROC curve", None, scores.roc_auc, "50 % is guessing; DeLong, logit scale")
+    if scores.average_precision is not None:
+        yield Fact("Average precision", None, _plain(scores.average_precision, scores.n), "the step sum")
+    if scores.in_use is not None:
+        yield Fact("Threshold in use", _number(scores.in_use.threshold), _plain(scores.in_use.f1, scores.n), "F1 there")
+    if scores.best is not None:
+        also = "" if scores.best_count == 1 else f"; {scores.best_count:,} thresholds are as good, this is the lowest"
+        best = scores.best
+        yield Fact(
+            "Best threshold", _number(best.threshold), _plain(best.f1, scores.n), f"F1, tuned on this data{also}"
+        )
+    if scores.operating_point is not None:
+        yield from _operating(scores.operating_point)
+
+
+def _operating(point: OperatingPoint) -> Iterator[Fact]:
+    wanted = f"holds a false positive rate of {100 * point.wanted:g} % at a level of {100 * point.level:g} %"
+    if point.threshold is None:
+        needed = f"; {point.passes_needed:,} passes without a false alarm would be enough"
+        yield Fact(
+            "Operating point", "none", note=f"no threshold {wanted}{needed if point.most_alarms is None else ''}"
+        )
+        return
+    yield Fact("Operating point", _number(point.threshold), note=f"the lowest threshold that {wanted}")
+    yield Fact("false positive rate", None, point.false_positive_rate, "with its one-sided upper limit", depth=1)
+    yield Fact("recall", None, point.recall, "Wilson", depth=1)
+
+
+def _plain(value: float, n: int) -> Estimate:
+    return Estimate(value, None, None, n, "labelled item", 0.95, "no interval")
+
+
+def _number(threshold: float) -> str:
+    return f"{threshold:.6g}"
+
+
+def _marked(scores: ScoreQuality) -> Iterator[tuple[str, Step]]:
+    """Yield the thresholds that have a name, with what they do."""
+    if scores.in_use is not None:
+        yield f"threshold in use, {_number(scores.in_use.threshold)}", scores.in_use
+    if scores.best is not None:
+        yield f"best F1, {_number(scores.best.threshold)}, tuned on this data", scores.best
+    point = scores.operating_point
+    if point is not None and scores.operating_step is not None:
+        yield f"operating point, {_number(scores.operating_step.threshold)}", scores.operating_step
+
+
+def _sweep(scores: ScoreQuality) -> Grid:
+    columns = (
+        Column("Threshold"),
+        Column("Precision"),
+        Column("Recall"),
+        Column("F1"),
+        Column("False positive rate"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for step in (scores.sweep[place] for place in spread(len(scores.sweep), _STEPS_SHOWN)):
+        shares = (step.precision, step.recall, step.f1, step.false_positive_rate)
+        rows.append((_number(step.threshold), *(_plain(share, scores.n) for share in shares)))
+    return Grid(
+        columns, tuple(rows), note=f"{len(rows):,} of {scores.thresholds:,} thresholds; a hit scores at least so much."
+    )

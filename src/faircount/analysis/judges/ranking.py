@@ -1,0 +1,356 @@
+"""Judges of one or several summaries, the best first: their places, and how sure those are.
+
+A judge without the figure is left out and named. Judges with the same figure share a place. Where the figure itself
+says little about a judge, a note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.analysis.choices import RANKED_BY
+from faircount.analysis.judges.quality import (
+    STRING_MATCHER,
+    UNIT,
+    Confusion,
+    QualityOptions,
+    balanced_accuracy,
+    f1_of,
+    proportions,
+)
+from faircount.analysis.judges.summary import JudgeRecord, Summary
+from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
+from faircount.errors import InputError, UsageError
+from faircount.model import Estimate
+from faircount.stats.detector_bootstrap import DEFAULT_REPLICATES, DEFAULT_SEED
+from faircount.stats.detectors import confusion_metrics
+from faircount.stats.proportion import DEFAULT_LEVEL
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+DRAWN, OVERLAP, UNKNOWN = "drawn", "overlap", "unknown"
+PUBLISHED_LEVEL = 0.95
+_PUBLISHED = "as published"
+_NO_INTERVAL = f"no interval: fewer than {LEAST_SAMPLES} samples"
+_WITHOUT_COUNTS = "no interval: the summary has no counts"
+_SAME = 1e-12
+_FIRST_CLASS = ("hit_f1", "hit_precision", "hit_recall")
+_SECOND_CLASS = ("pass_f1", "pass_precision", "pass_recall")
+
+
+class Placed(Struct, frozen=True):
+    """A judge with its place. `low` and `high` are the places that it may really have; None where that is not known."""
+
+    called: str
+    path: str
+    rank: int
+    estimate: Estimate
+    low: int | None
+    high: int | None
+    tier: Tier | None
+    counts: Confusion | None
+    notes: tuple[str, ...]
+
+
+class LeftOut(Struct, frozen=True):
+    """A judge without a place, and why."""
+
+    called: str
+    path: str
+    why: str
+
+
+class Ranking(Struct, frozen=True):
+    """Judges by a figure, the best first; `method` is how the range of places was found: see `METHODS`."""
+
+    by: str
+    level: float
+    seed: int
+    method: str
+    files: tuple[str, ...]
+    placed: tuple[Placed, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+
+
+METHODS = {
+    DRAWN: f"{DEFAULT_REPLICATES:,} bootstrap draws from the counts of each judge, one judge independent of the other; "
+    "judges measured on the same labels mostly differ more surely than this says",
+    OVERLAP: "overlap of the intervals: a judge is behind those whose interval lies wholly above its own; a judge "
+    "without an interval may be anywhere",
+    UNKNOWN: "no judge has an interval: how sure the places are is not known",
+}
+
+
+def ranked(
+    summaries: Sequence[Summary],
+    by: str = "hit_f1",
+    *,
+    level: float = DEFAULT_LEVEL,
+    seed: int = DEFAULT_SEED,
+) -> Ranking:
+    """Rank the judges of summaries by a figure, the highest first."""
+    if by not in RANKED_BY:
+        raise UsageError(f"--by {by}: judges can be ranked by {', '.join(RANKED_BY)}")
+    if not 0 < level < 1:
+        raise UsageError(f"--level must lie between 0 and 1, not at {level:g}")
+    found = [_candidate(record, summary.path, by, level) for summary in summaries for record in summary.judges]
+    candidates = [item for item in found if isinstance(item, Placed)]
+    left_out = tuple(item for item in found if isinstance(item, LeftOut))
+    if not found:
+        raise InputError(f"{', '.join(summary.path for summary in summaries)}: there is no judge in it")
+    ordered = _in_order(candidates)
+    method, ranges = _ranges(ordered, by, level, seed)
+    placed = tuple(replace(item, low=low, high=high) for item, (low, high) in zip(ordered, ranges, strict=True))
+    files = tuple(summary.path for summary in summaries)
+    return Ranking(by, level, seed, method, files, placed, left_out, tuple(_notes(placed, by, level)))
+
+
+def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Placed | LeftOut:
+    if record.metrics is None and record.counts is None:
+        return LeftOut(record.called, path, "it was not evaluated")
+    estimate = _estimate(record, by, level)
+    if estimate is None or estimate.value is None:
+        return LeftOut(record.called, path, _why(record, by))
+    tier = tier_of(estimate) if by in ("hit_f1", "pass_f1") else None
+    return Placed(record.called, path, 0, estimate, None, None, tier, record.counts, tuple(_doubts(record, by)))
+
+
+def _why(record: JudgeRecord, by: str) -> str:
+    if record.counts is not None and not record.counts.n:
+        return "no labelled item was decided"
+    metrics = record.metrics or {}
+    if by not in metrics and record.counts is None:
+        return f"the summary has no {by} of it"
+    return f"{by} is undefined"
+
+
+# -- the figure -------------------------------------------------------------------------------------------------
+
+
+def _estimate(record: JudgeRecord, by: str, level: float) -> Estimate | None:
+    """Return the figure that a judge is ranked by: from its counts, or as it was published."""
+    if record.counts is not None:
+        return _counted(record.counts, by, level)
+    metrics = record.metrics or {}
+    if by == "balanced_accuracy" and metrics.get(by) is None:
+        return _mean_recall(metrics, level)
+    value = metrics.get(by)
+    if value is None:
+        return None
+    limits = metrics.get(f"{by}_ci") or {}
+    low, high = limits.get("ci_lower"), limits.get("ci_upper")
+    n = limits.get("n_samples") or 0
+    if low is None or high is None:
+        why = _NO_INTERVAL if by in ("hit_f1", "pass_f1") else _WITHOUT_COUNTS
+        return Estimate(float(value), None, None, n, UNIT, level, why)
+    return Estimate(float(value), float(low), float(high), n, UNIT, PUBLISHED_LEVEL, _PUBLISHED)
+
+
+def _counted(counts: Confusion, by: str, level: float) -> Estimate:
+    if by == "hit_f1":
+        return f1_of(counts.tp, counts.fn, counts.tn, counts.fp, QualityOptions(level=level))
+    if by == "pass_f1":
+        return f1_of(counts.tn, counts.fp, counts.tp, counts.fn, QualityOptions(level=level))
+    if by == "balanced_accuracy":
+        return balanced_accuracy(counts, level)
+    if by == "mcc":
+        mcc = confusion_metrics(counts.tp, counts.fn, counts.tn, counts.fp).mcc
+        return Estimate(mcc, None, None, counts.n, UNIT, level, "no interval")
+    return proportions(counts, level)[by]
+
+
+def _mean_recall(metrics: Mapping[str, Any], level: float) -> Estimate | None:
+    """Return balanced accuracy from the published recalls, which both classes must have."""
+    recalls = metrics.get("hit_recall"), metrics.get("pass_recall")
+    if recalls[0] is None or recalls[1] is None or missing_class(metrics) is not None:
+        return None
+    return Estimate((recalls[0] + recalls[1]) / 2, None, None, 0, UNIT, level, _WITHOUT_COUNTS)
+
+
+# -- places -----------------------------------------------------------------------------------------------------
+
+
+def _in_order(candidates: Sequence[Placed]) -> list[Placed]:
+    """Return candidates with their ranks, the highest figure first; equal figures have equal ranks, by name."""
+    ordered = sorted(candidates, key=lambda item: (-_value(item), item.called, item.path))
+    ranks: list[int] = []
+    for place, item in enumerate(ordered):
+        tied = place > 0 and abs(_value(ordered[place - 1]) - _value(item)) <= _SAME
+        ranks.append(ranks[-1] if tied else place + 1)
+    by_rank = groupby(zip(ranks, ordered, strict=True), key=lambda pair: pair[0])
+    return [
+        replace(item, rank=rank)
+        for rank, pairs in by_rank
+        for _, item in sorted(pairs, key=lambda pair: (pair[1].called, pair[1].path))
+    ]
+
+
+def _value(item: Placed) -> float:
+    assert item.estimate.value is not None
+    return item.estimate.value
+
+
+Range = tuple[int | None, int | None]
+
+
+def _ranges(ordered: Sequence[Placed], by: str, level: float, seed: int) -> tuple[str, list[Range]]:
+    """Return how the possible places were found, and the first and the last for each judge."""
+    counts = [item.counts for item in ordered if item.counts is not None and item.counts.n >= LEAST_SAMPLES]
+    if counts and len(counts) == len(ordered):
+        return DRAWN, drawn_ranges(counts, by, level, seed)
+    if all(item.estimate.low is None for item in ordered):
+        return UNKNOWN, [(None, None)] * len(ordered)
+    return OVERLAP, [_overlapping(item, ordered) for item in ordered]
+
+
+def _overlapping(item: Placed, all_of_them: Sequence[Placed]) -> Range:
+    """Return the places that a judge may have: behind all that are surely better, before all that are surely worse."""
+    low, high = item.estimate.low, item.estimate.high
+    if low is None or high is None:
+        return None, None
+    better = sum(other.estimate.low is not None and other.estimate.low > high for other in all_of_them)
+    worse = sum(other.estimate.high is not None and other.estimate.high < low for other in all_of_them)
+    return 1 + better, len(all_of_them) - worse
+
+
+def drawn_ranges(counts: Sequence[Confusion], by: str, level: float, seed: int) -> list[Range]:
+    """Return for each judge the range of places that it takes in the middle `level` of bootstrap draws.
+
+    A draw takes from each judge as many hits and passes as it had, with replacement; it is two binomial counts.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    drawn = np.stack([_drawn_figure(generator, item, by) for item in counts])
+    order = np.argsort(-drawn, axis=0, kind="stable")
+    ranks = np.empty(drawn.shape, dtype=np.int64)
+    columns = np.arange(drawn.shape[1])
+    before, rank = np.full(drawn.shape[1], np.inf), np.zeros(drawn.shape[1], dtype=np.int64)
+    for place, row in enumerate(order):
+        values = drawn[row, columns]
+        rank = np.where(before - values <= _SAME, rank, place + 1)
+        ranks[row, columns] = rank
+        before = values
+    tails = [(1 - level) / 2, 1 - (1 - level) / 2]
+    limits = np.quantile(ranks, tails, axis=1, method="inverted_cdf")
+    return [(int(low), int(high)) for low, high in limits.T]
+
+
+def _drawn_figure(generator: np.random.Generator, counts: Confusion, by: str) -> Floats:
+    import numpy as np
+
+    hits, passes = counts.hits, counts.passes
+    tp = generator.binomial(hits, counts.tp / max(hits, 1), DEFAULT_REPLICATES).astype(np.float64)
+    fp = generator.binomial(passes, counts.fp / max(passes, 1), DEFAULT_REPLICATES).astype(np.float64)
+    return _FIGURES[by](_Draws(tp, hits - tp, passes - fp, fp))
+
+
+class _Draws(Struct, frozen=True):
+    """The cells of the tables that were drawn."""
+
+    tp: Floats
+    fn: Floats
+    tn: Floats
+    fp: Floats
+
+
+def _share(above: Floats, below: Floats) -> Floats:
+    """Return a ratio for each draw; one without a denominator counts as 0, as in `stats.detector_bootstrap`."""
+    import numpy as np
+
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+def _matthews(d: _Draws) -> Floats:
+    import numpy as np
+
+    product = (d.tp + d.fp) * (d.tp + d.fn) * (d.tn + d.fp) * (d.tn + d.fn)
+    return _share(d.tp * d.tn - d.fp * d.fn, np.sqrt(product))
+
+
+_FIGURES: dict[str, Callable[[_Draws], Floats]] = {
+    "hit_f1": lambda d: _share(2 * d.tp, 2 * d.tp + d.fp + d.fn),
+    "pass_f1": lambda d: _share(2 * d.tn, 2 * d.tn + d.fp + d.fn),
+    "hit_precision": lambda d: _share(d.tp, d.tp + d.fp),
+    "hit_recall": lambda d: _share(d.tp, d.tp + d.fn),
+    "pass_precision": lambda d: _share(d.tn, d.tn + d.fn),
+    "pass_recall": lambda d: _share(d.tn, d.tn + d.fp),
+    "accuracy": lambda d: _share(d.tp + d.tn, d.tp + d.fn + d.tn + d.fp),
+    "balanced_accuracy": lambda d: (_share(d.tp, d.tp + d.fn) + _share(d.tn, d.tn + d.fp)) / 2,
+    "mcc": _matthews,
+}
+
+
+# -- doubts -----------------------------------------------------------------------------------------------------
+
+
+def missing_class(metrics: Mapping[str, Any]) -> str | None:
+    """Return the class, hits or passes, that published figures show to have had no sample.
+
+    Where there are no hits, their recall is written as 0 and accuracy is the recall of passes. With hits all of which
+    are missed, accuracy would be less than that. The same with the classes exchanged.
+    """
+    accuracy, hit, other = (metrics.get(name) for name in ("accuracy", "hit_recall", "pass_recall"))
+    if not accuracy:
+        return None
+    if hit == 0 and other is not None and abs(accuracy - other) <= _SAME:
+        return "hits"
+    if other == 0 and hit is not None and abs(accuracy - hit) <= _SAME:
+        return "passes"
+    return None
+
+
+def _doubts(record: JudgeRecord, by: str) -> Iterator[str]:
+    """Yield why the figure says little about a judge."""
+    if record.string_matcher:
+        yield STRING_MATCHER
+    if record.counts is not None:
+        yield from _doubts_of_counts(record.counts, by)
+    elif record.metrics is not None:
+        yield from _doubts_of_figures(record.metrics, by)
+
+
+def _doubts_of_counts(counts: Confusion, by: str) -> Iterator[str]:
+    if not counts.hits or not counts.passes:
+        missing = "passes" if counts.hits else "hits"
+        yield f"there were no {missing} in the data: {by} says little about one class alone"
+    if counts.n < LEAST_SAMPLES and by in ("hit_f1", "pass_f1"):
+        yield f"n < {LEAST_SAMPLES}: no interval"
+
+
+def _doubts_of_figures(metrics: Mapping[str, Any], by: str) -> Iterator[str]:
+    missing = missing_class(metrics)
+    if missing is not None:
+        of_class = by in (_FIRST_CLASS if missing == "hits" else _SECOND_CLASS)
+        so = "the 0 is undefined in truth" if of_class else f"{by} says little about one class alone"
+        yield f"there were no {missing} in the data, as accuracy and recall show: {so}"
+    if metrics.get("accuracy") == 0:
+        yield "accuracy 0: every sample was decided wrongly, or none was; the summary does not tell"
+    if by in ("hit_f1", "pass_f1") and not metrics.get(f"{by}_ci"):
+        yield f"n < {LEAST_SAMPLES}: no interval"
+
+
+def _notes(placed: Sequence[Placed], by: str, level: float) -> Iterator[str]:
+    """Yield what is to be known about the ranking as a whole."""
+    without = sum(item.estimate.low is None for item in placed)
+    if without and by != "mcc":
+        yield f"{without:,} of {len(placed):,} judges have no interval: their places may be chance"
+    if by == "mcc" and placed:
+        yield "MCC has no interval here"
+    published = sum(item.estimate.method == _PUBLISHED for item in placed)
+    if published and level != PUBLISHED_LEVEL:
+        yield f"published intervals are taken as they are, at a level of 95 %: {published:,} of {len(placed):,}"
+    names = [item.called for item in placed]
+    repeated = len({name for name in names if names.count(name) > 1})
+    if repeated:
+        yield f"{repeated:,} judges stand in several summaries: each is shown with its file, and takes its own place"

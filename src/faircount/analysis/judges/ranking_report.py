@@ -1,0 +1,136 @@
+"""A ranking of judges arranged into a report, and the same as the JSON document (`judge-ranking-1.json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from faircount.analysis.document import estimate_data
+from faircount.analysis.judges.ranking import METHODS, Placed, Ranking
+from faircount.report import Bar, Bars, Block, Cell, Column, Grid, Paragraph, Place, Record, Report, Section
+from faircount.version import __version__
+
+KIND = "judge-ranking"
+SCHEMA = 1
+NAMES = {
+    "hit_f1": "F1 of hits",
+    "hit_precision": "precision of hits",
+    "hit_recall": "recall of hits",
+    "pass_f1": "F1 of passes",
+    "pass_precision": "precision of passes",
+    "pass_recall": "recall of passes",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "mcc": "MCC",
+}
+_JUDGE = Column("Judge", numeric=False)
+
+
+def as_report(ranking: Ranking) -> Report:
+    """Arrange a ranking into a report."""
+    name = NAMES[ranking.by]
+    sections = [
+        Section(f"Judges by {name}", tuple(_opening(ranking)), level=1),
+        *([Section("Ranking", tuple(_blocks(ranking)))] if ranking.placed else []),
+        *_doubts(ranking),
+        *_left_out(ranking),
+    ]
+    return Report(tuple(sections), document(ranking))
+
+
+def _opening(ranking: Ranking) -> Iterator[Block]:
+    yield Grid((Column("Summary", numeric=False),), tuple((Place(path),) for path in ranking.files))
+    if not ranking.placed:
+        yield Paragraph(f"No judge can be ranked: none has {NAMES[ranking.by]}.")
+    yield from (Paragraph(note) for note in ranking.notes)
+
+
+def _blocks(ranking: Ranking) -> Iterator[Block]:
+    several = len(ranking.files) > 1
+    tiers = any(item.tier is not None for item in ranking.placed)
+    title = NAMES[ranking.by]
+    columns = (
+        Column("Rank"),
+        _JUDGE,
+        Column(title[0].upper() + title[1:]),
+        Column("Places"),
+        Column("n", rank=2),
+        *([Column("Tier", rank=1, numeric=False)] if tiers else []),
+        *([Column("Summary", rank=3, numeric=False)] if several else []),
+    )
+    rows = tuple(tuple(_cells(item, ranking, tiers=tiers, several=several)) for item in ranking.placed)
+    yield Grid(columns, rows, note=f"Places: where a judge may really stand; {METHODS[ranking.method]}.")
+    if ranking.by != "mcc":
+        labels = [Record(item.called) for item in ranking.placed]
+        bars = tuple(Bar(label, item.estimate) for label, item in zip(labels, ranking.placed, strict=True))
+        yield Bars(title[0].upper() + title[1:], bars)
+
+
+def _cells(item: Placed, ranking: Ranking, *, tiers: bool, several: bool) -> Iterator[Cell]:
+    yield item.rank
+    yield Record(item.called)
+    yield f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate
+    yield "?" if item.low is None else f"{item.low:,} to {item.high:,}"
+    yield samples(item)
+    if tiers:
+        yield None if item.tier is None else item.tier.words
+    if several:
+        yield Place(item.path)
+
+
+def samples(item: Placed) -> int | None:
+    """Return how many labelled items a judge was measured on; None where the summary does not tell."""
+    return item.counts.n if item.counts is not None else item.estimate.n or None
+
+
+def _doubts(ranking: Ranking) -> Iterator[Section]:
+    several = len(ranking.files) > 1
+    columns = (_JUDGE, Column("Note", numeric=False), *([Column("Summary", rank=1, numeric=False)] if several else []))
+    rows: list[tuple[Cell, ...]] = []
+    for item in ranking.placed:
+        place: list[Cell] = [Place(item.path)] if several else []
+        if item.notes:
+            rows.append((Record(item.called), "; ".join(item.notes), *place))
+    if rows:
+        yield Section("Where the figure says little", (Grid(columns, tuple(rows)),))
+
+
+def _left_out(ranking: Ranking) -> Iterator[Section]:
+    columns = (_JUDGE, Column("Why", numeric=False), Column("Summary", rank=1, numeric=False))
+    rows = tuple((Record(item.called), item.why, Place(item.path)) for item in ranking.left_out)
+    if rows:
+        yield Section("Left out", (Grid(columns, rows),))
+
+
+def document(ranking: Ranking) -> dict[str, Any]:
+    """Return the whole answer of `judges rank` as plain data; every key is always present."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "by": ranking.by,
+        "level": ranking.level,
+        "places_by": ranking.method,
+        "random_seed": ranking.seed,
+        "summaries": list(ranking.files),
+        "ranking": [_placed(item) for item in ranking.placed],
+        "left_out": [{"judge": item.called, "summary": item.path, "why": item.why} for item in ranking.left_out],
+        "notes": list(ranking.notes),
+    }
+
+
+def _placed(item: Placed) -> dict[str, Any]:
+    tier = item.tier
+    return {
+        "rank": item.rank,
+        "judge": item.called,
+        "summary": item.path,
+        "estimate": estimate_data(item.estimate),
+        "n": samples(item),
+        "rank_low": item.low,
+        "rank_high": item.high,
+        "tier": None
+        if tier is None
+        else {"name": tier.name, "supported": tier.supported, "reaches": list(tier.reaches)},
+        "notes": list(item.notes),
+    }

@@ -1,0 +1,381 @@
+"""The summary of judges in the structure of garak's `detector_metrics_summary.json`: made, read and merged.
+
+Our own figures stand beside garak's, under other names; what somebody else put into a summary stays as it is. Nothing
+is written here: see `faircount.cli.judge_summary`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from faircount.analysis.document import estimate_data
+from faircount.analysis.judges.quality import (
+    Confusion,
+    Evaluation,
+    JudgeQuality,
+    JudgeTrouble,
+    LabelSource,
+    ScoreQuality,
+    Step,
+)
+from faircount.analysis.judges.tiers import LEAST_SAMPLES
+from faircount.errors import InputError
+from faircount.judging.verdict import Identity
+from faircount.model import Estimate
+from faircount.stats.detector_scores import OperatingPoint
+from faircount.text import clip, visible
+from faircount.version import __version__
+
+KIND = "judge-evaluation"
+SCHEMA = 1
+SHARES = (
+    "accuracy",
+    "hit_precision",
+    "hit_recall",
+    "hit_f1",
+    "hit_sensitivity",
+    "hit_specificity",
+    "pass_precision",
+    "pass_recall",
+    "pass_f1",
+)
+"""garak's metrics, in its order."""
+INTERVALS = ("hit_f1_ci", "pass_f1_ci")
+_INTERVAL_KEYS = ("mean", "ci_lower", "ci_upper", "ci_width", "n_samples")
+_CELLS = ("tp", "fn", "tn", "fp")
+_ESTIMATES = ("accuracy", "balanced_accuracy", "hit_f1", "hit_precision", "hit_recall", "pass_f1", "pass_precision")
+_LONGEST_NAME = 80
+_LARGEST_FILE = 256 * 1024 * 1024
+
+
+class Metadata(Struct, frozen=True):
+    """What is said of an evaluation as a whole."""
+
+    evaluation_date: str
+    random_seed: int
+    balance_datasets: bool = False
+    save_datasets: bool = False
+    errors: tuple[JudgeTrouble, ...] = ()
+    labels: tuple[LabelSource, ...] = ()
+
+
+class JudgeRecord(Struct, frozen=True):
+    """A judge as a summary tells of it. `metrics` is None where it was not evaluated; `counts` where it has none."""
+
+    called: str
+    metrics: Mapping[str, Any] | None
+    counts: Confusion | None = None
+    string_matcher: bool | None = None
+
+
+class Summary(Struct, frozen=True):
+    """A summary that was read: its judges in their order, and the document as it is."""
+
+    path: str
+    judges: tuple[JudgeRecord, ...]
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- making -----------------------------------------------------------------------------------------------------
+
+
+def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the summary of an evaluation."""
+    return as_document(evaluation.qualities, metadata_of(evaluation))
+
+
+def metadata_of(evaluation: Evaluation) -> Metadata:
+    """Return what a summary says of an evaluation as a whole."""
+    settings = evaluation.settings
+    return Metadata(
+        evaluation.evaluated_at,
+        settings.seed,
+        settings.balance,
+        settings.save_datasets,
+        evaluation.errors,
+        evaluation.labels,
+    )
+
+
+def as_document(qualities: Sequence[JudgeQuality], metadata: Metadata) -> dict[str, Any]:
+    """Return qualities in garak's structure, with our own figures beside; what is undefined is null."""
+    results = {quality.called: _result(quality, metadata) for quality in qualities}
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "results": results,
+        "metadata": {
+            "evaluation_date": metadata.evaluation_date,
+            "random_seed": metadata.random_seed,
+            "balance_datasets": metadata.balance_datasets,
+            "save_datasets": metadata.save_datasets,
+            "num_detectors_evaluated": len(results),
+            "errors": [{"judge": trouble.judge, "error": trouble.error} for trouble in metadata.errors],
+        },
+    }
+
+
+def _result(quality: JudgeQuality, metadata: Metadata) -> dict[str, Any]:
+    counts = quality.counts
+    return {
+        "metrics": _metrics(quality),
+        "counts": {name: getattr(counts, name) for name in (*_CELLS, "errors")},
+        "mcc": quality.mcc,
+        "balanced_accuracy": quality.balanced_accuracy.value,
+        "tier": {
+            "name": quality.tier.name,
+            "supported": quality.tier.supported,
+            "reaches": list(quality.tier.reaches),
+        },
+        "intervals": {name: estimate_data(getattr(quality, name)) for name in (*_ESTIMATES, "pass_recall")},
+        "threshold": quality.options.threshold,
+        "scores": None if quality.scores is None else _scores(quality.scores),
+        "identity": identity_data(quality.identity),
+        "string_matcher": quality.options.string_matcher,
+        "labels": [{name: getattr(source, name) for name in source.__struct_fields__} for source in metadata.labels],
+        "evaluated_at": metadata.evaluation_date,
+        "random_seed": metadata.random_seed,
+        "balanced": metadata.balance_datasets,
+        "notes": list(quality.notes),
+    }
+
+
+def _metrics(quality: JudgeQuality) -> dict[str, Any]:
+    """Return the figures that garak has, under its names; intervals of F1 from 50 samples on."""
+    metrics: dict[str, Any] = {name: getattr(quality, name).value for name in SHARES}
+    if quality.counts.n >= LEAST_SAMPLES:
+        metrics["hit_f1_ci"] = _interval(quality.hit_f1, quality.hit_f1_mean)
+        metrics["pass_f1_ci"] = _interval(quality.pass_f1, quality.pass_f1_mean)
+    return metrics
+
+
+def _interval(f1: Estimate, mean: float | None) -> dict[str, Any] | None:
+    if f1.low is None or f1.high is None:
+        return None
+    return {
+        "mean": mean,
+        "ci_lower": f1.low,
+        "ci_upper": f1.high,
+        "ci_width": f1.high - f1.low,
+        "n_samples": f1.n,
+    }
+
+
+def identity_data(identity: Identity) -> dict[str, Any]:
+    """Return who a judge is as plain data; a prompt can be long, and stands here as its digest."""
+    prompt = identity.prompt
+    return {
+        "name": identity.name,
+        "version": identity.version,
+        "parameters": dict(identity.parameters),
+        "prompt_sha256": None if prompt is None else hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest(),
+        "digest": identity.digest,
+    }
+
+
+def _scores(scores: ScoreQuality) -> dict[str, Any]:
+    best = scores.best
+    return {
+        "n": scores.n,
+        "unscored": scores.unscored,
+        "roc_auc": estimate_data(scores.roc_auc),
+        "average_precision": scores.average_precision,
+        "best_threshold": None
+        if best is None
+        else {**_step_data(best), "thresholds_as_good": scores.best_count, "note": "tuned on this data"},
+        "in_use": None if scores.in_use is None else _step_data(scores.in_use),
+        "operating_point": None if scores.operating_point is None else _point_data(scores.operating_point),
+        "thresholds": scores.thresholds,
+        "sweep": [_step_data(step) for step in scores.sweep],
+        "roc": [list(point) for point in scores.roc],
+        "precision_recall": [list(point) for point in scores.precision_recall],
+    }
+
+
+def _step_data(step: Step) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in step.__struct_fields__}
+
+
+def _point_data(point: OperatingPoint) -> dict[str, Any]:
+    return {
+        "wanted_false_positive_rate": point.wanted,
+        "level": point.level,
+        "threshold": point.threshold,
+        "false_positive_rate": estimate_data(point.false_positive_rate),
+        "recall": estimate_data(point.recall),
+        "passes_needed": point.passes_needed,
+    }
+
+
+# -- reading ----------------------------------------------------------------------------------------------------
+
+
+def read_summary(path: str) -> Summary:
+    """Read a summary, Faircount's or garak's; one that is damaged is refused with what is wrong."""
+    try:
+        if Path(path).stat().st_size > _LARGEST_FILE:
+            raise InputError(f"{path}: is too large for a summary of judges")
+        content = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file; `faircount judges evaluate` writes one") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return summary_of(_parsed(path, content), path)
+
+
+def _parsed(path: str, content: bytes) -> Any:
+    try:
+        return json.loads(
+            content.decode("utf-8-sig"),
+            object_pairs_hook=_once,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 (byte {error.start}); a summary of judges is JSON") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: is not whole JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: is nested too deeply for a summary of judges") from error
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {_shown(twice)} stands twice in one object; it is not clear which one holds")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON; write null for what is undefined")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {_shown(text)} is too large")
+    return number
+
+
+def _shown(name: object) -> str:
+    return clip(visible(str(name)), _LONGEST_NAME)
+
+
+def summary_of(document: object, path: str) -> Summary:
+    """Return a document as a summary; `path` is what errors call it."""
+    if not isinstance(document, dict) or "results" not in document:
+        raise InputError(f"{path}: is no summary of judges: there is no object with `results`")
+    _refuse_later(document, path)
+    results, metadata = document["results"], document.get("metadata", {})
+    if not isinstance(results, dict):
+        raise InputError(f"{path}: `results` is no object of judges by name")
+    if not isinstance(metadata, dict):
+        raise InputError(f"{path}: `metadata` is no object")
+    judges = tuple(_record(called, result, f"{path}: {_shown(called)}") for called, result in results.items())
+    return Summary(path, judges, document)
+
+
+def _refuse_later(document: Mapping[str, Any], path: str) -> None:
+    if document.get("kind", KIND) != KIND:
+        raise InputError(f"{path}: is of the kind {_shown(document['kind'])}, not a summary of judges")
+    schema = document.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise InputError(f"{path}: has schema {_shown(schema)}; this version of Faircount reads schema {SCHEMA}")
+
+
+def _record(called: str, result: object, where: str) -> JudgeRecord:
+    if result is None:
+        return JudgeRecord(called, None)
+    if not isinstance(result, dict):
+        raise InputError(f"{where}: is no object with `metrics`")
+    metrics = result.get("metrics")
+    if metrics is not None and not isinstance(metrics, dict):
+        raise InputError(f"{where}: `metrics` is no object")
+    if metrics:
+        _check_metrics(metrics, where)
+    for name, lowest in (("mcc", -1.0), ("balanced_accuracy", 0.0)):
+        _check_number(result.get(name), f"{where}: {name}", lowest)
+    matcher = result.get("string_matcher")
+    return JudgeRecord(
+        called,
+        {**metrics, **{name: result[name] for name in ("mcc", "balanced_accuracy") if name in result}}
+        if metrics
+        else None,
+        _counts(result.get("counts"), where),
+        matcher if isinstance(matcher, bool) else None,
+    )
+
+
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _check_metrics(metrics: Mapping[str, Any], where: str) -> None:
+    for name in SHARES:
+        _check_number(metrics.get(name), f"{where}: {name}", 0.0)
+    for name in INTERVALS:
+        interval = metrics.get(name)
+        if interval is None:
+            continue
+        if not isinstance(interval, dict):
+            raise InputError(f"{where}: {name} is no object with ci_lower and ci_upper")
+        for key in _INTERVAL_KEYS[:4]:
+            _check_number(interval.get(key), f"{where}: {name}: {key}", 0.0)
+        n = interval.get("n_samples")
+        if n is not None and not _is_count(n):
+            raise InputError(f"{where}: {name}: n_samples is no number of samples")
+
+
+def _check_number(value: object, where: str, lowest: float) -> None:
+    """Refuse what is neither a number from `lowest` to 1 nor null."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not lowest - 1e-9 <= value <= 1 + 1e-9:
+        raise InputError(f"{where} is no number from {lowest:g} to 1, nor null: {_shown(json.dumps(value))}")
+
+
+def _counts(value: object, where: str) -> Confusion | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not all(_is_count(value.get(name)) for name in _CELLS):
+        raise InputError(f"{where}: `counts` needs whole numbers for tp, fn, tn and fp")
+    errors = value.get("errors", 0)
+    return Confusion(value["tp"], value["fn"], value["tn"], value["fp"], errors if _is_count(errors) else 0)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+# -- merging ----------------------------------------------------------------------------------------------------
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an old summary with the judges of a new one: those replaced or added, all others as they were.
+
+    Errors of judges that the new one tells of are gone, others stay. Whatever else either holds is kept, the new first.
+    """
+    results = {**old.get("results", {}), **new["results"]}
+    metadata = {**old.get("metadata", {}), **new["metadata"]}
+    metadata["num_detectors_evaluated"] = len(results)
+    fresh = list(_listed(new["metadata"].get("errors")))
+    told = {*new["results"], *(error.get("judge") for error in fresh if isinstance(error, dict))}
+    kept = [error for error in _listed(old.get("metadata", {}).get("errors")) if not _is_about(error, told)]
+    metadata["errors"] = [error for error in kept if error not in fresh] + fresh
+    return {**old, **new, "results": results, "metadata": metadata}
+
+
+def _is_about(error: object, judges: set[Any]) -> bool:
+    return isinstance(error, dict) and isinstance(error.get("judge"), str) and error["judge"] in judges

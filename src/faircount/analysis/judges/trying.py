@@ -1,0 +1,143 @@
+"""`judges try`: what one judge says of one response, and which words decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.judging.attempt import Attempt
+from faircount.judging.judge import Judge, verdict_of
+from faircount.judging.outside import share
+from faircount.judging.verdict import Identity, Usage, Verdict
+from faircount.report import Block, Fact, Facts, Paragraph, Record, Report, Section
+from faircount.version import __version__
+
+KIND = "verdict"
+SCHEMA = 1
+_AROUND = 40
+
+
+class Trial(Struct, frozen=True):
+    """What a judge said of a response, and who it was."""
+
+    called: str
+    looks_for: str
+    identity: Identity
+    response: str | None
+    verdict: Verdict
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a decision."""
+        return self.verdict.decision is not None
+
+
+class Quote(Struct, frozen=True):
+    """The part of a response that decided, with a few characters before and after it."""
+
+    start: int
+    end: int
+    text: str
+    before: str
+    after: str
+
+    @property
+    def marked(self) -> str:
+        """The quote in one text, with marks around what decided, and where something was left out."""
+        return f"{self.before}»{self.text}«{self.after}"
+
+
+def try_judge(judge: Judge, attempt: Attempt) -> Trial:
+    """Ask a judge about an attempt."""
+    verdict = verdict_of(judge, attempt)
+    return Trial(
+        judge.called or judge.name, str(getattr(judge, "looks_for", "")), judge.identity, attempt.response, verdict
+    )
+
+
+def quoted(trial: Trial) -> Quote | None:
+    """Return the evidence of a verdict; None where a judge gave none, or one that is not in the response."""
+    span, response = trial.verdict.span, trial.response
+    if span is None or response is None or not 0 <= span.start <= span.end <= len(response):
+        return None
+    first, last = max(span.start - _AROUND, 0), min(span.end + _AROUND, len(response))
+    return Quote(
+        span.start,
+        span.end,
+        response[span.start : span.end],
+        ("…" if first else "") + response[first : span.start],
+        response[span.end : last] + ("…" if last < len(response) else ""),
+    )
+
+
+# -- the report -------------------------------------------------------------------------------------------------
+
+
+def as_report(trial: Trial) -> Report:
+    """Arrange a verdict into a report. Reasons and errors may repeat the response, which is anybody's text."""
+    verdict = trial.verdict
+    rows = [Fact("Decision", verdict.decision.value if verdict.decision else "unjudged")]
+    if verdict.error:
+        rows.append(Fact("Error", Record(verdict.error)))
+    score = share(verdict.score)
+    rows.append(Fact("Score", "none" if score is None else f"{score:.4g}"))
+    if verdict.reason:
+        rows.append(Fact("Reason", Record(verdict.reason)))
+    quote = quoted(trial)
+    if quote is not None:
+        rows.append(Fact("Evidence", Record(quote.marked), note=f"characters {quote.start:,} to {quote.end:,}"))
+    if verdict.usage is not None:
+        rows.append(Fact("Usage", _used(verdict.usage)))
+    rows.append(Fact("Version", Record(trial.identity.version)))
+    rows.append(Fact("Identity", trial.identity.digest))
+    blocks: list[Block] = [Facts(tuple(rows))]
+    if verdict.decision is None:
+        blocks.append(Paragraph("The response is unjudged, which is not a pass."))
+    return Report((Section("Verdict of", tuple(blocks), level=1, subject=Record(trial.called)),), document(trial))
+
+
+def _used(usage: Usage) -> str:
+    cost = "" if usage.cost is None else f", {usage.cost:.4g} US dollars"
+    return f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens{cost}"
+
+
+def document(trial: Trial) -> dict[str, Any]:
+    """Return the whole answer of `judges try` as plain data; every key is always present."""
+    verdict, identity, quote = trial.verdict, trial.identity, quoted(trial)
+    usage = verdict.usage
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "judge": trial.called,
+        "looks_for": trial.looks_for,
+        "identity": {
+            "name": identity.name,
+            "version": identity.version,
+            "parameters": dict(identity.parameters),
+            "prompt": identity.prompt,
+            "digest": identity.digest,
+        },
+        "decision": None if verdict.decision is None else verdict.decision.value,
+        "score": share(verdict.score),
+        "reason": str(verdict.reason or ""),
+        "evidence": None
+        if quote is None
+        else {
+            "start": quote.start,
+            "end": quote.end,
+            "text": quote.text,
+            "before": quote.before,
+            "after": quote.after,
+        },
+        "error": verdict.error,
+        "usage": None
+        if usage is None
+        else {
+            "requests": usage.requests,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cost": usage.cost,
+        },
+    }

@@ -1,0 +1,124 @@
+"""The configuration that the user names: what it may say, what is refused, and what judges are made with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faircount.cli.judge_setting import setting_of
+from faircount.config import Config, read_config
+from faircount.errors import UsageError
+from faircount.judging.making import make
+
+WHOLE = """
+[judges]
+strict-refusal = 'threshold(refusal, at=0.8)'
+mine = './mine.py:Judge'
+
+[prices."my-model"]
+prompt = 1.0
+completion = 2
+
+[chat]
+base_url = "http://localhost:8000/v1"
+model = "my-model"
+api_key_env = "MY_KEY"
+timeout = 30
+parameters = { temperature = 0, max_tokens = 100 }
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Any:
+    def write(text: str | bytes) -> str:
+        path = tmp_path / "faircount.toml"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return str(path)
+
+    return write
+
+
+def arguments(**values: Any) -> argparse.Namespace:
+    return argparse.Namespace(**{"config": None, "model": None, "base_url": None, "api_key_env": None, **values})
+
+
+def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
+    read = read_config(config(WHOLE))
+    assert read.judges == {"strict-refusal": "threshold(refusal, at=0.8)", "mine": "./mine.py:Judge"}
+    assert read.prices == {"my-model": {"prompt": 1.0, "completion": 2}}
+    assert read.chat["parameters"] == {"temperature": 0, "max_tokens": 100}
+    assert read_config(config("")) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[judge]\na = 'refusal'", ": judge: no such key; did you mean judges?"),
+        ("cache = 'x'", ": cache: no such key; there are judges, prices, chat"),
+        ("judges = 3", ": judges must be a table: [judges]"),
+        ("[judges]\nrefusal = 'canary'", ": judges.refusal: a judge that is built in has this name; choose another"),
+        ("[judges]\n'a b' = 'canary'", ": judges.a b: a name has letters"),
+        ("[judges]\na = 3", ": judges.a: must be a text, such as"),
+        ("[judges]\na = 'refusal('", ": judges.a: the judge is not understood at character 9"),
+        (
+            "[prices.m]\nprompt = 1\ncompletions = 2",
+            ': completions: no such key in [prices."m"]; did you mean completion?',
+        ),
+        ("[prices.m]\nprompt = 1", ': prices: the price of "m" needs completion'),
+        ("[prices]\nm = 1", ': prices."m" must be a table'),
+        ("[chat]\nmodle = 'x'", ": modle: no such key in [chat]; did you mean model?"),
+        ("[chat]\nprices = {}", ": prices: no such key in [chat]"),
+        ("[chat]\ntimeout = 'long'", ": chat.timeout: Expected `float`, got `str`"),
+        ("[chat]\ntries = 0", ": chat: tries must be 1 or more"),
+        ("[chat]\napi_key = 'abc'", ": chat.api_key: a secret has no place in a file; put it into an environment"),
+        ("[chat.parameters]\napi-key = 'abc'", ": chat.parameters.api-key: a secret has no place in a file"),
+        ("[chat]\ntoken = 'abc'", ": chat.token: a secret has no place in a file"),
+        ("[chat]\napi_key_env = 'sk-abcdefghijklmnopqrst'", ": chat.api_key_env: holds what looks like a secret"),
+        ("[chat]\napi_key_env = 'a key'", ": chat.api_key_env: is the name of an environment variable, not a key"),
+        ("[chat]\nbase_url = 'http://me:word@host/v1'", ": chat: base_url holds a name or password"),
+        ("[chat]\nmodel = \ntries = 1", ":2: is no TOML: Invalid value, at column 9"),
+        (b"\n\n[chat]\nmodel = '\xff'", ":4: is not UTF-8"),
+        ("x = " + "[" * 5000, ": "),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_its_key(config: Any, text: str | bytes, message: str) -> None:
+    path = config(text)
+    with pytest.raises(UsageError) as caught:
+        read_config(path)
+    assert str(caught.value).startswith(path + message)
+    assert "abcdefghijklmnopqrst" not in str(caught.value)
+
+
+def test_a_configuration_that_cannot_be_read_is_said(config: Any, tmp_path: Path) -> None:
+    for path, message in ((tmp_path / "none.toml", "no such file"), (tmp_path, "cannot be read")):
+        with pytest.raises(UsageError, match=message):
+            read_config(str(path))
+    with pytest.raises(UsageError, match="is larger than 1 MiB"):
+        read_config(config("#" * (1024 * 1024 + 1)))
+
+
+def test_options_go_before_the_configuration(config: Any) -> None:
+    path = config(WHOLE)
+    setting = setting_of(arguments(config=path, model="other", concurrency=3))
+    assert setting.chat is not None
+    assert (setting.chat.model, setting.chat.base_url) == ("other", "http://localhost:8000/v1")
+    assert (setting.chat.api_key_env, setting.chat.timeout, setting.chat.concurrency) == ("MY_KEY", 30, 3)
+    assert setting.chat.prices == {"my-model": {"prompt": 1.0, "completion": 2}}
+    assert make("strict-refusal", setting).called == "combine.Threshold(refusal.Refusal, at=0.8)"
+
+
+def test_without_a_configuration_there_are_no_named_judges() -> None:
+    setting = setting_of(arguments())
+    assert setting.named == {} and setting.local_code
+    assert setting.chat is not None and setting.chat.model == ""
+
+
+def test_no_configuration_is_found_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("faircount.toml", ".faircount.toml", "config.toml", "pyproject.toml"):
+        (tmp_path / name).write_text("[judges]\nmine = 'refusal'\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="mine: no such judge"):
+        make("mine", setting_of(arguments()))
