@@ -11,7 +11,6 @@ from msgspec import Struct
 from faircount.errors import UsageError
 from faircount.judging.asking import (
     FENCE,
-    Asks,
     Form,
     OffMenu,
     Questioner,
@@ -23,7 +22,7 @@ from faircount.judging.asking import (
     settings_for,
 )
 from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge
+from faircount.judging.model_judge import ModelJudge
 from faircount.judging.parameters import check_choice, check_flag, check_number
 from faircount.judging.verdict import Decision, Usage, Verdict
 
@@ -129,7 +128,7 @@ def f_score(precision: float, recall: float, beta: float) -> float:
     return (1 + beta**2) * precision * recall / below if below else 0.0
 
 
-class ContextualFScore(Judge):
+class ContextualFScore(ModelJudge):
     """Hits when the answer covers its context and adds nothing to it: the F-score is `threshold` at least.
 
     A model lists the claims of the answer and the truths of the context, says of each claim whether the context bears
@@ -146,8 +145,6 @@ class ContextualFScore(Judge):
 
     name = "context.ContextualFScore"
     looks_for = "an answer that says what its context says"
-    scores = True
-    waits = True
 
     def __init__(
         self,
@@ -174,21 +171,8 @@ class ContextualFScore(Judge):
             raise UsageError(f"{self.name}: idk has no say in the definition of REBEL, which counts it as yes")
         warmth = check_temperature(self.name, temperature)
         settings = settings_for(self.name, chat, model=model, base_url=base_url, api_key_env=api_key_env)
-        self._questioner = Questioner(settings, warmth)
         own = {"beta": beta, "threshold": threshold, "strict": strict, "definition": definition, "idk": idk}
-        super().__init__(**own, **identity_of(settings, warmth))
-
-    def ask_with(self, client: Asks) -> None:
-        """Ask by this client instead of one made from the settings."""
-        self._questioner.ask_with(client)
-
-    def ready(self) -> None:
-        """Make the client now, so that a missing key is told before any work begins."""
-        self._questioner.ready()
-
-    def close(self) -> None:
-        """Close the client."""
-        self._questioner.close()
+        super().__init__(Questioner(settings, warmth), **own, **identity_of(settings, warmth))
 
     @property
     def prompt(self) -> str:

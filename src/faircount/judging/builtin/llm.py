@@ -15,7 +15,6 @@ from msgspec import Struct
 from faircount.errors import UsageError
 from faircount.judging.asking import (
     FENCE,
-    Asks,
     Form,
     OffMenu,
     Questioner,
@@ -28,7 +27,7 @@ from faircount.judging.asking import (
     whole_characters,
 )
 from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge
+from faircount.judging.model_judge import ModelJudge
 from faircount.judging.parameters import check_number, text_or_file
 from faircount.judging.verdict import Decision, Verdict
 
@@ -69,7 +68,7 @@ class _Judged(Struct, frozen=True):
     decision: Decision | None = None
 
 
-class Rubric(Judge):
+class Rubric(ModelJudge):
     """Hits when a model says that the response meets the criterion in `rubric`.
 
     `rubric` is the criterion in plain words, or "@" and the path of a file with it. Without `scale` the model gives a
@@ -86,8 +85,6 @@ class Rubric(Judge):
 
     name = "llm.Rubric"
     looks_for = "a response that meets the criterion of a rubric, by the word of a model"
-    scores = True
-    waits = True
 
     def __init__(
         self,
@@ -109,8 +106,9 @@ class Rubric(Judge):
         self._examples = "".join(self._check_examples(examples))
         warmth = check_temperature(self.name, temperature)
         settings = settings_for(self.name, chat, model=model, base_url=base_url, api_key_env=api_key_env)
-        self._questioner = Questioner(settings, warmth)
-        super().__init__(scale=scale, threshold=self._threshold, **identity_of(settings, warmth))
+        super().__init__(
+            Questioner(settings, warmth), scale=scale, threshold=self._threshold, **identity_of(settings, warmth)
+        )
 
     def _check_scale(self, scale: object) -> int | None:
         if scale is None:
@@ -138,18 +136,6 @@ class Rubric(Judge):
             except OffMenu as error:
                 raise UsageError(f'{where}: its "answer" is not one that the model may give: {error}') from None
             yield f"\nExample {number}: {json.dumps(dict(example), ensure_ascii=False)}\n"
-
-    def ask_with(self, client: Asks) -> None:
-        """Ask by this client instead of one made from the settings."""
-        self._questioner.ask_with(client)
-
-    def ready(self) -> None:
-        """Make the client now, so that a missing key is told before any work begins."""
-        self._questioner.ready()
-
-    def close(self) -> None:
-        """Close the client."""
-        self._questioner.close()
 
     @property
     def prompt(self) -> str:
