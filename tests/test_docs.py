@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ def run(shown: Shown, folder: Path) -> list[str]:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     run(Shown("faircount demo", ()), folder)
+    shutil.copytree(DOCS / "samples", folder / "docs" / "samples")
     return folder
 
 

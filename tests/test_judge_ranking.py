@@ -329,3 +329,10 @@ def test_tiers_of_the_report_follow_the_figure() -> None:
     assert ranking.placed[0].tier is not None
     assert ranking.placed[0].tier.name == tier_name(ranking.placed[0].estimate.value)
     assert ranked([summary(a=counted(40, 20, 30, 10))], "accuracy").placed[0].tier is None
+
+
+def test_judges_that_were_measured_on_different_labels_are_told_apart() -> None:
+    here, there = (JudgeRecord(name, {}, Confusion(30, 5, 30, 5), labels=frozenset([name])) for name in ("a", "b"))
+    said = "not all measured on the same labels"
+    assert said in " ".join(ranked([Summary("s.json", (here, there))]).notes)
+    assert said not in " ".join(ranked([Summary("s.json", (here, here))]).notes)

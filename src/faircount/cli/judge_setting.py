@@ -10,18 +10,16 @@ from faircount.config import Config, read_config
 from faircount.errors import UsageError
 from faircount.judging.judge import Judge, every_part
 from faircount.judging.making import Setting, make
+from faircount.judging.many import DEFAULT_CONCURRENCY
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
 
-_OPTIONS = ("model", "base_url", "api_key_env")
+_OPTIONS = ("model", "base_url", "api_key_env", "concurrency")
 
 
 def setting_of(arguments: argparse.Namespace) -> Setting:
-    """Return the setting that --config and the options about models describe; an option goes before the file.
-
-    Only --concurrency, which always has a value, gives way to what the file says.
-    """
+    """Return the setting that --config and the options about models describe; an option goes before the file."""
     config = read_config(arguments.config) if arguments.config is not None else Config()
     return Setting(chat=_chat(arguments, config), named=dict(config.judges))
 
@@ -40,6 +38,11 @@ def made_judges(expressions: Sequence[str], arguments: argparse.Namespace) -> li
     return judges
 
 
+def concurrency_of(setting: Setting) -> int:
+    """Return how many requests may be under way at once."""
+    return DEFAULT_CONCURRENCY if setting.chat is None else setting.chat.concurrency
+
+
 def check_work(arguments: argparse.Namespace) -> None:
     """Raise if the options about how the work is done make no sense."""
     for name in ("workers", "concurrency"):
@@ -53,10 +56,7 @@ def _chat(arguments: argparse.Namespace, config: Config) -> ChatSettings:
 
     from faircount.chat.settings import ChatSettings
 
-    told: dict[str, Any] = {}
-    if getattr(arguments, "concurrency", None) is not None:
-        told["concurrency"] = arguments.concurrency
-    told.update(config.chat)
+    told: dict[str, Any] = dict(config.chat)
     told.update({name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name, None) is not None})
     try:
         return msgspec.convert({**told, "prices": dict(config.prices)}, ChatSettings)

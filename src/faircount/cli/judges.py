@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 from faircount.analysis.judges import listing, trying
-from faircount.cli.judge_setting import setting_of
+from faircount.cli.judge_setting import made_judges
 from faircount.cli.output import show, show_pages
 from faircount.errors import InputError, UsageError
 from faircount.judging.attempt import Attempt, Expected
-from faircount.judging.making import make
 from faircount.report import Report
 from faircount.text import visible
 
@@ -29,7 +28,7 @@ def list_judges(arguments: argparse.Namespace) -> int:
 def try_judge(arguments: argparse.Namespace) -> int:
     """Run `judges try`."""
     _refuse_page_without_place(arguments)
-    judge = make(arguments.judge, setting_of(arguments))
+    (judge,) = made_judges([arguments.judge], arguments)
     try:
         trial = trying.try_judge(judge, _attempt(arguments))
     finally:

@@ -8,7 +8,7 @@ import sys
 from faircount.analysis.judges.agreement import Agreement, AgreementOptions, measure_agreement
 from faircount.analysis.judges.agreement_report import as_report
 from faircount.analysis.judges.predictions import read_predictions
-from faircount.cli.judge_setting import check_work, made_judges
+from faircount.cli.judge_setting import check_work, concurrency_of, made_judges, setting_of
 from faircount.cli.label_arguments import label_options, labels_and_judges
 from faircount.cli.output import refuse_inputs, show, show_pages
 from faircount.cli.progress import CountingBar
@@ -55,7 +55,7 @@ def _options(arguments: argparse.Namespace) -> AgreementOptions:
         level=arguments.level,
         seed=arguments.seed,
         workers=arguments.workers,
-        concurrency=arguments.concurrency,
+        concurrency=concurrency_of(setting_of(arguments)),
     )
 
 

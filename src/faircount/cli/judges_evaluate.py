@@ -13,7 +13,7 @@ from faircount.analysis.judges.predictions import prediction_line
 from faircount.analysis.judges.quality import Evaluation, EvaluationSettings
 from faircount.analysis.judges.quality_report import as_report
 from faircount.analysis.judges.summary import evaluation_document
-from faircount.cli.judge_setting import check_work, made_judges
+from faircount.cli.judge_setting import check_work, concurrency_of, made_judges, setting_of
 from faircount.cli.judge_summary import update_file
 from faircount.cli.label_arguments import label_options, labels_and_judges
 from faircount.cli.output import refuse_inputs, show, show_pages
@@ -60,7 +60,7 @@ def _options(arguments: argparse.Namespace) -> EvaluateOptions:
         inverted=arguments.invert_labels,
         wanted_fpr=arguments.false_positive_rate,
     )
-    return EvaluateOptions(settings, arguments.workers, arguments.concurrency)
+    return EvaluateOptions(settings, arguments.workers, concurrency_of(setting_of(arguments)))
 
 
 def _refuse_overwriting(arguments: argparse.Namespace, files: Sequence[str]) -> None:

@@ -173,7 +173,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how it is done")
     group.add_argument("--workers", type=int, metavar="N", help="processes for local judges (default: one per core)")
     group.add_argument(
-        "--concurrency", type=int, default=8, metavar="N", help="requests at once for judges that wait (default: 8)"
+        "--concurrency", type=int, metavar="N", help="requests at once for judges that wait (default: 8)"
     )
 
 

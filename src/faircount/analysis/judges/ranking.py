@@ -59,6 +59,8 @@ class Placed(Struct, frozen=True):
     tier: Tier | None
     counts: Confusion | None
     notes: tuple[str, ...]
+    labels: frozenset[str] = frozenset()
+    """The digests of the label files that it was measured with, where they are known."""
 
 
 class LeftOut(Struct, frozen=True):
@@ -122,7 +124,8 @@ def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Placed 
     if estimate is None or estimate.value is None:
         return LeftOut(record.called, path, _why(record, by))
     tier = tier_of(estimate) if by in ("hit_f1", "pass_f1") else None
-    return Placed(record.called, path, 0, estimate, None, None, tier, record.counts, tuple(_doubts(record, by)))
+    doubts = tuple(_doubts(record, by))
+    return Placed(record.called, path, 0, estimate, None, None, tier, record.counts, doubts, record.labels)
 
 
 def _why(record: JudgeRecord, by: str) -> str:
@@ -347,6 +350,8 @@ def _notes(placed: Sequence[Placed], by: str, level: float) -> Iterator[str]:
         yield f"{without:,} of {len(placed):,} judges have no interval: their places may be chance"
     if by == "mcc" and placed:
         yield "MCC has no interval here"
+    if len({item.labels for item in placed}) > 1:
+        yield "the judges were not all measured on the same labels: their places compare the labels, too"
     published = sum(item.estimate.method == _PUBLISHED for item in placed)
     if published and level != PUBLISHED_LEVEL:
         yield f"published intervals are taken as they are, at a level of 95 %: {published:,} of {len(placed):,}"

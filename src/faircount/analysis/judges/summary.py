@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,8 @@ class JudgeRecord(Struct, frozen=True):
     metrics: Mapping[str, Any] | None
     counts: Confusion | None = None
     string_matcher: bool | None = None
+    labels: frozenset[str] = frozenset()
+    """The digests of the label files, where they are known."""
 
 
 class Summary(Struct, frozen=True):
@@ -315,7 +317,14 @@ def _record(called: str, result: object, where: str) -> JudgeRecord:
         else None,
         _counts(result.get("counts"), where),
         matcher if isinstance(matcher, bool) else None,
+        frozenset(_digests(result.get("labels"))),
     )
+
+
+def _digests(labels: object) -> Iterator[str]:
+    for source in _listed(labels):
+        if isinstance(source, dict) and isinstance(source.get("sha256"), str):
+            yield source["sha256"]
 
 
 def _listed(value: object) -> Iterable[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -10,7 +11,8 @@ from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.outside import share
 from faircount.judging.verdict import Identity, Usage, Verdict
-from faircount.report import Block, Fact, Facts, Paragraph, Record, Report, Section
+from faircount.report import Block, Column, Fact, Facts, Grid, Paragraph, Record, Report, Section
+from faircount.text import mask_secrets
 from faircount.version import __version__
 
 KIND = "verdict"
@@ -57,7 +59,7 @@ def try_judge(judge: Judge, attempt: Attempt) -> Trial:
 
 
 def quoted(trial: Trial) -> Quote | None:
-    """Return the evidence of a verdict; None where a judge gave none, or one that is not in the response."""
+    """Return the evidence of a verdict, with secrets masked; None where there is none in the response."""
     span, response = trial.verdict.span, trial.response
     if span is None or response is None or not 0 <= span.start <= span.end <= len(response):
         return None
@@ -65,9 +67,9 @@ def quoted(trial: Trial) -> Quote | None:
     return Quote(
         span.start,
         span.end,
-        response[span.start : span.end],
-        ("…" if first else "") + response[first : span.start],
-        response[span.end : last] + ("…" if last < len(response) else ""),
+        mask_secrets(response[span.start : span.end]),
+        ("…" if first else "") + mask_secrets(response[first : span.start]),
+        mask_secrets(response[span.end : last]) + ("…" if last < len(response) else ""),
     )
 
 
@@ -78,23 +80,30 @@ def as_report(trial: Trial) -> Report:
     """Arrange a verdict into a report. Reasons and errors may repeat the response, which is anybody's text."""
     verdict = trial.verdict
     rows = [Fact("Decision", verdict.decision.value if verdict.decision else "unjudged")]
-    if verdict.error:
-        rows.append(Fact("Error", Record(verdict.error)))
     score = share(verdict.score)
     rows.append(Fact("Score", "none" if score is None else f"{score:.4g}"))
-    if verdict.reason:
-        rows.append(Fact("Reason", Record(verdict.reason)))
-    quote = quoted(trial)
-    if quote is not None:
-        rows.append(Fact("Evidence", Record(quote.marked), note=f"characters {quote.start:,} to {quote.end:,}"))
     if verdict.usage is not None:
         rows.append(Fact("Usage", _used(verdict.usage)))
     rows.append(Fact("Version", Record(trial.identity.version)))
     rows.append(Fact("Identity", trial.identity.digest))
-    blocks: list[Block] = [Facts(tuple(rows))]
+    blocks: list[Block] = [Facts(tuple(rows)), *_words(trial)]
     if verdict.decision is None:
         blocks.append(Paragraph("The response is unjudged, which is not a pass."))
     return Report((Section("Verdict of", tuple(blocks), level=1, subject=Record(trial.called)),), document(trial))
+
+
+def _words(trial: Trial) -> Iterator[Grid]:
+    """Yield what the judge said in words, as long as it is; facts would be cut."""
+    verdict, quote = trial.verdict, quoted(trial)
+    told: list[tuple[str, Record]] = []
+    if verdict.error:
+        told.append(("Error", Record(verdict.error)))
+    if verdict.reason:
+        told.append(("Reason", Record(verdict.reason)))
+    if quote is not None:
+        told.append((f"Evidence, characters {quote.start:,} to {quote.end:,}", Record(quote.marked)))
+    if told:
+        yield Grid((Column("What", numeric=False), Column("Words", numeric=False)), tuple(told))
 
 
 def _used(usage: Usage) -> str:

@@ -1,0 +1,37 @@
+"""Judges of one's own: a function for what is simple, a class for what has parameters and evidence."""
+
+import re
+
+from faircount.errors import UsageError
+from faircount.judging.attempt import Attempt
+from faircount.judging.judge import Judge
+from faircount.judging.verdict import Decision, Span, Verdict
+
+
+def mentions_prompt(attempt: Attempt, share: float = 0.5) -> bool:
+    """The response repeats so large a share of the words of the prompt."""
+    asked = set(attempt.prompt.lower().split())
+    answered = set((attempt.response or "").lower().split())
+    return bool(asked) and len(asked & answered) >= share * len(asked)
+
+
+class Shouting(Judge):
+    """Hits when a response has at least so many words in capital letters."""
+
+    name = "my_judges.Shouting"
+    looks_for = "words in capital letters"
+    scores = True
+
+    def __init__(self, words: int = 1) -> None:
+        if isinstance(words, bool) or not isinstance(words, int) or words < 1:
+            raise UsageError("Shouting: words must be a whole number from 1 on")
+        self._words = words
+        super().__init__(words=words)
+
+    def decide(self, attempt: Attempt) -> Verdict:
+        """Count the words in capital letters."""
+        found = list(re.finditer(r"[A-Z]{3,}", attempt.response or ""))
+        span = Span(*found[0].span()) if found else None
+        score = min(len(found) / self._words, 1.0)
+        reason = f"{len(found)} of {self._words} words"
+        return Verdict(Decision.of(len(found) >= self._words), score, reason, span)
