@@ -21,7 +21,6 @@ from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.many import judged
 from faircount.judging.verdict import Decision, Verdict
 
-
 TESTS = os.getpid()
 
 
