@@ -31,6 +31,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee
 	$(BIN)/python -m bench.extract
 	$(BIN)/python -m bench.dataset_comparison
 	$(BIN)/python -m bench.excel
+	$(BIN)/python -m bench.judges
 
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.
 peers: $(PEERS)/.spikee
