@@ -24,6 +24,12 @@ from faircount.judging.verdict import Decision, Verdict
 TESTS = os.getpid()
 
 
+@pytest.fixture(autouse=True)
+def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let processes be forked although whoever runs the tests has threads of its own."""
+    monkeypatch.setattr(many, "start_method", lambda: "fork")
+
+
 class Long(Judge):
     """Hits on long responses, and says which process decided."""
 
