@@ -20,6 +20,7 @@ PARTS = {
     "error": 2,
     "guardrail": 3,
     "several_attacks": -1,
+    "task": 3,
     "entries_per_run": 4294967296,
     "half_of_them": 2147483648,
 }

@@ -74,6 +74,11 @@ class Source(Struct, frozen=True):
     blank_lines: int = 0
     bytes: int = 0
 
+    @property
+    def aim(self) -> str:
+        """What the results are about: attacks, which should not succeed, or tasks, which should."""
+        return "attack" if self.tool == "spikee" else "task"
+
 
 class Finding(Struct, frozen=True):
     """A coded doubt about the data: how many, where, and what it does to the numbers."""
@@ -200,6 +205,19 @@ class FalsePositives(Struct, frozen=True):
     recall: Estimate
     f1: Estimate
     accuracy: Estimate
+
+
+class MetricFigures(Struct, frozen=True):
+    """What one metric of a run says of the cases that it measured, each case's attempts taken together.
+
+    `rate` is over the cases that it decided.
+    """
+
+    metric: str
+    passed: int
+    failed: int
+    undecided: int
+    rate: Estimate
 
 
 class SourceFigures(Struct, frozen=True):
@@ -369,3 +387,5 @@ class Analysis(Struct, frozen=True):
     limits: tuple[str, ...] = ()
     crossing: Crossing | None = None
     evidence: SuccessfulAttempts | None = None
+    metrics: tuple[MetricFigures, ...] = ()
+    aim: str = "attack"

@@ -38,7 +38,13 @@ class Records(Struct, frozen=True):
     texts: tuple[str | None, ...]
 
 
-Cell = str | int | Estimate | Place | Record | Records | Seconds | None
+class Points(Struct, frozen=True):
+    """A difference of two rates, which is told in points and may be negative."""
+
+    difference: Estimate
+
+
+Cell = str | int | Estimate | Place | Points | Record | Records | Seconds | None
 """What can stand in a grid or beside a label; None is shown as unknown."""
 
 
@@ -144,8 +150,40 @@ class Curves(Struct, frozen=True):
     diagonal: bool = False
 
 
+class Difference(Struct, frozen=True):
+    """One difference of a figure; `stands_out` if it is one beyond chance."""
+
+    label: Cell
+    estimate: Estimate
+    stands_out: bool = False
+    small: bool = False
+
+
+class Differences(Struct, frozen=True):
+    """A figure: differences of two rates as points with their intervals, around 0; `lower` and `higher` name the ends.
+
+    A table with the same figures stands beside it.
+    """
+
+    title: str
+    differences: tuple[Difference, ...]
+    lower: str
+    higher: str
+
+
+class Answer(Struct, frozen=True):
+    """What somebody else said to the same prompt, and where that stands."""
+
+    speaker: str
+    place: Place
+    response: Record
+
+
 class Exhibit(Struct, frozen=True):
-    """A successful attempt to look at: where it stands, how it was made, and what was said."""
+    """A successful attempt to look at: where it stands, how it was made, and what was said.
+
+    Where `beside` tells what another one answered, `speaker` says whose the response is.
+    """
 
     place: Place
     entry: Record
@@ -153,16 +191,27 @@ class Exhibit(Struct, frozen=True):
     judge: Record
     prompt: Record
     response: Record
+    speaker: str = ""
+    beside: Answer | None = None
+
+    @property
+    def spoken(self) -> tuple[tuple[str, Record], ...]:
+        """What was said, in order, each with who said it."""
+        said = [("prompt", self.prompt), (f"response of {self.speaker}" if self.speaker else "response", self.response)]
+        if self.beside is not None:
+            said.append((f"response of {self.beside.speaker}", self.beside.response))
+        return tuple(said)
 
 
 class Evidence(Struct, frozen=True):
-    """Some of the successful attempts, and how many there are in all."""
+    """Some of the successful attempts, how many there are in all, and what they are called."""
 
     exhibits: tuple[Exhibit, ...]
     total: int
+    name: str = "successful attempts"
 
 
-Block = Bars | Curves | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
+Block = Bars | Curves | Differences | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
 
 
 class Section(Struct, frozen=True):

@@ -9,7 +9,9 @@ from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinatio
 from faircount.analysis.choices import AUTO
 from faircount.analysis.document import document
 from faircount.analysis.evidence import sources_of
+from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.results import COMBINED
+from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.model import (
     Analysis,
@@ -55,12 +57,15 @@ def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
     yield Section("General", (*_general(a), *(_headline(a) if figures else ())))
     if a.dynamic is not None:
         yield Section("Dynamic attacks", _dynamic(a.dynamic))
+    if a.metrics:
+        yield Section("Metrics", (metrics_grid(a),))
     if a.by_source:
         yield Section("Sources", (_source_grid(a),))
     if not a.overview:
         yield from _details(a, figures)
     if a.evidence is not None:
-        yield Section("Successful attempts", tuple(_evidence(a.evidence)))
+        words = WORDS[a.aim]
+        yield Section(words.won_attempts_title, tuple(_evidence(a.evidence, words.won_attempts)))
     yield Section("What these numbers cannot tell", tuple(Paragraph(text) for text in a.limits))
 
 
@@ -79,7 +84,8 @@ def _details(a: Analysis, figures: bool) -> Iterator[Section]:
     if a.latency:
         yield Section("Response time", (_latency_grid(a),))
     yield from attempts(a, figures)
-    yield from combinations(a, a.combinations)
+    if a.aim == "attack":
+        yield from combinations(a, a.combinations)
 
 
 def _heading(a: Analysis) -> Section:
@@ -102,10 +108,10 @@ def _share(count: int, a: Analysis) -> Estimate:
 
 
 def _general(a: Analysis) -> tuple[Block, ...]:
-    tally = a.tally
+    tally, words = a.tally, WORDS[a.aim]
     facts = [
         Fact("Total unique entries", tally.total),
-        Fact("Successful attacks", tally.success, a.asr, _denominator(a)),
+        Fact(words.won, tally.success, a.asr, _denominator(a)),
     ]
     facts += _families(a)
     if a.asr_judged.n != a.asr.n:
@@ -117,20 +123,28 @@ def _general(a: Analysis) -> tuple[Block, ...]:
             Fact("only with a dynamic attack", a.dynamic.only_with_attack, a.dynamic.improvement, depth=1),
         ]
     facts += [
-        Fact("Failed attacks", tally.failure, _share(tally.failure, a)),
+        Fact(words.lost, tally.failure, _share(tally.failure, a)),
         Fact("Errors", tally.error, _share(tally.error, a)),
-        Fact("Guardrail triggers", tally.guardrail, _share(tally.guardrail, a), _guardrail_note(a)),
+        *_guardrail(a),
         Fact("Unjudged", tally.unjudged, _share(tally.unjudged, a)),
-        Fact("Total attempts", a.attempts, note="requests, dynamic iterations included"),
+        Fact("Total attempts", a.attempts, note=_attempts_note(a)),
     ]
     return (Facts(tuple(facts)),)
 
 
+def _attempts_note(a: Analysis) -> str:
+    words = WORDS[a.aim].requests
+    if a.aim != "task" or a.retries is None or a.retries.attempts == a.attempts:
+        return words
+    return f"{words}; {a.attempts - a.retries.attempts:,} without a verdict"
+
+
 def _denominator(a: Analysis) -> str:
+    of = f"{WORDS[a.aim].of_rate}of {counted(a.asr.n, 'entry', 'entries')}"
     if a.asr.value is not None and a.asr.low is None:
-        return f"of {counted(a.asr.n, 'entry', 'entries')}"
+        return of
     among = f", {counted(a.families.count or 0, 'family', 'families')}" if a.families.respected else ""
-    return f"of {counted(a.asr.n, 'entry', 'entries')} ({100 * a.level:g} % Wilson{among})"
+    return f"{of} ({100 * a.level:g} % Wilson{among})"
 
 
 def _families(a: Analysis) -> list[Fact]:
@@ -151,8 +165,12 @@ def _short(factor: float) -> str:
     return f"{factor:.1f}" if factor < 10 else f"{factor:,.0f}"
 
 
-def _guardrail_note(a: Analysis) -> str:
-    return "among the errors, too" if a.definition == "spikee" and a.tally.guardrail else ""
+def _guardrail(a: Analysis) -> list[Fact]:
+    """Say how many entries were blocked; a run of tests has no guardrail."""
+    if a.aim == "task":
+        return []
+    note = "among the errors, too" if a.definition == "spikee" and a.tally.guardrail else ""
+    return [Fact("Guardrail triggers", a.tally.guardrail, _share(a.tally.guardrail, a), note)]
 
 
 def _dynamic(dynamic: Dynamic) -> tuple[Block, ...]:
@@ -174,8 +192,8 @@ def _source_grid(a: Analysis) -> Grid:
     columns = (
         Column("File", numeric=False),
         Column("Entries"),
-        Column("Successes"),
-        Column("Rate"),
+        Column(WORDS[a.aim].wins),
+        Column(WORDS[a.aim].rate_column),
         Column("Failed", rank=3),
         Column("Errors", rank=2),
         Column("Guardrail", rank=1),
@@ -266,10 +284,10 @@ def _headline(a: Analysis) -> tuple[Block, ...]:
         bars.append(Bar("judged entries alone", a.asr_judged))
     sources = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
     bars += [Bar(Place(s.path), s.rate) for s in sources[:BARS_SHOWN] if s.rate.value is not None]
-    return (Bars(of_how_many("Success rate", len(sources), "files"), tuple(bars), a.asr),)
+    return (Bars(of_how_many(WORDS[a.aim].rate, len(sources), "files"), tuple(bars), a.asr),)
 
 
-def _evidence(evidence: SuccessfulAttempts) -> Iterator[Block]:
+def _evidence(evidence: SuccessfulAttempts, name: str) -> Iterator[Block]:
     if not evidence.total:
         yield Paragraph("There is none.")
         return
@@ -285,7 +303,7 @@ def _evidence(evidence: SuccessfulAttempts) -> Iterator[Block]:
         for attempt in evidence.shown
     )
     if exhibits:
-        yield Evidence(exhibits, evidence.total)
+        yield Evidence(exhibits, evidence.total, name)
     if evidence.missing:
         columns = (Column("Place", numeric=False), Column("Not shown because", numeric=False))
         yield Grid(columns, tuple((Place(place), reason) for place, reason in evidence.missing))

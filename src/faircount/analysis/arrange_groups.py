@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faircount.analysis.slices import stands_out
+from faircount.analysis.words import WORDS, Words
 from faircount.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
 from faircount.report import Bar, Bars, Block, Cell, Column, Grid, HeatMap, Paragraph, Record, Records, Section
 
@@ -38,7 +39,7 @@ def breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
         if field in a.asked or len(a.breakdowns[field]) > 1:
             yield _breakdown(a, field, a.breakdowns[field], figures)
     if figures and a.crossing is not None:
-        yield _crossing(a.crossing)
+        yield _crossing(a.crossing, WORDS[a.aim].rate)
 
 
 def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool) -> Section:
@@ -53,8 +54,9 @@ def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool
 
 
 def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[Group], slices: Slices) -> Grid:
+    words = WORDS[a.aim]
     shrunk, marked = any(group.shrunk for group in groups), any(map(stands_out, groups))
-    columns = [Column(head, numeric=False), Column("Total"), Column("Successes"), Column("Rate")]
+    columns = [Column(head, numeric=False), Column("Total"), Column(words.wins), Column(words.rate_column)]
     columns += [Column("Shrunk", rank=2)] if shrunk else []
     columns += [Column("Against the rest", rank=1)] if marked else []
     if a.dynamic is not None:
@@ -75,7 +77,7 @@ def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[G
         cells.append(counts.attempts)
         rows.append(tuple(cells))
     small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
-    return Grid(tuple(columns), tuple(rows), small, _note(slices, groups, marked, len(groups) - len(rows)))
+    return Grid(tuple(columns), tuple(rows), small, _note(words, slices, groups, marked, len(groups) - len(rows)))
 
 
 def _bare(estimate: Estimate | None) -> Cell:
@@ -94,9 +96,9 @@ def _against_rest(group: Group, slices: Slices) -> str:
     return f"{100 * test.difference:+.1f} points{name}"
 
 
-def _note(slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> str:
+def _note(words: Words, slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> str:
     """Say how the groups were read together, and what is not shown of them."""
-    sentences = [f"Rate: share of entries, {100 * groups[0].rate.level:g} % Wilson."] if groups else []
+    sentences = [f"{words.rate_column}: share of entries, {100 * groups[0].rate.level:g} % Wilson."] if groups else []
     if slices.shrinkage == "shrunk":
         sentences.append("Shrunk: empirical Bayes, beta-binomial.")
     if slices.shrinkage == "pooled":
@@ -132,7 +134,7 @@ def _group_bars(a: Analysis, title: str, groups: Sequence[Group]) -> list[Block]
     """Return the rates of groups as a figure, and their shrunken rates as another where they were shrunk."""
     shown = groups[:BARS_SHOWN]
     rates = tuple(Bar(Record(group.value), group.rate, group.small) for group in shown)
-    figures: list[Block] = [Bars(of_how_many(f"Success rate by {title}", len(groups), "groups"), rates, a.asr)]
+    figures: list[Block] = [Bars(of_how_many(f"{WORDS[a.aim].rate} by {title}", len(groups), "groups"), rates, a.asr)]
     if any(group.shrunk for group in shown):
         shrunk = tuple(Bar(Record(group.value), group.shrunk, group.small) for group in shown if group.shrunk)
         figures.append(Bars(of_how_many(f"Shrunken rate by {title}", len(groups), "groups"), shrunk, a.asr))
@@ -144,9 +146,9 @@ def of_how_many(title: str, count: int, things: str) -> str:
     return title if count <= BARS_SHOWN else f"{title} (the first {BARS_SHOWN} of {count:,} {things})"
 
 
-def _crossing(crossing: Crossing) -> Section:
+def _crossing(crossing: Crossing, rate: str) -> Section:
     row_title, column_title = FIELD_TITLES[crossing.row_field], FIELD_TITLES[crossing.column_field]
-    title = f"Success rate by {row_title} and {column_title}"
+    title = f"{rate} by {row_title} and {column_title}"
     rows, columns = (tuple(map(Record, values)) for values in (crossing.rows, crossing.columns))
     heat_map = HeatMap(title, row_title, column_title, rows, columns, crossing.cells)
     return Section(f"{row_title} and {column_title} together".capitalize(), (heat_map,))

@@ -21,3 +21,5 @@ RANKED_BY = (
     "mcc",
 )
 """What judges may be ranked by."""
+REPORT_LAYOUTS = ("per-case", "per-metric")
+"""What --report-layout may be."""

@@ -50,7 +50,19 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             "asr": estimate_data(a.asr),
             "asr_unclustered": estimate_data(a.asr_unclustered),
             "asr_judged": estimate_data(a.asr_judged),
+            "pass_rate": estimate_data(a.asr) if a.aim == "task" else None,
         },
+        "aim": a.aim,
+        "metrics": [
+            {
+                "metric": m.metric,
+                "passed": m.passed,
+                "failed": m.failed,
+                "undecided": m.undecided,
+                "rate": estimate_data(m.rate),
+            }
+            for m in a.metrics
+        ],
         "families": _families(a.families),
         "dynamic": None if a.dynamic is None else _dynamic(a.dynamic),
         "false_positives": None if a.false_positives is None else _false_positives(a.false_positives),

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from faircount.analysis import fields
 from faircount.analysis.choices import AUTO, NONE
+from faircount.analysis.words import Words
 from faircount.findings import counted
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
@@ -15,10 +16,7 @@ from faircount.ledger.tallies import FamilyCounts
 from faircount.model import Counts, Estimate, Families
 from faircount.stats import ClusterEstimate, cluster_wilson, wilson
 
-DOCUMENT_AND_INSTRUCTION = "document and instruction"
-
 _IF_NOT = "Where entries are variants of one another after all, the truth lies outside the intervals more often."
-_ELSEWHERE = "The intervals of groups, attacks and curves treat entries as independent."
 
 
 class Grouping(Struct, frozen=True):
@@ -31,13 +29,14 @@ class Grouping(Struct, frozen=True):
     column: str | None
     kinds: Sequence[FamilyCounts]
     level: float
+    elsewhere: str
 
     @property
     def limit(self) -> str:
         """What the intervals cannot tell because of families."""
         if self.column is None:
             return f"{self.told.explanation} {_IF_NOT}"
-        return f"{self.told.explanation} {_ELSEWHERE}"
+        return f"{self.told.explanation} {self.elsewhere}"
 
     def rate(self, of: str, among: str = "total", unit: str = "entry") -> Estimate:
         """Return a rate over all entries, or those of them that are counted as `among`."""
@@ -57,23 +56,25 @@ class Grouping(Struct, frozen=True):
         }
 
 
-def find(ledger: Ledger, counts: Counts, asked: str, level: float) -> Grouping:
+def find(ledger: Ledger, counts: Counts, asked: str, level: float, words: Words) -> Grouping:
     """Find the families of the entries counted, as asked for, and decide whether there are any to respect."""
-    by = None if asked == NONE else DOCUMENT_AND_INSTRUCTION if asked == AUTO else fields.raw_name(asked)
+    by = None if asked == NONE else words.family if asked == AUTO else fields.raw_name(asked)
     if by is None:
         explanation = "Entries are taken as independent, as --cluster none asks."
-        return Grouping(Families(asked, None, False, explanation), None, [_as_one(counts)], level)
+        return Grouping(
+            Families(asked, None, False, explanation), None, [_as_one(counts)], level, words.not_independent
+        )
     column = tallies.FAMILY if asked == AUTO else fields.existing_column(ledger, by, "--cluster")
     kinds = tallies.families(ledger, column)
     count, entries = sum(kind.times for kind in kinds), sum(kind.times * kind.total for kind in kinds)
     shared = f"a {by}" if asked == AUTO else "a value of the field asked for"
     if count == entries:
         explanation = f"No two entries share {shared}: each counts for itself."
-        return Grouping(Families(asked, by, False, explanation, count), None, kinds, level)
+        return Grouping(Families(asked, by, False, explanation, count), None, kinds, level, words.not_independent)
     if count == 1 and asked == AUTO:
         explanation = f"All entries share {shared}: the interval is one for variants of this, and of nothing else."
-        return Grouping(Families(asked, by, False, explanation, count), None, kinds, level)
-    return Grouping(_respected(asked, by, shared, kinds, level), column, kinds, level)
+        return Grouping(Families(asked, by, False, explanation, count), None, kinds, level, words.not_independent)
+    return Grouping(_respected(asked, by, shared, kinds, level), column, kinds, level, words.not_independent)
 
 
 def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], level: float) -> Families:

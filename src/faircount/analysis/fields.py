@@ -12,6 +12,7 @@ from faircount.text import clip, visible
 
 ATTACK_FIELD = tallies.ATTACK_NAME
 VALUES_OF_AN_UNKNOWN_FACET = 50
+_ONLY_ASKED_FOR = ("metric.", "tag.")
 _ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
 
 
@@ -25,8 +26,11 @@ def raw_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(raw_name, names)))
 
 
-def to_break_down(ledger: Ledger, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fields to break results down by: the nine, those asked for, else every facet that is present."""
+def to_break_down(ledger: Ledger, asked: tuple[str, ...], aim: str = "attack") -> tuple[str, ...]:
+    """Return the fields to break results down by: the nine, those asked for, else every facet that is present.
+
+    What a metric decided is part of the result, and a tag stands among the tags: these are for those who ask.
+    """
     for field in asked:
         existing_column(ledger, field, "--by")
     if asked:
@@ -35,9 +39,16 @@ def to_break_down(ledger: Ledger, asked: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [
         field
         for field, column in ledger.facets.items()
-        if field not in FACETS and tallies.distinct_values(ledger, column) <= VALUES_OF_AN_UNKNOWN_FACET
+        if field not in FACETS
+        and not (aim == "task" and _is_for_asking(ledger, field, column))
+        and tallies.distinct_values(ledger, column) <= VALUES_OF_AN_UNKNOWN_FACET
     ]
     return tuple(dict.fromkeys([*NINE_FIELDS, ATTACK_FIELD, *others, *unknown]))
+
+
+def _is_for_asking(ledger: Ledger, field: str, column: str) -> bool:
+    """Tell whether a field of a run is shown only on request: it tells nothing new, or each entry has its own value."""
+    return field.startswith(_ONLY_ASKED_FOR) or tallies.distinct_values(ledger, column) == sum(ledger.rows) > 1
 
 
 def existing_column(ledger: Ledger, field: str, option: str) -> str:

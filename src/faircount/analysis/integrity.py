@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from faircount.analysis.words import WORDS, Words
 from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
 from faircount.ledger.store import Ledger
@@ -99,14 +100,15 @@ def from_sources(sources: Sequence[Source]) -> list[Finding]:
 
 def from_ledger(ledger: Ledger, tally: Tally, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
     """Return what only the folded ledger shows."""
+    words = WORDS[sources[0].aim if sources else "attack"]
     found = [
         _different_cases(ledger),
         _repeated_rows(ledger),
         _rows_elsewhere(ledger),
         _judged_again(ledger),
         *_old_guardrails(ledger, sources, detected=detected),
-        _unjudged(ledger, tally),
-        _errors_inside(ledger, tally),
+        _unjudged(ledger, tally, words),
+        _errors_inside(ledger, tally, words),
         _no_history(ledger),
         _attack_like_ids(ledger),
         _orphans(ledger),
@@ -202,7 +204,7 @@ def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool
     return found
 
 
-def _unjudged(ledger: Ledger, tally: Tally) -> Finding | None:
+def _unjudged(ledger: Ledger, tally: Tally, words: Words) -> Finding | None:
     if not tally.unjudged:
         return None
     all_of_them = tally.unjudged == tally.total
@@ -211,11 +213,11 @@ def _unjudged(ledger: Ledger, tally: Tally) -> Finding | None:
         ledger,
         "F014",
         f"SELECT first_ord AS ord FROM entry WHERE outcome = {_UNJUDGED}",
-        lambda n: f"{counted(n, 'entry', 'entries')} that nothing judged; over all entries they are no successes{hint}",
+        lambda n: f"{counted(n, 'entry', 'entries')} that nothing judged; {words.none_won}{hint}",
     )
 
 
-def _errors_inside(ledger: Ledger, tally: Tally) -> Finding | None:
+def _errors_inside(ledger: Ledger, tally: Tally, words: Words) -> Finding | None:
     if not tally.error:
         return None
     return _over_rows(
@@ -224,7 +226,7 @@ def _errors_inside(ledger: Ledger, tally: Tally) -> Finding | None:
         f"SELECT first_ord AS ord FROM entry WHERE outcome = {_ERROR}",
         lambda n: (
             f"{counted(n, 'entry', 'entries')} of {tally.total:,} that ended in an error; the rate over all entries "
-            "counts none of them as a success, the rate over judged entries leaves them out"
+            f"{words.rate_counts}, the rate over judged entries leaves them out"
         ),
     )
 

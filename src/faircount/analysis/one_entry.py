@@ -19,6 +19,7 @@ from faircount.analysis.evidence import CHANGED, READ_ONCE, lines_again
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.recorded import Recorded, masked, recorded
 from faircount.analysis.results import Folded
+from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import lookup
@@ -106,6 +107,7 @@ class Entry(Struct, frozen=True):
     attempts_total: int
     left_out: tuple[LeftOut, ...]
     left_out_total: int
+    aim: str = "attack"
 
 
 class FoundEntries(Struct, frozen=True):
@@ -282,6 +284,7 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
             for row in told
         ),
         left_out_total=len(left_out),
+        aim=folded.aim,
     )
 
 
@@ -325,6 +328,8 @@ def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int,
 
 def reason(entry: Entry) -> str:
     """Return why an entry has its outcome, in one sentence."""
+    if entry.outcome in (told := WORDS[entry.aim].reasons):
+        return told[entry.outcome]
     if entry.decided_by is None:
         return "no attempt succeeded, failed, ended in an error or was blocked"
     decisive = next(attempt for attempt in entry.attempts if attempt.decides)

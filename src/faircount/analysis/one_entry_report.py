@@ -9,6 +9,7 @@ from typing import Any
 from faircount.analysis.document import finding_data
 from faircount.analysis.one_entry import Attempt, Entry, FoundEntries, reason
 from faircount.analysis.recorded import LONGEST_PART, LONGEST_TEXT, Recorded, Request, Said, Turn
+from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
 from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE
 from faircount.report import (
@@ -93,26 +94,32 @@ def _entry(entry: Entry, title: str, level: int) -> Iterator[Section]:
     if rows:
         blocks.append(Grid((Column("Field", numeric=False), Column("Value", numeric=False)), tuple(rows)))
     yield Section(title, tuple(blocks), level=level, subject=Record(entry.name))
+    words = WORDS[entry.aim]
     for attempt in entry.attempts:
-        yield from _attempt(attempt, level + 1)
+        yield from _attempt(attempt, level + 1, words)
     hidden = entry.attempts_total - len(entry.attempts)
     if hidden:
-        words = f"{counted(hidden, 'further attempt')}: --whole shows all."
-        yield Section("More attempts", (Paragraph(words),), level=level + 1)
+        more = f"{counted(hidden, 'further attempt')}: --whole shows all."
+        yield Section("More attempts", (Paragraph(more),), level=level + 1)
     if entry.left_out:
         yield Section("Rows that do not count", (_left_out(entry),), level=level + 1)
 
 
 def _facts(entry: Entry) -> Iterator[Fact]:
-    yield Fact("Outcome", entry.outcome.value, note=reason(entry))
-    yield Fact("Attempts recorded", entry.attempts_total)
-    yield Fact("Requests", entry.requests, note="dynamic iterations included")
+    yield Fact("Outcome", WORDS[entry.aim].outcomes[entry.outcome], note=reason(entry))
+    if entry.aim == "task":
+        yield Fact("Attempts", entry.requests)
+    else:
+        yield Fact("Attempts recorded", entry.attempts_total)
+        yield Fact("Requests", entry.requests, note="dynamic iterations included")
     if entry.kin:
         yield Fact("Variants", entry.kin, note="entries of its family, itself included")
 
 
 def _family(entry: Entry) -> Iterator[tuple[Cell, Said]]:
-    """Yield what an entry is a variant of."""
+    """Yield what an entry is a variant of; a case of a run names its suite among its fields."""
+    if entry.aim == "task":
+        return
     names = ("", "") if not entry.kin else _family_names(entry) or ("", "")
     for what, name in zip(("family: document", "family: instruction"), names, strict=True):
         if name:
@@ -146,27 +153,29 @@ def _left_out(entry: Entry) -> Grid:
 # -- an attempt -------------------------------------------------------------------------------------------------
 
 
-def _attempt(attempt: Attempt, level: int) -> Iterator[Section]:
-    blocks: list[Block] = [Facts(tuple(_attempt_facts(attempt)))]
+def _attempt(attempt: Attempt, level: int, words: Words) -> Iterator[Section]:
+    blocks: list[Block] = [Facts(tuple(_attempt_facts(attempt, words)))]
     if attempt.recorded is None:
         blocks.append(Paragraph(f"Its texts are not shown: {attempt.unread}."))
     else:
         blocks += _texts(attempt.recorded)
-    yield Section(f"Attempt {attempt.number}:", tuple(blocks), level=level, subject=Place(attempt.place))
+    yield Section(
+        f"{words.row.capitalize()} {attempt.number}:", tuple(blocks), level=level, subject=Place(attempt.place)
+    )
     if attempt.recorded is not None:
-        yield from _parts(attempt.number, attempt.recorded, level + 1)
+        yield from _parts(attempt.number, attempt.recorded, level + 1, words)
 
 
-def _attempt_facts(attempt: Attempt) -> Iterator[Fact]:
+def _attempt_facts(attempt: Attempt, words: Words) -> Iterator[Fact]:
     line = attempt.recorded
     yield Fact("Strategy", Record(attempt.strategy))
-    yield Fact("State", attempt.state.value, note="decides the outcome" if attempt.decides else "")
+    yield Fact("State", words.outcomes[attempt.state], note="decides the outcome" if attempt.decides else "")
     counts_as = [outcome.value for outcome in attempt.counts_as]
     if counts_as and counts_as != [attempt.state.value]:
         yield Fact("counts as", ", ".join(counts_as), note="as its history tells", depth=1)
     if line is not None and line.judge is not None:
         yield Fact("Judge", Record(line.judge.text))
-    yield Fact("Requests", attempt.requests)
+    yield Fact(f"{words.request}s".capitalize(), attempt.requests)
     if attempt.response_time is not None:
         yield Fact("Response time", Seconds(attempt.response_time))
     if attempt.guardrail_categories:
@@ -187,15 +196,15 @@ def _texts(line: Recorded) -> Iterator[Grid]:
         yield Grid((Column("Text", numeric=False), _AS_RECORDED), tuple(rows))
 
 
-def _parts(number: int, line: Recorded, level: int) -> Iterator[Section]:
+def _parts(number: int, line: Recorded, level: int, words: Words) -> Iterator[Section]:
     """Yield what happened inside an attempt: its requests, and what was said in turn."""
     if line.history is not None:
-        title = f"History of attempt {number}: {_of(len(line.history), line.history_total, 'request')}"
-        columns = (Column("Request", numeric=False), Column("Text", numeric=False), _AS_RECORDED)
-        rows = tuple(row for request in line.history for row in _told(request))
+        title = f"History of {words.row} {number}: {_of(len(line.history), line.history_total, words.request)}"
+        columns = (Column(words.request.capitalize(), numeric=False), Column("Text", numeric=False), _AS_RECORDED)
+        rows = tuple(row for request in line.history for row in _told(request, words))
         yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
     if line.conversation is not None:
-        title = f"Conversation of attempt {number}: {_of(len(line.conversation), line.conversation_total, 'turn')}"
+        title = f"Conversation of {words.row} {number}: {_of(len(line.conversation), line.conversation_total, 'turn')}"
         columns = (Column("Turn", numeric=False), Column("Speaker", numeric=False), _AS_RECORDED)
         rows = tuple(row for turn in line.conversation for row in _spoken(turn))
         yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
@@ -206,9 +215,14 @@ def _of(shown: int, total: int, noun: str) -> str:
     return whole if shown == total else f"{whole}, the first {shown // 2} and the last {shown // 2} are shown"
 
 
-def _told(request: Request) -> Iterator[tuple[Cell, ...]]:
-    label: Cell = f"{request.number}, {request.state.value}"
-    said = (("input", request.input), ("response", request.response), ("error", request.error))
+def _told(request: Request, words: Words) -> Iterator[tuple[Cell, ...]]:
+    label: Cell = f"{request.number}, {words.outcomes[request.state]}"
+    said = (
+        ("input", request.input),
+        ("response", request.response),
+        ("error", request.error),
+        ("metrics", request.metrics),
+    )
     texts = [(name, text) for name, text in said if text is not None]
     if not texts:
         yield label, "", Record(None)
@@ -332,6 +346,7 @@ def _history_data(line: Recorded) -> dict[str, Any] | None:
             "input": _said_data(request.input),
             "response": _said_data(request.response),
             "error": _said_data(request.error),
+            "metrics": _said_data(request.metrics),
         }
         for request in line.history
     ]

@@ -45,13 +45,14 @@ class Said(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """One request inside a dynamic attack."""
+    """One request inside a dynamic attack, or one attempt of a case, with what its metrics said."""
 
     number: int
     state: Outcome
     input: Said | None
     response: Said | None
     error: Said | None
+    metrics: Said | None = None
 
 
 class Turn(Struct, frozen=True):
@@ -177,8 +178,21 @@ def _history(value: Any) -> list[dict[str, Any]] | None:
 
 def _request(number: int, item: dict[str, Any], longest: int | None) -> Request:
     state, _ = history_state(history_item(item))
-    said = (_said(item.get(name), longest) for name in ("input", "response", "error"))
-    return Request(number, _OUTCOMES[state], *said)
+    texts = (item.get("input"), item.get("response"), item.get("error"), _metrics(item.get("metrics")))
+    return Request(number, _OUTCOMES[state], *(_said(text, longest) for text in texts))
+
+
+def _metrics(said: Any) -> str | None:
+    """Return what metrics said of an attempt, in words."""
+    if not isinstance(said, list):
+        return None
+    return "; ".join(_metric(one) for one in said if isinstance(one, dict)) or None
+
+
+def _metric(said: dict[str, Any]) -> str:
+    name, verdict, score, reason = (scalar_text(said.get(key)) for key in ("name", "verdict", "score", "reason"))
+    told = f"{name}: {verdict}" if score is None else f"{name}: {verdict} ({score})"
+    return f"{told}, {reason}" if reason else told
 
 
 def _turns(value: Any) -> list[tuple[str | None, Any]] | None:

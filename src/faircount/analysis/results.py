@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
+from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
 from faircount.ledger import engine, tallies
@@ -25,12 +27,6 @@ from faircount.reading.spikee import CASE_FACETS
 from faircount.stats import wilson
 
 COMBINED = "Combined"
-
-LIMITS = (
-    "These numbers hold for this dataset: a rate of 0 % means that these attacks failed, not that all would.",
-    "They do not weigh severity: every success counts as one, whatever it would do. Read the successful attempts.",
-    "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show them.",
-)
 
 
 class AnalysisSet(Struct, frozen=True):
@@ -123,6 +119,11 @@ class Folded(Struct, frozen=True):
     def notes(self) -> tuple[Notes, ...]:
         return tuple(item.notes for item in self.read)
 
+    @property
+    def aim(self) -> str:
+        """What the results are about; sources of different aims are never read together."""
+        return _aims(self.sources)[0][0]
+
 
 @contextmanager
 def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[Folded]:
@@ -130,6 +131,7 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
     with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
         folded = Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
         refuse_hopeless(folded.sources, folded.notes)
+        _refuse_both_aims(folded.sources)
         if options.definition == "spikee":
             ledger.fold_as_spikee(combined=options.combine)
         else:
@@ -138,17 +140,42 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
             yield folded
 
 
+def _aims(sources: Sequence[Source]) -> list[tuple[str, str]]:
+    """Return aim and path of each source that has entries, or of all where none has."""
+    telling = [source for source in sources if source.good_lines] or sources
+    return [(source.aim, source.path) for source in telling] or [("attack", "")]
+
+
+def _refuse_tasks(sources: Sequence[Source]) -> None:
+    tests = next((source.path for source in sources if source.aim == "task"), None)
+    if tests is not None:
+        raise UsageError(f"--false-positive-checks measures a guardrail on attacks, and {tests} tells of tests")
+
+
+def _refuse_both_aims(sources: Sequence[Source]) -> None:
+    """Raise if attacks and tasks are to be counted together: what is good in one is bad in the other."""
+    by_aim = dict(_aims(sources))
+    if len(by_aim) > 1:
+        raise UsageError(
+            f"{by_aim['task']} tells of tests, which should pass, and {by_aim['attack']} of attacks, which should not "
+            "succeed: one rate cannot count both; analyse them apart"
+        )
+
+
 def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
     with fold_files(chosen, options, loader) as folded:
-        ledger = folded.ledger
+        ledger, aim = folded.ledger, folded.aim
+        is_task = aim == "task"
         counts = summary.overall(ledger, options)
         matrix, matrix_findings = _false_positives(folded, options, loader)
         asked = fields.raw_names(options.by)
-        broken = fields.to_break_down(ledger, asked)
+        broken = fields.to_break_down(ledger, asked, aim)
         broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
-        grouping = families.find(ledger, counts, options.cluster, options.level)
+        grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
         tally = counts.tally
         by_spikee = options.definition == "spikee"
+        # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
+        won = () if is_task else tuple(tallies.attempts_to_success(ledger))
         return Analysis(
             name=name,
             definition=options.definition,
@@ -170,15 +197,17 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
             errors=tuple(tallies.error_kinds(ledger)),
             latency=tuple(tallies.latency(ledger)),
-            attempts_to_success=(won := tuple(tallies.attempts_to_success(ledger))),
-            success_within=None if by_spikee else attempts.success_within(ledger, won, options.level),
+            attempts_to_success=won,
+            success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
             retries=None if by_spikee else attempts.retries(ledger, options.level),
             findings=integrity.ordered(findings_of(folded, chosen, options) + matrix_findings + _definition(options)),
-            limits=(*LIMITS, grouping.limit),
-            breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options))[0],
+            limits=(*WORDS[aim].limits, grouping.limit),
+            breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options, aim))[0],
             slices=read[1],
             crossing=summary.crossing(ledger, read[0], options) if options.figures else None,
             evidence=_evidence(folded, options) if options.evidence else None,
+            aim=aim,
+            metrics=metrics_of(ledger, options.level) if is_task else (),
         )
 
 
@@ -214,6 +243,7 @@ def _false_positives(
         return None, []
     path = options.false_positive_checks
     with fold_files([Input(path)], options, loader) as benign:
+        _refuse_tasks([*folded.sources, *benign.sources])
         attack_tally = summary.overall(folded.ledger, options).tally
         benign_tally = summary.overall(benign.ledger, options).tally
         result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)

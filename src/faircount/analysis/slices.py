@@ -26,7 +26,12 @@ _ALONE = "There is nothing to compare a single group with."
 
 
 def read_together(
-    ledger: Ledger, breakdowns: Mapping[str, Sequence[Group]], family: str | None, level: float
+    ledger: Ledger,
+    breakdowns: Mapping[str, Sequence[Group]],
+    family: str | None,
+    level: float,
+    *,
+    worst_is_high: bool = True,
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Return the groups of every field with shrunken rates and tests, and how each field was read.
 
@@ -34,7 +39,8 @@ def read_together(
     """
     several = [field for field, groups in breakdowns.items() if len(groups) > 1]
     fixed = _fixed_in_families(ledger, several, family)
-    read = {field: _read(field, groups, fixed.get(field, False), level) for field, groups in breakdowns.items()}
+    worst = 1 if worst_is_high else -1
+    read = {field: _read(field, groups, fixed.get(field, False), level, worst) for field, groups in breakdowns.items()}
     return {field: groups for field, (groups, _) in read.items()}, {field: told for field, (_, told) in read.items()}
 
 
@@ -75,7 +81,9 @@ def _fixed_in_families(ledger: Ledger, names: list[str], family: str | None) -> 
     return dict(zip(names, tallies.fixed_within_families(ledger, family, columns), strict=True))
 
 
-def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tuple[tuple[Group, ...], Slices]:
+def _read(
+    field: str, groups: Sequence[Group], fixed: bool, level: float, worst: int
+) -> tuple[tuple[Group, ...], Slices]:
     if len(groups) > MOST_GROUPS:
         return tuple(groups), Slices("many", _TOO_MANY)
     successes = [group.counts.tally.success for group in groups]
@@ -92,7 +100,7 @@ def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tup
         replace(group, against_rest=AgainstRest(test.difference, test.p, test.adjusted_p, test.stands_out))
         for group, test in zip(shrunk, tests, strict=True)
     )
-    return tested, Slices(shrinkage.status, "", _extreme(tested, 1), _extreme(tested, -1))
+    return tested, Slices(shrinkage.status, "", _extreme(tested, worst), _extreme(tested, -worst))
 
 
 def _why_untested(field: str, groups: Sequence[Group], fixed: bool) -> str:

@@ -11,6 +11,7 @@ from faircount.analysis.families import Grouping
 from faircount.analysis.fields import ATTACK_FIELD, column_of, raw_names
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.slices import Pull, read_alike, read_together
+from faircount.analysis.words import WORDS
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
 from faircount.model import (
@@ -100,10 +101,11 @@ def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -
 
 
 def read_breakdowns(
-    ledger: Ledger, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
+    ledger: Ledger, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions, aim: str
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Read the groups of each field together; return them sorted as asked, and how they were read."""
-    read, slices = read_together(ledger, groups, grouping.column, options.level)
+    worst_is_high = WORDS[aim].worst_is_high
+    read, slices = read_together(ledger, groups, grouping.column, options.level, worst_is_high=worst_is_high)
     return {field: tuple(sorted(found, key=_ORDERS[options.sort])) for field, found in read.items()}, slices
 
 

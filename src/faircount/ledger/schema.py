@@ -28,6 +28,8 @@ class Mark:
     ATTACK = 1
     ATTACK_BY_ID = 2
     """No attack is named, but the id ends like an attack row's: decided when all ids are known."""
+    TASK = 3
+    """A case of a run of tests: its verdict is the one over all its attempts, which its history tells."""
 
 
 class Answer:

@@ -324,6 +324,7 @@ class Ledger:
 _NAMED_NUMBERS = {
     **{outcome.value: number for outcome, number in OUTCOME_NUMBER.items()},
     "several_attacks": SEVERAL_ATTACKS,
+    "task": Mark.TASK,
     "entries_per_run": 1 << 32,
     "half_of_them": 1 << 31,
 }

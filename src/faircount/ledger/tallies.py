@@ -446,23 +446,31 @@ class RepeatedEntries(Struct, frozen=True):
 def repeated_entries(ledger: Ledger) -> list[RepeatedEntries]:
     """Count entries by their judged standard attempts, each recorded by itself; nothing where no entry has two.
 
-    Where one row tells of several requests, only the last of them is known: such an entry counts without attempts.
+    Where one row tells of several requests, only the last of them is known: such an entry counts without attempts. The
+    row of a case of a run tells of each.
     """
-    standard = ledger.query("SELECT COUNT(*) FROM told WHERE NOT is_attack")
-    if standard == ledger.query("SELECT COUNT(*) FROM entry WHERE has_standard"):
+    standard, tries = ledger.query("SELECT COUNT(*), COALESCE(MAX(tries), 0) FROM told WHERE NOT is_attack")[0]
+    if tries < 2 and standard == ledger.query("SELECT COUNT(*) FROM entry WHERE has_standard")[0][0]:
         return []
     rows = ledger.query(
         f"""
         SELECT COUNT(*), attempts, successes, after_success
         FROM (
             SELECT
-                CASE WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(judged) END AS attempts,
-                CASE WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(won) END AS successes,
-                COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success
+                CAST(CASE
+                    WHEN COUNT(tries) > 0 THEN SUM(tries) WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(judged)
+                END AS BIGINT) AS attempts,
+                CAST(CASE
+                    WHEN COUNT(tries) > 0 THEN SUM(tries_won) WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(won)
+                END AS BIGINT) AS successes,
+                BOOL_OR(went_on) OR COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success
             FROM (
                 SELECT
                     entry_key,
                     requests,
+                    tries,
+                    tries_won,
+                    went_on,
                     CASE WHEN state IN ({_SUCCESS}, {_FAILURE}) THEN ord END AS judged,
                     CASE WHEN state = {_SUCCESS} THEN ord END AS won
                 FROM told

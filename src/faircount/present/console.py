@@ -172,7 +172,9 @@ def _exhibit(page: _Page, exhibit: Exhibit) -> None:
     page.write(
         f"entry {text.cell(exhibit.entry)}, {text.cell(exhibit.strategy)}, judge {text.cell(exhibit.judge)}", _DIM
     )
-    for name, spoken in (("prompt", exhibit.prompt), ("response", exhibit.response)):
+    if exhibit.beside is not None:
+        page.write(f"{exhibit.beside.speaker}: {text.cell(exhibit.beside.place, width=1000)}", _DIM)
+    for name, spoken in exhibit.spoken:
         page.write(f"{name}: {text.cell(spoken, width=_SPOKEN_TEXT)}", indent=2 * _GAP)
 
 

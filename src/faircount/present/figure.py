@@ -1,4 +1,4 @@
-"""Figures of a report as SVG text: bars with their intervals, heat maps of two crossed facets, and curves.
+"""Figures of a report as SVG text: bars and differences with their intervals, heat maps, and curves.
 
 The one place where Faircount draws. Each function is pure: a block of a report in, one `<svg>` element out, the same
 for a page, a file, a notebook or a document. An SVG stands alone (every colour has a fallback), follows the page that
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from faircount.model import Estimate
 from faircount.present import figures_text
 from faircount.present.markup import Attribute, Child, Markup, tag, together
-from faircount.report import Bar, Bars, Cell, Curve, Curves, HeatMap, Mark, Place
+from faircount.report import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark, Place
 from faircount.text import clip, clip_start
 
 # --- what all figures share -----------------------------------------------------------------------------------------
@@ -29,7 +29,6 @@ FONT = "var(--fc-font, system-ui, sans-serif)"
 FULL_TEXT = 1000
 """Characters of a label that its tooltip and the description show."""
 
-_AXIS_ENDS = (0.05, 0.1, 0.2, 0.4, 1.0)
 _ZOOM_MARGIN = 0.98
 
 
@@ -53,7 +52,7 @@ def _axis_end(estimates: Sequence[Estimate]) -> float:
     """Return where a scale that starts at 0 can end: 100 %, or earlier where all values and intervals are small."""
     tops = [top for e in estimates for top in (e.value, e.high) if top is not None]
     highest = max(tops, default=1.0)
-    return next((end for end in _AXIS_ENDS if highest <= end * _ZOOM_MARGIN), 1.0)
+    return next((end for end in figures_text.AXIS_ENDS if highest <= end * _ZOOM_MARGIN), 1.0)
 
 
 def _zoom_note(end: float) -> str:
@@ -229,6 +228,119 @@ def _bars_description(bars: Bars, note: str) -> str:
 
 def _in_words(estimate: Estimate) -> str:
     return f"{figures_text.estimate(estimate)}, {_count(estimate)}"
+
+
+# --- differences ----------------------------------------------------------------------------------------------------
+
+_POINT = 5
+
+
+def differences_svg(figure: Differences) -> str:
+    """Return differences as points with their intervals around a line at 0; what stands out is filled.
+
+    Places are shares of the width, as those of bars are.
+    """
+    end = figures_text.span(item.estimate for item in figure.differences)
+    legend = list(_differences_legend(figure))
+    top = _LEGEND_LINE * len(legend) + (6 if legend else 0)
+    bottom = top + _ROW * len(figure.differences)
+    return _svg(
+        figure.title,
+        _differences_description(figure),
+        *[_moved(0, _LEGEND_LINE * index, item) for index, item in enumerate(legend)],
+        *[_moved(0, top + _ROW * at, _difference(item, end)) for at, item in enumerate(figure.differences)],
+        _moved(0, bottom, _axis_around_zero(end)),
+        _moved(0, bottom + _AXIS_HEIGHT, _ends(figure)),
+        class_="fc-bars fc-differences",
+        width="100%",
+        height=bottom + _AXIS_HEIGHT + 20,
+        overflow="visible",
+    )
+
+
+def _around(share: float, end: float) -> str:
+    """Return a place on a scale around 0 as a share of the width, kept inside the figure."""
+    return _along(share / end + 1, 2)
+
+
+def _difference(item: Difference, end: float) -> Markup:
+    estimate, middle = item.estimate, _BAR_TOP + _BAR_HEIGHT / 2
+    words = f"{figures_text.points(estimate)} · {_count(estimate)}"
+    return together(
+        *_bar_label(Bar(item.label, estimate, item.small)),
+        tag("text", words, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
+        tag("rect", x=0, y=_BAR_TOP, width="100%", height=_BAR_HEIGHT, rx=2, fill=TRACK),
+        tag("line", x1="50%", x2="50%", y1=_BAR_TOP - 4, y2=_BAR_TOP + _BAR_HEIGHT + 6, stroke=OVERALL, stroke_width=2),
+        _interval_around(estimate, end, middle),
+        _point(item, end, middle),
+    )
+
+
+def _interval_around(estimate: Estimate, end: float, y: float) -> Markup | None:
+    if estimate.low is None or estimate.high is None:
+        return None
+    low, high = _around(estimate.low, end), _around(estimate.high, end)
+    return tag(
+        "g",
+        tag("line", x1=low, x2=high, y1=y, y2=y),
+        *[tag("line", x1=x, x2=x, y1=y - 4, y2=y + 4) for x in (low, high)],
+        stroke=INK,
+        stroke_width=1.5,
+    )
+
+
+def _point(item: Difference, end: float, y: float) -> Markup | None:
+    if item.estimate.value is None:
+        return None
+    fill = BAR if item.stands_out else TRACK
+    x = _around(item.estimate.value, end)
+    return tag("circle", cx=x, cy=y, r=_POINT, fill=fill, stroke=BAR, stroke_width=2)
+
+
+def _axis_around_zero(end: float) -> Markup:
+    marks = []
+    for step in range(5):
+        x, at = f"{25 * step}%", 100 * end * (step - 2) / 2
+        anchor = {0: "start", 4: "end"}.get(step, "middle")
+        marks.append(tag("line", x1=x, x2=x, y1=-6, y2=0, stroke=MUTED, stroke_width=1))
+        marks.append(tag("text", f"{at:+g}" if at else "0", x=x, y=14, text_anchor=anchor, font_size=11))
+    return tag("g", tag("line", x1=0, x2="100%", y1=-6, y2=-6, stroke=MUTED, stroke_width=1), *marks, fill=MUTED)
+
+
+def _ends(figure: Differences) -> Markup:
+    return tag(
+        "g",
+        tag("text", f"← {figure.lower}", x=0, y=12),
+        tag("text", "points", x="50%", y=12, text_anchor="middle"),
+        tag("text", f"{figure.higher} →", x="100%", y=12, text_anchor="end"),
+        font_size=12,
+        fill=MUTED,
+    )
+
+
+def _differences_legend(figure: Differences) -> Iterator[Markup]:
+    whiskers = [item.estimate for item in figure.differences if item.estimate.low is not None]
+    if whiskers:
+        ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
+        mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
+        yield _legend(mark, figures_text.methods(whiskers))
+    if any(item.stands_out for item in figure.differences):
+        yield _legend(tag("circle", cx=8, cy=8, r=_POINT, fill=BAR, stroke=BAR, stroke_width=2), _STANDS_OUT)
+    if any(item.small for item in figure.differences):
+        words = "* small group: read the interval, not the difference"
+        yield tag("text", words, x=22, y=12, font_size=12, fill=MUTED)
+
+
+_STANDS_OUT = "a difference beyond chance, after adjustment; the others are hollow"
+
+
+def _differences_description(figure: Differences) -> str:
+    lines = [
+        f"{_full(item.label)}: {figures_text.points(item.estimate)} points, {_count(item.estimate)}"
+        f"{', stands out' * item.stands_out}{', a small group' * item.small}."
+        for item in figure.differences
+    ]
+    return " ".join([f"Below 0: {figure.lower}. Above 0: {figure.higher}.", *lines])
 
 
 # --- heat map -------------------------------------------------------------------------------------------------------

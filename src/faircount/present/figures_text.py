@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from faircount.model import Estimate
-from faircount.report import Cell, Column, Curve, Curves, Grid, Place, Record, Records, Seconds
+from faircount.report import Cell, Column, Curve, Curves, Grid, Place, Points, Record, Records, Seconds
 from faircount.text import clip, clip_start, visible
 
 UNDEFINED = "undefined"
@@ -19,6 +19,9 @@ _METHODS = {
     "pooled, wilson": "Wilson, pooled",
     "mean over entries": "Wilson on the effective size",
     "kaplan-meier": "Kaplan-Meier",
+    "tango": "Tango",
+    "cluster tango": "Tango over families",
+    "newcombe": "Newcombe",
 }
 
 
@@ -34,6 +37,32 @@ def estimate(figure: Estimate) -> str:
     if figure.low is None or figure.high is None:
         return percent(figure.value)
     return f"{percent(figure.value)} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+
+
+AXIS_ENDS = (0.05, 0.1, 0.2, 0.4, 1.0)
+"""Where a scale of shares may end."""
+_ENDS_AROUND_ZERO = (0.05, 0.1, 0.2, 0.4, 0.6, 1.0)
+
+
+def span(figures: Iterable[Estimate]) -> float:
+    """Return where a scale around 0 can end on both sides, for differences and their intervals."""
+    reached = [abs(limit) for e in figures for limit in (e.value, e.low, e.high) if limit is not None]
+    return next((end for end in _ENDS_AROUND_ZERO if max(reached, default=0.0) <= end * 0.98), 1.0)
+
+
+def points(figure: Estimate) -> str:
+    """Return a difference of rates in points: `-6.2 [-9.4, -3.1]`; without limits the value alone."""
+    if figure.value is None:
+        return UNDEFINED
+    if figure.low is None or figure.high is None:
+        return f"{_signed(figure.value)} [no interval]"
+    return f"{_signed(figure.value)} [{_signed(figure.low)}, {_signed(figure.high)}]"
+
+
+def _signed(share: float) -> str:
+    """Return a share in points with its sign; what rounds to 0 has none."""
+    rounded = round(100 * share, 1) + 0.0
+    return f"{rounded:+.1f}" if rounded else "0.0"
 
 
 def methods(figures: Iterable[Estimate]) -> str:
@@ -65,6 +94,8 @@ def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
         return BETWEEN_RECORDS.join(cell(Record(text), width) for text in content.texts)
     if isinstance(content, Estimate):
         return estimate(content)
+    if isinstance(content, Points):
+        return points(content.difference)
     if isinstance(content, Seconds):
         return seconds(content.value)
     if isinstance(content, int):

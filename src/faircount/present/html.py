@@ -19,13 +19,14 @@ from msgspec import Struct
 
 from faircount.model import Estimate, Finding, Severity
 from faircount.present import figures_text
-from faircount.present.figure import bars_svg, curves_svg, heat_map_svg
+from faircount.present.figure import bars_svg, curves_svg, differences_svg, heat_map_svg
 from faircount.present.markup import Child, Markup, tag, together
 from faircount.report import (
     Bars,
     Block,
     Cell,
     Curves,
+    Differences,
     Evidence,
     Exhibit,
     Fact,
@@ -248,6 +249,8 @@ def block_markup(block: Block, section: Section) -> Markup:
             return _figure(block.title, _scrolling(Markup(heat_map_svg(block)), f"Figure: {block.title}"))
         case Curves():
             return _figure(block.title, _scrolling(Markup(curves_svg(block)), f"Figure: {block.title}"))
+        case Differences():
+            return _figure(block.title, Markup(differences_svg(block)))
         case Evidence():
             return _evidence(block)
         case Paragraph():
@@ -415,7 +418,7 @@ def _text(content: Record | Place | Records, class_: str = "") -> Markup:
 
 def _evidence(evidence: Evidence) -> Markup:
     shown = len(evidence.exhibits)
-    words = f"{shown:,} of {evidence.total:,} successful attempts. {BREAK_MARK} marks a line break in the text."
+    words = f"{shown:,} of {evidence.total:,} {evidence.name}. {BREAK_MARK} marks a line break in the text."
     return tag("div", tag("p", words, class_="note"), *map(_exhibit, evidence.exhibits), class_="evidence")
 
 
@@ -432,13 +435,14 @@ def _exhibit(exhibit: Exhibit) -> Markup:
         ("Judge", exhibit.judge),
         ("Place", exhibit.place),
     ]
+    if exhibit.beside is not None:
+        known.append((f"Place in {exhibit.beside.speaker}", exhibit.beside.place))
     facts = [tag("div", tag("dt", name), tag("dd", _text(content))) for name, content in known]
     return tag(
         "details",
         summary,
         tag("dl", *facts),
-        *_spoken("Prompt", exhibit.prompt),
-        *_spoken("Response", exhibit.response),
+        *[part for name, said in exhibit.spoken for part in _spoken(name[0].upper() + name[1:], said)],
         class_="exhibit",
     )
 

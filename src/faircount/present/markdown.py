@@ -17,6 +17,7 @@ from faircount.report import (
     Block,
     Cell,
     Curves,
+    Differences,
     Evidence,
     Exhibit,
     Fact,
@@ -42,6 +43,8 @@ _EMPTY = "(empty)"
 _TICKS = re.compile(r"`+")
 _SAFE_PUNCTUATION = frozenset(" ,.;()'\"%…–·=?!/+-")
 # GitHub makes links of these without any markup: addresses, GH-12, and commits by their first digits.
+_LIMIT = re.compile(r"\[[-+]?\d+(\.\d+)?,|[-+]?\d+(\.\d+)?\][;.]?")
+"""An end of an interval as it stands in a sentence: no link can begin or end with it."""
 _LINKED = re.compile(r"www\.|\bgh-\d|\b[0-9a-f]{7,64}\b", re.IGNORECASE)
 _LEGEND = "Bars run from 0 to 100 %: █ up to the lower limit of the interval, ▓ to the rate, ░ to the upper limit."
 
@@ -84,6 +87,8 @@ def prose(written: str) -> str:
 
 
 def _is_plain_word(word: str) -> bool:
+    if _LIMIT.fullmatch(word):
+        return True
     body = word.removesuffix(":")
     return all(c.isalnum() or c in _SAFE_PUNCTUATION for c in body) and "//" not in body and not _LINKED.search(body)
 
@@ -131,6 +136,8 @@ def _block(block: Block) -> Iterator[str]:
     elif isinstance(block, Curves):
         yield f"**{prose(block.title)}**"
         yield from _grid(text.curve_points(block))
+    elif isinstance(block, Differences):
+        yield from _differences(block)
     elif isinstance(block, Evidence):
         yield from _evidence(block)
     elif isinstance(block, Paragraph):
@@ -216,6 +223,40 @@ def _drawn(estimate: Estimate) -> str:
     return ("█" * to_low + "▓" * (to_value - to_low) + "░" * (to_high - to_value)).ljust(_BAR_WIDTH, "·")
 
 
+def _differences(figure: Differences) -> Iterator[str]:
+    """Draw differences around 0 in a block of fixed width: ─ for the interval, ● for the value, │ for 0."""
+    end = text.span(item.estimate for item in figure.differences)
+    labels = [text.cell(item.label, _LABEL_WIDTH) + " *" * item.small for item in figure.differences]
+    width = max(map(len, labels), default=0)
+    lines = [
+        f"{label:<{width}}  {_around_zero(item.estimate, end)}  {text.points(item.estimate)}"
+        for label, item in zip(labels, figure.differences, strict=True)
+    ]
+    how = text.methods(item.estimate for item in figure.differences)
+    yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
+    scale = f"from {-100 * end:g} points ({prose(figure.lower)}) to {100 * end:g} ({prose(figure.higher)})"
+    yield f"Lines run {scale}: ─ is the interval, ● the difference, │ stands at 0."
+    yield fenced("\n".join(lines))
+
+
+def _around_zero(estimate: Estimate, end: float) -> str:
+    cells = ["·"] * (_BAR_WIDTH + 1)
+    cells[_BAR_WIDTH // 2] = "│"
+    if estimate.value is None:
+        return "".join(cells)
+    low, value, high = (
+        round((min(max(share / end, -1.0), 1.0) + 1) / 2 * _BAR_WIDTH)
+        for share in (
+            estimate.value if estimate.low is None else estimate.low,
+            estimate.value,
+            estimate.value if estimate.high is None else estimate.high,
+        )
+    )
+    cells[low : high + 1] = ["┼" if cell == "│" else "─" for cell in cells[low : high + 1]]
+    cells[value] = "●"
+    return "".join(cells)
+
+
 def _heat_map(figure: HeatMap) -> Iterator[str]:
     yield f"**{prose(figure.title)}**, with the number of entries"
     corner = f"{prose(figure.row_title)} ↓ {prose(figure.column_title)} →"
@@ -235,7 +276,7 @@ def _crossed(estimate: Estimate | None) -> str:
 
 
 def _evidence(evidence: Evidence) -> Iterator[str]:
-    yield f"{len(evidence.exhibits):,} of {evidence.total:,} successful attempts, as they were recorded."
+    yield f"{len(evidence.exhibits):,} of {evidence.total:,} {evidence.name}, as they were recorded."
     for exhibit in evidence.exhibits:
         yield from _exhibit(exhibit)
 
@@ -246,8 +287,10 @@ def _exhibit(exhibit: Exhibit) -> Iterator[str]:
         [("", False), ("", False)],
         [["strategy", _cell(exhibit.strategy)], ["judge", _cell(exhibit.judge)]],
     )
-    for name, spoken in (("Prompt", exhibit.prompt), ("Response", exhibit.response)):
-        yield f"{name}:"
+    if exhibit.beside is not None:
+        yield f"{prose(exhibit.beside.speaker)}: {_cell(exhibit.beside.place)}"
+    for name, spoken in exhibit.spoken:
+        yield f"{prose(name[0].upper() + name[1:])}:"
         yield text.MISSING if spoken.text is None else fenced(spoken.text)
     yield "</details>"
 

@@ -21,6 +21,7 @@ from faircount.report import (
     Block,
     Cell,
     Curves,
+    Differences,
     Evidence,
     Fact,
     Facts,
@@ -29,6 +30,7 @@ from faircount.report import (
     HeatMap,
     Paragraph,
     Place,
+    Points,
     Record,
     Records,
     Report,
@@ -126,6 +128,8 @@ def _single(content: Cell) -> Styled:
         return (text.UNDEFINED, "text") if content.value is None else (content.value, "percent")
     if isinstance(content, Seconds):
         return content.value, "seconds"
+    if isinstance(content, Points):
+        return text.points(content.difference), "text"
     if isinstance(content, int):
         return content, "count"
     return _words(content), "text"
@@ -174,6 +178,8 @@ def _block(page: Page, block: Block) -> None:
         _heat_map(page, block)
     elif isinstance(block, Curves):
         _curves(page, block)
+    elif isinstance(block, Differences):
+        _differences(page, block)
     elif isinstance(block, Evidence):
         _evidence(page, block)
     elif isinstance(block, Findings):
@@ -280,9 +286,19 @@ def _curves(page: Page, figure: Curves) -> None:
             page.add(label, (mark.x, "percent"), (mark.y, "percent"), (mark.label, "text"))
 
 
+def _differences(page: Page, figure: Differences) -> None:
+    heads = _heads_of_limits(item.estimate for item in figure.differences)
+    page.add((figure.title, "head"), ("Difference", "head"), *heads, ("", "head"))
+    for item in figure.differences:
+        marks: list[Styled] = [("stands out", "text")] if item.stands_out else []
+        page.add(_single(item.label), _single(item.estimate), *_limits(item.estimate), *marks)
+
+
 def _evidence(page: Page, evidence: Evidence) -> None:
-    page.add((f"{len(evidence.exhibits):,} of {evidence.total:,} successful attempts, as they were recorded.", "text"))
+    page.add((f"{len(evidence.exhibits):,} of {evidence.total:,} {evidence.name}, as they were recorded.", "text"))
     page.add(*((head, "head") for head in ("Place", "Entry", "Strategy", "Judge", "Prompt", "Response")))
     for item in evidence.exhibits:
-        told = (item.place, item.entry, item.strategy, item.judge, item.prompt, item.response)
+        told: list[Place | Record] = [item.place, item.entry, item.strategy, item.judge, item.prompt, item.response]
+        if item.beside is not None:
+            told += [item.beside.place, item.beside.response]
         page.add(*((_words(content), "text") for content in told))

@@ -41,6 +41,8 @@ PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
 
+_KINDS = {"run journal": "record of a run", "REBEL report": "test case of a report"}
+
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""
 
@@ -207,7 +209,8 @@ def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
     worst = next(source for source in sources if source.bad_lines)
     reason, _ = next(notes[sources.index(worst)].subjects("F001"))
     lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
-    raise InputError(f"{worst.path}: cannot read {lines} as a spikee result; most often: {reason}")
+    kind = _KINDS.get(worst.reader, "spikee result")
+    raise InputError(f"{worst.path}: cannot read {lines} as a {kind}; most often: {reason}")
 
 
 class _Reading(Struct, frozen=True):

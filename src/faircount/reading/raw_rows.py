@@ -22,7 +22,7 @@ from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.model import Source
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
-from faircount.reading.spikee import attack_name_of, mark_of, parent_id_of
+from faircount.reading.spikee import attack_name_of, mark_of, of_run, parent_id_of
 from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
 from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks, open_stream
 
@@ -108,10 +108,12 @@ class RawReader:
             yield found
         if self.stream.truncated:
             self.notes.add("F002", self.stream.truncated, self._lines)
+        for doubt in () if self.stream.run is None else self.stream.run.doubts:
+            self.notes.add(*doubt)
 
     def source(self) -> Source:
         """Return what was read, after the last block."""
-        return Source(
+        read = Source(
             path=self.stream.name,
             lines=self._lines,
             good_lines=self._good,
@@ -119,6 +121,7 @@ class RawReader:
             blank_lines=self._lines - self._good - self._bad,
             bytes=self.stream.bytes_read,
         )
+        return read if self.stream.run is None else of_run(read, self.stream.run)
 
     def _place(self, rows: Sequence[Row], block: Block) -> list[RawRow]:
         """Return rows of which each stands on a line of its own."""
@@ -136,6 +139,8 @@ class RawReader:
         found = []
         for line in lines:
             self._lines += 1
+            if not line:
+                continue
             try:
                 found.append(RawRow(self._lines, self._read_line(line, self._lines), False, line, 0, len(line)))
             except BadLine as reason:
@@ -147,6 +152,8 @@ class RawReader:
     def _read_line(self, line: bytes, number: int) -> Row:
         if line is TOO_LONG:
             raise BadLine(f"longer than {self.max_line} bytes")
+        if self.stream.run is not None and number in self.stream.run.bad:
+            raise BadLine(self.stream.run.bad[number])
         read = self._decoder.fast if is_utf8(line) else self._decoder.careful
         return read(line, number)[0]
 

@@ -13,10 +13,11 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
@@ -29,6 +30,9 @@ from faircount.reading.loose import BadLine, whole_number
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
 from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
+
+if TYPE_CHECKING:
+    from faircount.reading.run_rows import RunFile
 
 NINE_FIELDS = (
     "jailbreak_type",
@@ -164,10 +168,12 @@ class SpikeeReader:
             yield self._take_batch()
         if self.stream.truncated:
             self.notes.add("F002", self.stream.truncated, self._lines)
+        for doubt in () if self.stream.run is None else self.stream.run.doubts:
+            self.notes.add(*doubt)
 
     def source(self) -> Source:
         """Return what was read, after the last batch."""
-        return Source(
+        read = Source(
             path=self.stream.name,
             tool_version=tool_version(self.fields_seen) if self._good else None,
             lines=self._lines,
@@ -176,6 +182,7 @@ class SpikeeReader:
             blank_lines=self._blank,
             bytes=self.stream.bytes_read,
         )
+        return read if self.stream.run is None else of_run(read, self.stream.run)
 
     def _take_batch(self) -> Batch:
         batch, self._batch = self._batch, Batch()
@@ -200,6 +207,9 @@ class SpikeeReader:
         self._lines += len(lines)
         good: list[tuple[Row, int, bool]] = []
         for number, line in enumerate(lines, start=first):
+            if not line:
+                self._blank += 1
+                continue
             try:
                 row, truthy = self._decode(line, number)
             except BadLine as reason:
@@ -216,6 +226,8 @@ class SpikeeReader:
     def _decode(self, line: bytes, number: int) -> tuple[Row, bool]:
         if line is TOO_LONG:
             raise BadLine(f"longer than {self.max_line} bytes")
+        if self.stream.run is not None and number in self.stream.run.bad:
+            raise BadLine(self.stream.run.bad[number])
         return self._decoder.fast(line, number) if is_utf8(line) else self._decoder.careful(line, number)
 
     def _note_bad(self, line: bytes, reason: str, number: int) -> None:
@@ -258,6 +270,8 @@ class SpikeeReader:
         columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
+        if self.stream.run is not None:
+            columns["mark"][before:] = array(columns["mark"].typecode, [Mark.TASK] * len(rows))
         for index, specialities in enumerate(map(_specialities_of, rows)):
             if specialities != _NOTHING_SPECIAL or self.guardrail_detected:
                 self._add_specialities(before + index, rows[index])
@@ -272,7 +286,7 @@ class SpikeeReader:
 
     def _add_specialities(self, index: int, row: Row) -> None:
         """Write what sets a row apart from a plain standard attempt that was answered and judged."""
-        if row.attack_name != "None" or not _has_plain_origin(row):
+        if self.stream.run is None and (row.attack_name != "None" or not _has_plain_origin(row)):
             self._place(index, row)
         if row.error is not None or row.guardrail is not UNSET or self.guardrail_detected:
             self._judge(index, row)
@@ -406,6 +420,11 @@ class SpikeeReader:
 def tool_version(fields_seen: Collection[str]) -> str:
     """Guess which spikee wrote a file from the fields that its rows have."""
     return next((label for field, label in _VERSION_BY_FIELD if field in fields_seen), "0.1")
+
+
+def of_run(source: Source, run: RunFile) -> Source:
+    """Return what was read of a file that tells of a run: most of its lines hold no row, and are not blank for that."""
+    return replace(source, tool=run.tool, tool_version=run.version, reader=run.reader, blank_lines=run.blank_lines)
 
 
 def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:

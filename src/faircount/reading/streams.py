@@ -1,6 +1,7 @@
 """Bytes of a source as blocks of whole lines, with exact line numbers and byte offsets.
 
-Plain, gzip and Zstandard streams are told apart by their first bytes, whatever the file is called. Lines end at
+Plain, gzip and Zstandard streams are told apart by their first bytes, whatever the file is called. A file that tells
+of a run (`run_files`) is expanded as well: into rows. Lines end at
 `\\n` only (U+2028 and its kin are text). Memory is bounded: a line over the limit is passed over, a stream that
 expands out of proportion is refused, a stream that ends too early is noticed after its whole lines were given.
 """
@@ -11,13 +12,17 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from io import FileIO
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
 from faircount.reading.identity import ContentHash
+
+if TYPE_CHECKING:
+    from faircount.reading.run_rows import RunFile
 
 STDIN = "-"
 BLOCK_BYTES = 256 * 1024
@@ -32,6 +37,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
+_PACKED = (_GZIP_MAGIC, _ZSTD_MAGIC)
+_TELLING_BYTES = 64 * 1024
+_WORDS_OF_RUNS = (b'"kind"', b'"test_cases"')
 _EXPANDED_STEP = 1024 * 1024
 _LINE_FEED = ord("\n")
 # One Zstandard block expands to at most 128 KiB and takes at least 4 bytes: 2 KiB in is at most 64 MiB out.
@@ -71,6 +79,8 @@ class Stream(Struct):
     truncated: str | None = None
     starts_at: int = 0
     content: ContentHash | None = None
+    run: RunFile | None = None
+    """What the file says of itself if it tells of a run; its lines are then rows made from it."""
     _expanded: int = 0
     _waiting: memoryview = memoryview(b"")
 
@@ -124,17 +134,43 @@ def open_stream(path: str, name: str, content: ContentHash | None = None) -> Str
     if first[:2] in _UTF16_MARKS:
         raise InputError(f"{name}: is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
     stream.chunks = _expand(stream, first, raw)
+    _expand_run(stream, path, packed=first.startswith(_PACKED))
     return stream
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether a file is neither packed nor UTF-16, so that it can be read from anywhere in it."""
+    """Tell whether a file is neither packed nor UTF-16 nor of a run, so that it can be read from anywhere in it."""
     try:
         with Path(path).open("rb") as file:
-            start = file.read(4)
+            start = file.read(_TELLING_BYTES)
     except OSError:
         return False
-    return not start.startswith((_GZIP_MAGIC, _ZSTD_MAGIC, *_UTF16_MARKS))
+    return not start.startswith((*_PACKED, *_UTF16_MARKS)) and _run_of(start) is None
+
+
+def _run_of(start: bytes) -> RunFile | None:
+    """Return what a file that begins so is, if it tells of a run; most do not, which a look at a few words shows."""
+    if not any(word in start for word in _WORDS_OF_RUNS):
+        return None
+    from faircount.reading.run_files import recognised
+
+    return recognised(start)
+
+
+def _expand_run(stream: Stream, path: str, *, packed: bool) -> None:
+    """Let a stream that tells of a run give rows; any other stays as it is."""
+    start, chunks = b"", stream.chunks
+    while len(start) < _TELLING_BYTES and (chunk := next(chunks, None)) is not None:
+        start += chunk
+    stream.chunks = chain([start], chunks)
+    stream.run = _run_of(start[:_TELLING_BYTES])
+    if stream.run is None:
+        return
+    from faircount.reading import run_files
+
+    once = packed or path == STDIN or not Path(path).is_file()
+    again = None if once else lambda: _raw_chunks(path, stream.name)
+    stream.chunks = run_files.rows(stream.run, stream.chunks, again, stream.name)
 
 
 def open_range(path: str, name: str, start: int, end: int, content: ContentHash | None = None) -> Stream:

@@ -14,7 +14,8 @@ SELECT
     CAST(SUM(CASE WHEN h.state = $failure THEN h.times ELSE 0 END) AS BIGINT) AS failures,
     CAST(SUM(CASE WHEN h.state = $error AND b.error_kind IS NULL THEN h.times ELSE 0 END) AS BIGINT) AS errors,
     CAST(SUM(CASE WHEN h.state = $guardrail OR b.error_kind IS NOT NULL THEN h.times ELSE 0 END) AS BIGINT) AS blocks,
-    MIN(CASE WHEN h.state = $success THEN h.first_at END) AS first_success
+    MIN(CASE WHEN h.state = $success THEN h.first_at END) AS first_success,
+    CAST(SUM(h.times) AS BIGINT) AS items
 FROM history AS h
 LEFT JOIN (
     SELECT DISTINCT source, error_kind
@@ -24,7 +25,8 @@ LEFT JOIN (
 GROUP BY h.ord;
 
 -- With a history, the row's own state is only its summary: what its requests met is what counts. An attack that
--- made no request has not failed.
+-- made no request has not failed. A case of a run is the other way round: its verdict is the one over all its attempts,
+-- made by the rule that the case names, and they stay as they are, to tell how steady it is.
 CREATE TABLE told AS
 SELECT
     COALESCE(r.entry_key, $entries_per_run * a.origin_key + $half_of_them + a.entry_id) AS entry_key,
@@ -46,14 +48,18 @@ SELECT
     a.state = $success AS succeeded,
     CASE
         WHEN a.is_attack AND a.requests = 0 THEN FALSE
+        WHEN a.mark = $task THEN a.state = $failure
         WHEN h.ord IS NULL THEN a.state = $failure
         WHEN h.failures > 0 THEN TRUE
         ELSE a.state = $failure AND (h.successes > 0 OR h.errors + h.blocks = 0)
     END AS failed,
-    a.state = $error OR COALESCE(h.errors, 0) > 0 AS errored,
-    a.state = $guardrail OR COALESCE(h.blocks, 0) > 0 AS blocked,
+    a.state = $error OR (a.mark <> $task AND COALESCE(h.errors, 0) > 0) AS errored,
+    a.state = $guardrail OR (a.mark <> $task AND COALESCE(h.blocks, 0) > 0) AS blocked,
     CASE WHEN h.ord IS NOT NULL THEN h.blocks WHEN a.guardrail THEN 1 WHEN a.guardrail IS NOT NULL THEN 0 END AS blocks,
-    COALESCE(h.first_success, a.requests) AS success_at
+    COALESCE(h.first_success, a.requests) AS success_at,
+    CASE WHEN a.mark = $task THEN COALESCE(h.successes + h.failures, 0) END AS tries,
+    CASE WHEN a.mark = $task THEN COALESCE(h.successes, 0) END AS tries_won,
+    COALESCE(a.mark = $task AND h.first_success < h.items, FALSE) AS went_on
 FROM marked AS a
 LEFT JOIN resolved AS r ON a.ord = r.ord
 LEFT JOIN history_fold AS h ON a.ord = h.ord

@@ -6,7 +6,7 @@
 CREATE TABLE told AS
 SELECT
     MIN(a.ord) OVER (PARTITION BY a.parent_id, COALESCE(a.result_origin, $unnamed_origin)) AS entry_key,
-    a.mark > 0 AS is_attack,
+    a.mark IN (1, 2) AS is_attack,
     a.ord,
     a.source,
     a.mark,

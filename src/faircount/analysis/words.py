@@ -1,0 +1,107 @@
+"""What things are called, by what results are about: attacks that should not succeed, or tasks that should.
+
+The counts are the same. Only here is it decided which word stands for them, and which end of a rate is the bad one.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from faircount.model import Outcome
+
+
+class Words(Struct, frozen=True):
+    """The words of one aim."""
+
+    rate: str
+    rate_column: str
+    of_rate: str
+    """Stands before what a rate is a share of."""
+    won: str
+    lost: str
+    wins: str
+    """Heads a column with the number of entries that were won."""
+    won_attempts: str
+    won_attempts_title: str
+    requests: str
+    """Says what the number of all attempts counts."""
+    family: str
+    """What the entries of a family have in common, unless something else was asked for."""
+    not_independent: str
+    none_won: str
+    """Said of entries without a verdict, over all entries."""
+    rate_counts: str
+    row: str
+    """What a recorded row of an entry is called, and what stands in its history."""
+    request: str
+    outcomes: dict[Outcome, str]
+    reasons: dict[Outcome, str]
+    """Why an entry has its outcome, where not one attempt decides."""
+    limits: tuple[str, ...]
+    worst_is_high: bool
+
+
+WORDS: dict[str, Words] = {
+    "attack": Words(
+        rate="Success rate",
+        rate_column="Rate",
+        of_rate="",
+        won="Successful attacks",
+        lost="Failed attacks",
+        wins="Successes",
+        won_attempts="successful attempts",
+        won_attempts_title="Successful attempts",
+        requests="requests, dynamic iterations included",
+        family="document and instruction",
+        not_independent="The intervals of groups, attacks and curves treat entries as independent.",
+        none_won="over all entries they are no successes",
+        rate_counts="counts none of them as a success",
+        row="attempt",
+        request="request",
+        outcomes={outcome: outcome.value for outcome in Outcome},
+        reasons={},
+        limits=(
+            "These numbers hold for this dataset: a rate of 0 % means that these attacks failed, not that all would.",
+            "They do not weigh severity: every success counts as one, whatever it would do. Read the successful "
+            "attempts.",
+            "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show "
+            "them.",
+        ),
+        worst_is_high=True,
+    ),
+    "task": Words(
+        rate="Pass rate",
+        rate_column="Pass rate",
+        of_rate="pass rate, ",
+        won="Passed",
+        lost="Failed",
+        wins="Passed",
+        won_attempts="passed entries",
+        won_attempts_title="Passed entries",
+        requests="all attempts of all entries",
+        family="suite",
+        not_independent="The intervals of groups treat entries as independent.",
+        none_won="over all entries they did not pass",
+        rate_counts="counts none of them as passed",
+        row="case",
+        request="attempt",
+        outcomes={
+            **{outcome: outcome.value for outcome in Outcome},
+            Outcome.SUCCESS: "passed",
+            Outcome.FAILURE: "failed",
+        },
+        reasons={
+            Outcome.SUCCESS: "its attempts passed, taken together as its aggregation says",
+            Outcome.FAILURE: "its attempts failed, taken together as its aggregation says",
+            Outcome.ERROR: "none of its attempts was answered",
+            Outcome.UNJUDGED: "no metric decided, or nothing was tried",
+        },
+        limits=(
+            "These numbers hold for these tests: a pass rate of 100 % means that these passed, not that all would.",
+            "They do not weigh importance: every entry that passed counts as one. Read those that failed.",
+            "They are as good as the metrics: their own mistakes are inside every rate, and the intervals do not show "
+            "them.",
+        ),
+        worst_is_high=False,
+    ),
+}

@@ -1,0 +1,254 @@
+"""The records of a run journal, and what they come to: which attempts count, which are void, which were under way.
+
+A record is whole when its line ends in a line feed and is one JSON object. What stands here is shared by those who go
+on with a run and those who analyse one. Nothing here opens a file; a record that cannot be understood is a `BadLine`,
+and whoever reads says what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from faircount.errors import InputError
+from faircount.reading.loose import BadLine, parse
+from faircount.text import clip, visible
+
+SCHEMA = 1
+"""Which form of journal is written and read here; it stands in the header."""
+MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_ATTEMPT = 2**32 - 1
+NUMBERED = frozenset(["call", "attempt", "retry"])
+"""The kinds of records that are about one attempt of one case."""
+
+_ATTEMPT_BITS = 32
+_LONGEST_NAME = 100
+
+# What is known of an attempt is one number: where its record begins (0: there is none), and these two flags.
+_CALLED = 1
+_ERROR = 2
+_FLAG_BITS = 2
+
+
+class Line(Struct, frozen=True):
+    """A record of a journal and its place there; lines count from 1, bytes from 0."""
+
+    number: int
+    offset: int
+    record: dict[str, Any]
+
+
+class Doubled(Struct, frozen=True):
+    """A record that does not count, since one before it says the same case or attempt; no attempt: a case's record."""
+
+    case: str
+    attempt: int | None
+    line: int
+
+
+class RecordMark(Struct):
+    """As much of a record as tells what it does; anything may stand in a file, so the types are looked at later."""
+
+    kind: Any = None
+    case: Any = None
+    attempt: Any = None
+    error: Any = None
+    complete: Any = None
+
+
+class State:
+    """What a journal comes to: its header, its cases, and what became of their attempts.
+
+    Of two records of one attempt the first counts, unless a `retry` between them made it void. A call without an
+    attempt's record was under way when the run was stopped, and has to be made again.
+    """
+
+    def __init__(self, path: str, header: dict[str, Any]) -> None:
+        self.path = path
+        self.header = header
+        self.cases: dict[str, int] = {}
+        """Where the record of each case begins, in the order of the journal."""
+        self.done = 0
+        """How many attempts have a record that counts."""
+        self.errors = 0
+        """How many of those ended in an error."""
+        self.repeated = 0
+        """How many calls were made although one before them was under way when a run was stopped."""
+        self.void = 0
+        """How many records of attempts a `retry` made void."""
+        self.complete: bool | None = None
+        """What the `end` record says; None where the run was stopped or goes on."""
+        self.doubled: list[Doubled] = []
+        self.kinds: dict[str, int] = {}
+        """How many records there are of each kind."""
+        self.lines = 0
+        self.end = 0
+        """Where the last whole record ends."""
+        self.torn = 0
+        """How many bytes follow it."""
+        self._indices: dict[str, int] = {}
+        self._marks: dict[int, int] = {}
+
+    def is_done(self, case: str, attempt: int) -> bool:
+        """Tell whether an attempt has a record that counts."""
+        return self._mark(case, attempt) >> _FLAG_BITS > 0
+
+    def is_error(self, case: str, attempt: int) -> bool:
+        """Tell whether the record that counts says that the attempt ended in an error."""
+        return bool(self._mark(case, attempt) & _ERROR)
+
+    def is_under_way(self, case: str, attempt: int) -> bool:
+        """Tell whether an attempt was called and has no record that counts."""
+        return _waits(self._mark(case, attempt))
+
+    def offset_of(self, case: str, attempt: int) -> int | None:
+        """Return where the record of an attempt that counts begins."""
+        return self._mark(case, attempt) >> _FLAG_BITS or None
+
+    def counts(self, line: Line) -> bool:
+        """Tell whether a record of an attempt is the one that counts, being neither void nor a second one."""
+        case, attempt = line.record.get("case"), line.record.get("attempt")
+        return isinstance(case, str) and isinstance(attempt, int) and self.offset_of(case, attempt) == line.offset
+
+    def last_records(self) -> dict[str, int]:
+        """Return for every case with an attempt that counts where the last of these records begins."""
+        names, last = list(self._indices), dict[str, int]()
+        for key, mark in self._marks.items():
+            offset, name = mark >> _FLAG_BITS, names[key >> _ATTEMPT_BITS]
+            if offset > last.get(name, 0):
+                last[name] = offset
+        return last
+
+    def calls_under_way(self) -> Iterator[tuple[str, int]]:
+        """Yield the attempts that were called and have no record that counts."""
+        return self._attempts(_waits)
+
+    def failed_attempts(self) -> Iterator[tuple[str, int]]:
+        """Yield the attempts whose record that counts is an error."""
+        return self._attempts(lambda mark: bool(mark & _ERROR))
+
+    def _mark(self, case: str, attempt: int) -> int:
+        index = self._indices.get(case)
+        return 0 if index is None else self._marks.get(index << _ATTEMPT_BITS | attempt, 0)
+
+    def _attempts(self, wanted: Callable[[int], bool]) -> Iterator[tuple[str, int]]:
+        names = list(self._indices)
+        for key, mark in self._marks.items():
+            if wanted(mark):
+                yield names[key >> _ATTEMPT_BITS], key & MAX_ATTEMPT
+
+    def take(self, number: int, offset: int, mark: RecordMark) -> None:
+        """Let one more record count; records are taken in their order."""
+        self.lines = number
+        kind = mark.kind
+        if not isinstance(kind, str):
+            raise BadLine("it does not say its kind")
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        if kind in NUMBERED:
+            self._take_numbered(kind, number, offset, mark)
+        elif kind == "case":
+            self._take_case(number, offset, mark.case)
+        elif kind == "resumed":
+            self.complete = None
+        elif kind == "end":
+            self.complete = mark.complete is True
+        elif kind == "run" and number > 1:
+            raise BadLine("it is a second header, so that two runs share the file")
+
+    def _take_case(self, number: int, offset: int, name: object) -> None:
+        if not isinstance(name, str):
+            raise BadLine("it does not name its case")
+        if name in self.cases:
+            self.doubled.append(Doubled(name, None, number))
+            return
+        self.cases[name] = offset
+        self._indices[name] = len(self._indices)
+
+    def _take_numbered(self, kind: str, number: int, offset: int, mark: RecordMark) -> None:
+        attempt = mark.attempt
+        if not isinstance(mark.case, str) or type(attempt) is not int or not 0 <= attempt <= MAX_ATTEMPT:
+            raise BadLine("it does not say which attempt of which case it is about")
+        index = self._indices.get(mark.case)
+        if index is None:
+            name = clip(visible(mark.case), _LONGEST_NAME)
+            raise BadLine(f"the record of its case, {name}, does not stand before it")
+        key = index << _ATTEMPT_BITS | attempt
+        before = self._marks.get(key, 0)
+        if kind == "call":
+            self.repeated += _waits(before)
+            self._marks[key] = before | _CALLED
+        elif kind == "retry":
+            self._void(key, before)
+        elif before >> _FLAG_BITS:
+            self.doubled.append(Doubled(mark.case, attempt, number))
+        else:
+            failed = mark.error is not None
+            self.done += 1
+            self.errors += failed
+            self._marks[key] = offset << _FLAG_BITS | (_ERROR if failed else 0)
+
+    def _void(self, key: int, before: int) -> None:
+        counted = before >> _FLAG_BITS > 0
+        self.void += counted
+        self.done -= counted
+        self.errors -= bool(before & _ERROR)
+        # A call that waits is not made undone by this: it stays counted as one that may have to be repeated.
+        self._marks[key] = 0 if counted else before
+
+
+def _waits(mark: int) -> bool:
+    return mark == _CALLED
+
+
+def check_header(header: Mapping[str, Any], path: str) -> None:
+    """Raise if the first record of a journal is no header, or that of another form of journal."""
+    if header.get("kind") != "run":
+        raise InputError(f'{path}:1: this is not a run journal: its first record is not of the kind "run"')
+    if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
+        found = clip(visible(str(header.get("schema"))), 20)
+        raise InputError(
+            f"{path}:1: the journal has schema {found}, and this version reads schema {SCHEMA}; "
+            "use the version of Faircount that wrote it"
+        )
+
+
+def decode_record(line: bytes) -> dict[str, Any]:
+    """Return the record on a line, or raise `BadLine` where the line is not whole."""
+    _check_end(line)
+    if line.isascii():
+        try:
+            return _record_decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return _patiently(line)
+
+
+def decode_mark(line: bytes) -> RecordMark:
+    """Return as much of the record on a line as tells what it does, or raise `BadLine` where it is not whole."""
+    _check_end(line)
+    if line.isascii():
+        try:
+            return _mark_decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return msgspec.convert(_patiently(line), RecordMark)
+
+
+_record_decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+_mark_decoder: msgspec.json.Decoder[RecordMark] = msgspec.json.Decoder(RecordMark)
+
+
+def _check_end(line: bytes) -> None:
+    if not line.endswith(b"\n"):
+        raise BadLine("torn: the line has no end" if len(line) <= MAX_LINE_BYTES else "the line is too long")
+
+
+def _patiently(line: bytes) -> dict[str, Any]:
+    """Decode a line that the quick decoder refuses, as it does for half a surrogate pair."""
+    record, doubts = parse(line)
+    if doubts.not_finite:
+        raise BadLine("NaN and infinities are not JSON")
+    return record

@@ -1,0 +1,356 @@
+"""Reports in REBEL's structure as rows of results: REBEL's own, and those of Faircount, which say more.
+
+REBEL writes one entry for each metric of a case, under one name and without the metric's: entries with the same name,
+input and outputs are one case. How many attempts there were is how many outputs there are, whatever `count` says. The
+document is taken whole; each entry is decoded when its place is known, and again when its case is told, so that only
+one case is held at a time. The row of a case stands on the line where its first entry begins, if every entry begins on
+a line of its own. A document that is no JSON is an error that says where; an entry that cannot be understood is a line
+that could not be read, and the others count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct, field
+from xxhash import xxh3_128_digest
+
+from faircount.errors import InputError
+from faircount.reading.aggregation import ERROR, FAILED, PASSED
+from faircount.reading.loose import BadLine, parse
+from faircount.reading.run_rows import (
+    BAD,
+    FAIRCOUNT,
+    Measured,
+    RunCase,
+    RunFile,
+    Tried,
+    encoded,
+    error_text,
+    objects,
+    row_of,
+    strategy_of,
+    verdict_over,
+    verdict_word,
+)
+
+CASES = "test_cases"
+_METADATA = "metadata"
+_PIECE_BYTES = 256 * 1024
+_MARK = b"\xef\xbb\xbf"
+_SPACE = re.compile(r"[ \t\n\r]*")
+_decoder = json.JSONDecoder(parse_int=str)
+
+
+def begins_report(start: bytes) -> bool:
+    """Tell whether a JSON document that begins so has test cases at its top."""
+    text = start.removeprefix(_MARK).decode("latin-1")
+    try:
+        return any(key == CASES for key, _ in _members(text))
+    except (_Damaged, RecursionError):
+        return False
+
+
+def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
+    """Yield the rows of a report as bytes of lines."""
+    # In Latin-1 every byte is a character: places are those of the bytes, and memory is that of the file.
+    text = b"".join(chunks).removeprefix(_MARK).decode("latin-1")
+    try:
+        entries = list(_entries(text, run))
+    except _Damaged as damage:
+        line = text.count("\n", 0, damage.place) + 1
+        column = damage.place - text.rfind("\n", 0, damage.place)
+        raise InputError(
+            f"{name}:{line}: the report is damaged here: {damage}, at character {column}; nothing of it was counted"
+        ) from None
+    _place(text, entries)
+    yield from _pieces(_lines(text, entries, run))
+
+
+class _Damaged(Exception):
+    """A document that cannot be read on from a place."""
+
+    def __init__(self, reason: str, place: int) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+class _Entry(Struct):
+    """An entry of the report: where it stands in the text, which case it tells of, and on which line its row goes."""
+
+    start: int
+    end: int
+    key: bytes | None
+    """Stands for name, input and outputs; None for an entry that cannot be read."""
+    line: int = 0
+    others: list[_Entry] = field(default_factory=list)
+    """Later entries that tell of the same case."""
+    own_id: str = ""
+
+
+# -- where entries are ------------------------------------------------------------------------------------------
+
+
+def _members(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the keys of the object that a document is, each with the place of its value; values are passed over."""
+    place = _after_space(text, 0)
+    if text[place : place + 1] != "{":
+        raise _Damaged("it is not a JSON object", place)
+    place = _after_space(text, place + 1)
+    while text[place : place + 1] != "}":
+        key, place = _value(text, place)
+        place = _expect(text, place, ":")
+        yield str(key), place
+        _, place = _value(text, place)
+        place = _after_comma(text, place, "}")
+
+
+def _entries(text: str, run: RunFile) -> Iterator[_Entry]:
+    """Yield the entries of a report, and learn who wrote it."""
+    names: dict[str, dict[bytes, str]] = {}
+    for member, place in _members(text):
+        if member == _METADATA:
+            _learn(_value(text, place)[0], run)
+        if member == CASES:
+            yield from _told_apart(_items(text, place), names)
+
+
+def _learn(metadata: Any, run: RunFile) -> None:
+    if isinstance(metadata, Mapping) and metadata.get("tool") == FAIRCOUNT:
+        run.tool = FAIRCOUNT
+        run.version = metadata["version"] if isinstance(metadata.get("version"), str) else None
+
+
+def _items(text: str, place: int) -> Iterator[tuple[int, int, Any]]:
+    """Yield start, end and value of the items of a list."""
+    place = _expect(text, place, "[")
+    while text[place : place + 1] != "]":
+        value, end = _value(text, place)
+        yield place, end, value
+        place = _after_comma(text, end, "]")
+
+
+def _told_apart(items: Iterable[tuple[int, int, Any]], names: dict[str, dict[bytes, str]]) -> Iterator[_Entry]:
+    """Yield entries; one that tells of the case of an earlier one is added to that. Cases of one name are numbered."""
+    found: dict[bytes, _Entry] = {}
+    for start, end, value in items:
+        key = _key(value) if isinstance(value, dict) else None
+        if key is None:
+            yield _Entry(start, end, None)
+            continue
+        entry = _Entry(start, end, key)
+        if key in found:
+            found[key].others.append(entry)
+        else:
+            found[key] = entry
+            same_name = names.setdefault(str(value.get("name")), {})
+            same_name[key] = f"#{len(same_name) + 1}" if same_name else ""
+            entry.own_id = same_name[key]
+            yield entry
+
+
+def _key(entry: Mapping[str, Any]) -> bytes | None:
+    """Return what stands for the case that an entry tells of; None for what is nested too deeply to be read."""
+    try:
+        return xxh3_128_digest(encoded([entry.get(part) for part in ("name", "input", "actual_outputs")]))
+    except RecursionError:
+        return None
+
+
+def _value(text: str, place: int) -> tuple[Any, int]:
+    try:
+        return _decoder.raw_decode(text, place)
+    except json.JSONDecodeError as error:
+        torn = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        raise _Damaged("it ends in the middle of a value" if torn else _lowered(error.msg), error.pos) from None
+    except RecursionError:
+        raise _Damaged("lists and objects are nested too deeply", place) from None
+
+
+def _lowered(words: str) -> str:
+    return words[:1].lower() + words[1:]
+
+
+def _expect(text: str, place: int, sign: str) -> int:
+    place = _after_space(text, place)
+    if text[place : place + 1] != sign:
+        raise _Damaged(f"a {sign} is missing", place)
+    return _after_space(text, place + 1)
+
+
+def _after_comma(text: str, place: int, end: str) -> int:
+    """Return where the next item begins, or where the end stands."""
+    place = _after_space(text, place)
+    if text[place : place + 1] == ",":
+        return _after_space(text, place + 1)
+    if text[place : place + 1] != end:
+        raise _Damaged("it ends too early" if place >= len(text) else f"a , or {end} is missing", place)
+    return place
+
+
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return place if match is None else match.end()
+
+
+def _place(text: str, entries: Sequence[_Entry]) -> None:
+    """Give every row its line: the one where its entry begins, or else one after the other."""
+    line, before = 1, 0
+    for entry in entries:
+        line += text.count("\n", before, entry.start)
+        entry.line, before = line, entry.start
+    if any(one.line >= other.line for one, other in pairwise(entries)):
+        for number, entry in enumerate(entries, start=1):
+            entry.line = number
+
+
+# -- rows -------------------------------------------------------------------------------------------------------
+
+
+def _lines(text: str, entries: Iterable[_Entry], run: RunFile) -> Iterator[bytes]:
+    """Yield rows as lines, with empty ones between them where the document has more."""
+    number = 0
+    for entry in entries:
+        yield b"\n" * (entry.line - number - 1)
+        number = entry.line
+        try:
+            yield _row(text, entry, run)
+        except BadLine as bad:
+            run.bad[number] = str(bad)
+            yield BAD
+        yield b"\n"
+    yield b"\n" * (text.count("\n") + (not text.endswith("\n")) - number)
+
+
+def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= _PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+def _row(text: str, entry: _Entry, run: RunFile) -> bytes:
+    told = [_decoded(text, one, entry.line, run) for one in (entry, *entry.others)]
+    name = told[0].get("name")
+    if not isinstance(name, str):
+        raise BadLine("the test case has no name")
+    return row_of(_case(name, told), name + entry.own_id, run)
+
+
+def _decoded(text: str, entry: _Entry, line: int, run: RunFile) -> dict[str, Any]:
+    value, doubts = parse(text[entry.start : entry.end].encode("latin-1"))
+    if doubts.not_finite:
+        run.doubts.append(("F012", "", line))
+    return value
+
+
+def _case(name: str, told: Sequence[Mapping[str, Any]]) -> RunCase:
+    first = told[0]
+    outputs = objects(first, "actual_outputs")
+    by_entry = [_measured(entry, number, outputs, told) for number, entry in enumerate(told)]
+    most = max((len(measured) for measured in by_entry), default=0)
+    attempts = [
+        _tried(number, outputs[number] if number < len(outputs) else None, by_entry)
+        for number in range(max(most, len(outputs)))
+    ]
+    verdicts = [_verdict(entry, measured) for entry, measured in zip(told, by_entry, strict=True)]
+    return RunCase(
+        name=name,
+        described=first,
+        attempts=attempts,
+        verdict=_together(verdicts),
+        by_metric=_by_metric(told, by_entry, verdicts),
+        names_metrics=any(metric.get("name") for metric in objects(first, "metrics")),
+    )
+
+
+def _together(verdicts: Sequence[str]) -> str:
+    """Return the verdict of a case of which each metric has one: it must pass them all."""
+    if FAILED in verdicts:
+        return FAILED
+    return ERROR if ERROR in verdicts else PASSED
+
+
+def _tried(number: int, output: Mapping[str, Any] | None, by_entry: Sequence[Sequence[Sequence[Measured]]]) -> Tried:
+    told, model = (output or {}).get("attempt"), (output or {}).get("model")
+    return Tried(
+        number=told if isinstance(told, int) else number,
+        output=output,
+        error=error_text((output or {}).get("error")),
+        measured=[one for measured in by_entry if number < len(measured) for one in measured[number]],
+        model=model if isinstance(model, str) else None,
+    )
+
+
+def _measured(
+    entry: Mapping[str, Any],
+    number: int,
+    outputs: Sequence[Mapping[str, Any]],
+    told: Sequence[Mapping[str, Any]],
+) -> list[list[Measured]]:
+    """Return what the metrics of an entry said, by attempt.
+
+    Results come attempt by attempt, as many for each as there are metrics; where they do not divide so, each is taken
+    for an attempt.
+    """
+    results = objects(entry, "evaluation_results")
+    each = len(results) // len(outputs) if outputs and results and len(results) % len(outputs) == 0 else 1
+    names = _metric_names(entry, number, each, told)
+    return [
+        [_one(result, name) for result, name in zip(results[start : start + each], names, strict=False)]
+        for start in range(0, len(results), each)
+    ]
+
+
+def _one(result: Mapping[str, Any], name: str) -> Measured:
+    metric = result.get("metric")
+    verdict = verdict_word(result.get("verdict")) or ERROR
+    return Measured(metric if isinstance(metric, str) else name, result.get("score"), verdict, result.get("reason"))
+
+
+def _metric_names(entry: Mapping[str, Any], number: int, each: int, told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the metrics of an entry: those that it tells, or else their numbers in the case."""
+    named = [metric.get("name") for metric in objects(entry, "metrics")]
+    first = number if len(told) > 1 else 0
+    own = named[first : first + each]
+    known = len(own) == each and all(isinstance(name, str) for name in own)
+    return [str(name) for name in own] if known else [str(first * each + index + 1) for index in range(each)]
+
+
+def _verdict(entry: Mapping[str, Any], measured: Iterable[Sequence[Measured]]) -> str:
+    """Return the verdict that an entry tells, or make it where it tells none."""
+    told = entry.get("aggregated_result")
+    found = verdict_word(told.get("verdict")) if isinstance(told, Mapping) else None
+    return found or verdict_over(strategy_of(entry), [one for attempt in measured for one in attempt]).verdict
+
+
+def _by_metric(
+    told: Sequence[Mapping[str, Any]], by_entry: Sequence[Sequence[Sequence[Measured]]], verdicts: Sequence[str]
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry, measured, verdict in zip(told, by_entry, verdicts, strict=True):
+        said = [one for attempt in measured for one in attempt]
+        metrics = list(dict.fromkeys(one.metric for one in said))
+        for metric in metrics:
+            own = [one for one in said if one.metric == metric]
+            decided = verdict if len(metrics) == 1 else verdict_over(strategy_of(entry), own).verdict
+            found[_unused(metric, found)] = decided
+    return found
+
+
+def _unused(name: str, taken: Mapping[str, str]) -> str:
+    """Return a name that no metric has yet."""
+    number, own = 1, name
+    while own in taken:
+        number += 1
+        own = f"{name}#{number}"
+    return own

@@ -1,0 +1,251 @@
+"""A case of a run and its attempts as one row of results, whatever file they come from.
+
+The row has the fields that spikee's rows have, so that everything that counts, chooses or shows rows works on it: the
+verdict over all attempts is its success, each attempt is an item of its history. What a run knows beyond that becomes
+fields of its own: suite, tags, parameters, and what each metric decided. Nothing here opens a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from faircount.reading.aggregation import DEFAULT, ERROR, FAILED, PASSED, Aggregated, Result, aggregated
+from faircount.reading.loose import BadLine
+
+MOST_TAGS = 8
+"""So many tags are fields of their own; of all others only the list tells."""
+
+FAIRCOUNT, REBEL = "faircount", "rebel"
+BAD = b"?"
+"""What stands on the line of something that could not be read; why is told beside the rows."""
+
+_SUCCESS = {PASSED: True, FAILED: False}
+_VERDICTS = frozenset([PASSED, FAILED, ERROR])
+_LONGEST_SECONDS = 10**12
+_ENCODER = msgspec.json.Encoder()
+
+
+class RunFile(Struct):
+    """What a file of a run says of itself while it is read, and what was odd in it, by the lines of its rows."""
+
+    tool: str
+    reader: str
+    version: str | None = None
+    blank_lines: int = 0
+    bad: dict[int, str] = field(default_factory=dict)
+    doubts: list[tuple[str, str, int]] = field(default_factory=list)
+    """Codes of findings, each with its subject and its line."""
+    tags: list[str] = field(default_factory=list)
+    """The tags that are fields of their own."""
+
+    def facets_of_tags(self, tags: Sequence[str]) -> dict[str, bool]:
+        """Return the tags of a case that are fields; the first that turn up are."""
+        self.tags += [tag for tag in dict.fromkeys(tags) if tag not in self.tags][: MOST_TAGS - len(self.tags)]
+        return {f"tag.{tag}": True for tag in self.tags if tag in tags}
+
+
+class Measured(Struct, frozen=True):
+    """What one metric said of one attempt."""
+
+    metric: str
+    score: Any
+    verdict: str
+    reason: Any = None
+
+    @property
+    def result(self) -> Result:
+        """The same for the rules that make one result of several."""
+        return Result(_number(self.score), self.verdict)  # type: ignore[arg-type]
+
+
+class Tried(Struct, frozen=True):
+    """One attempt: its answer or the error in its place, and what the metrics said. Attempts count from 0."""
+
+    number: int
+    output: Mapping[str, Any] | None
+    error: str | None = None
+    measured: Sequence[Measured] = ()
+    model: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Failed if any metric failed it, passed if all passed it, else an error."""
+        said = [] if self.error is not None else [one.verdict for one in self.measured]
+        if FAILED in said:
+            return FAILED
+        return PASSED if said and ERROR not in said else ERROR
+
+    @property
+    def response(self) -> str:
+        """The text of the answer, or the calls of tools where there is no text."""
+        output = self.output or {}
+        text = output.get("output")
+        if isinstance(text, str) and text:
+            return text
+        return json.dumps(output["tools_called"]) if output.get("tools_called") else ""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the answer took."""
+        seconds = _number((self.output or {}).get("execution_time"))
+        return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
+
+
+class RunCase(Struct, frozen=True):
+    """A case with all that was tried; `verdict` is the one over all attempts and metrics."""
+
+    name: str
+    described: Mapping[str, Any]
+    """Tags, input, expected_output, retry_params and place, as the file has them."""
+    attempts: Sequence[Tried]
+    verdict: str
+    by_metric: Mapping[str, str]
+    names_metrics: bool = True
+    """Whether the names of the metrics are known, not only their order."""
+
+
+def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
+    """Return the row of a case as a line of JSON, without its line feed."""
+    answered = [tried for tried in case.attempts if tried.error is None]
+    messages, parameters = _input(case.described)
+    tags = [tag for tag in _listed(case.described, "tags") if isinstance(tag, str)]
+    seconds = [tried.seconds for tried in answered if tried.seconds is not None]
+    verdict = case.verdict if answered else ERROR
+    suite = case.name.partition("_[")[0]
+    row = {
+        "id": own_id,
+        # Cases of one suite are variants: they differ in parameters, not in what is asked.
+        "long_id": suite,
+        "success": _SUCCESS.get(verdict),
+        "input": _asked(messages),
+        "response": _telling(answered, verdict),
+        "response_time": sum(seconds) / len(seconds) if seconds else None,
+        "judge_name": ", ".join(case.by_metric) if case.names_metrics and case.by_metric else None,
+        "attempts": len(case.attempts),
+        "attack_name": "None",
+        "error": case.attempts[0].error if case.attempts and not answered else None,
+        "attempt_history": [_history_item(tried) for tried in case.attempts],
+        "conversation": messages,
+        "meta": {name: case.described.get(name) for name in ("expected_output", "retry_params", "place")},
+        "target": next((tried.model for tried in answered if tried.model), None),
+        "suite": suite,
+        "tags": ", ".join(tags) or None,
+        **run.facets_of_tags(tags),
+        **{f"param.{name}": _scalar(value) for name, value in parameters.items()},
+        **{f"metric.{name}": decided for name, decided in case.by_metric.items()},
+    }
+    return encoded(row)
+
+
+def verdict_over(strategy: Any, measured: Iterable[Measured]) -> Aggregated:
+    """Return the verdict over several results, by the mean where nobody knows the strategy."""
+    results = [one.result for one in measured]
+    try:
+        return aggregated(strategy if isinstance(strategy, str) else DEFAULT, results)
+    except ValueError:
+        return aggregated(DEFAULT, results)
+
+
+def strategy_of(described: Mapping[str, Any]) -> Any:
+    """Return how the attempts of a case are made into one result."""
+    parameters = described.get("retry_params")
+    return parameters.get("aggregation_strategy") if isinstance(parameters, Mapping) else None
+
+
+def verdict_word(value: Any) -> str | None:
+    """Return a verdict if it is one."""
+    return value if isinstance(value, str) and value in _VERDICTS else None
+
+
+def error_text(error: Any) -> str | None:
+    """Return an error in one line, whether it is told in parts or not; None where there is none."""
+    if error is None or isinstance(error, str):
+        return error
+    if not isinstance(error, Mapping):
+        return json.dumps(error)
+    parts = [str(error[name]) for name in ("kind", "message") if error.get(name)]
+    return ": ".join(parts) or "an error without words"
+
+
+def _number(score: Any) -> float | None:
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return None
+    try:
+        return float(score)
+    except OverflowError:
+        return None
+
+
+def objects(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return a list of objects, which may be missing; anything else cannot be read."""
+    found = _listed(holder, name)
+    if not all(isinstance(item, Mapping) for item in found):
+        raise BadLine(f"{name} holds something else than objects")
+    return found
+
+
+def _listed(holder: Mapping[str, Any], name: str) -> list[Any]:
+    found = holder.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise BadLine(f"{name} is not a list")
+    return found
+
+
+def _input(described: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    given = described.get("input")
+    if given is None:
+        return [], {}
+    if not isinstance(given, Mapping):
+        raise BadLine("input is not an object")
+    parameters = given.get("api_params")
+    return objects(given, "messages"), parameters if isinstance(parameters, Mapping) else {}
+
+
+def _asked(messages: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the last message of the user, or the last of all where the user says nothing."""
+    said = [message.get("content") for message in messages if message.get("role") == "user"]
+    return said[-1] if said else messages[-1].get("content") if messages else None
+
+
+def _telling(answered: Sequence[Tried], verdict: str) -> str | None:
+    """Return the first answer that was decided like the case, or else the first of all."""
+    alike = next((tried for tried in answered if tried.verdict == verdict), None)
+    first = alike or (answered[0] if answered else None)
+    return None if first is None else first.response
+
+
+def _history_item(tried: Tried) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "attempt": tried.number,
+        "success": _SUCCESS.get(tried.verdict),
+        "response": tried.response if tried.error is None else tried.response or None,
+        "error": tried.error,
+        "response_time": tried.seconds,
+    }
+    if tried.error is None:
+        item["metrics"] = [
+            {"name": one.metric, "verdict": one.verdict, "score": one.score, "reason": one.reason}
+            for one in tried.measured
+        ]
+    return item
+
+
+def _scalar(value: Any) -> Any:
+    """Return a value that can be a facet: what has parts becomes its text."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
+
+
+def encoded(value: Any) -> bytes:
+    """Return JSON in one line."""
+    try:
+        return _ENCODER.encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError):
+        # Half characters and huge numbers, which the standard library can write.
+        return json.dumps(value).encode()
