@@ -1,0 +1,289 @@
+"""A case, its metrics, and what a metric says of an answer.
+
+Whatever a metric does, something comes back that can be written down: what it raises is an error of its own, and takes
+nothing from the answer or from other metrics.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from faircount.chat.key import Key
+from faircount.judging.attempt import Attempt
+from faircount.judging.outside import in_short, version_of
+from faircount.judging.verdict import Usage
+from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
+from faircount.running.waiting import awaited
+from faircount.testing.fields import Declared
+from faircount.testing.judged import attempt_from
+from faircount.testing.messages import AssistantInput, AssistantOutput
+from faircount.testing.metrics import Metric, score_of, verdict_of
+from faircount.testing.plain import class_name, plain, secrets_in
+from faircount.text import clip, mask_secrets
+
+VerdictWord = Literal["passed", "failed", "error"]
+Output = Mapping[str, Any]
+"""An answer as it stands in a journal: output, tools_called, context, execution_time."""
+
+_LONGEST_REASON = 100_000
+_LONGEST_NAME = 500
+_DIGITS = 16
+_OUTPUT_FIELDS = ("output", "tools_called", "context", "execution_time")
+
+
+class Measured(Struct, frozen=True):
+    """What one metric says of one answer. `score` is as the metric told it, and None where it told none.
+
+    An error, `error` says which, is neither passed nor failed. `usage` is what judging models took, where it is known.
+    """
+
+    score: float | None
+    verdict: VerdictWord
+    reason: str = ""
+    error: str | None = None
+    usage: Usage | None = None
+
+    def record(self, metric: str) -> dict[str, Any]:
+        """Return what is written down; a score that JSON cannot hold stands there as null, and in words."""
+        finite = self.score is None or math.isfinite(self.score)
+        told: dict[str, Any] = {"metric": metric, "score": self.score if finite else None}
+        told |= {} if finite else {"score_as_told": str(self.score)}
+        return told | {"verdict": self.verdict, "reason": self.reason, "error": self.error}
+
+
+class CaseMetric(Struct, frozen=True):
+    """A metric of a case: under which name, what it is, and how it is asked.
+
+    `type` is the module and class, `version` says which code that is: the digest of its file, or the version of its
+    rules or of REBEL. `parameters` are plain data without secrets. `blocking`: it is asked in a thread.
+    """
+
+    name: str
+    type: str
+    version: str
+    parameters: Mapping[str, Any]
+    judge: Any
+    blocking: bool = True
+    keys: tuple[Key, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of everything that can change what the metric says."""
+        content = {"type": self.type, "version": self.version, "parameters": self.parameters}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def record(self) -> dict[str, Any]:
+        """Return what is written down about the metric."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "version": self.version,
+            "parameters": self.parameters,
+            "identity": self.digest,
+        }
+
+    def ready(self) -> None:
+        """Raise UsageError where the metric could measure nothing at all: a key that is missing, say."""
+        _call(self.judge, "ready")
+
+    def close(self) -> None:
+        """Give back what the metric holds."""
+        _call(self.judge, "close")
+
+    def measure(self, case: Case, output: Output) -> Measured:
+        """Return what the metric says of an answer. Blocks; threads may ask at the same time."""
+        try:
+            told = self.judge.measure(**_arguments(self.judge, case, output))
+            if inspect.isawaitable(told):
+                told = awaited(told)
+            return self._measured(told)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  the outermost door of metrics, which may be anybody's code
+            return Measured(None, "error", error=self._hidden(in_short(error)))
+
+    def _measured(self, told: Any) -> Measured:
+        for name in ("score", "verdict"):
+            if not hasattr(told, name):
+                return Measured(None, "error", error=f"the metric returned {_kind(told)}, not an EvaluationResult")
+        verdict = verdict_of(told.verdict).value
+        reason = getattr(told, "reason", None)
+        reason = "" if reason is None else self._hidden(str(reason))
+        error = (reason or "the metric says that there was an error") if verdict == "error" else None
+        usage = getattr(told, "usage", None)
+        usage = usage if isinstance(usage, Usage) else None
+        return Measured(score_of(told.score), _word(verdict), clip(reason, _LONGEST_REASON), error, usage)
+
+    def _hidden(self, text: str) -> str:
+        for key in self.keys:
+            text = key.hide_in_message(text)
+        return text
+
+
+class Case(Struct, frozen=True):
+    """One test case: what is asked, what is expected, how it is measured and how often it is tried.
+
+    `messages` are in OpenAI's shape, without what is not there. `expected` has all fields of an output, and
+    `expected_fields` says which of them somebody gave. `function` and `suite` are the names that the case comes from.
+    """
+
+    name: str
+    tags: tuple[str, ...]
+    messages: tuple[Mapping[str, Any], ...]
+    api_params: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    metrics: tuple[CaseMetric, ...]
+    attempts: int
+    aggregation: str
+    place: str
+    function: str = ""
+    suite: str = ""
+    expected_fields: tuple[str, ...] = _OUTPUT_FIELDS
+
+    def is_called(self, name: str) -> bool:
+        """Tell whether a name means this case: its own, or that of its suite or function."""
+        return name in (self.name, self.suite, self.function)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is written down about the case: the record of the kind case in a journal."""
+        return {
+            "kind": "case",
+            "case": self.name,
+            "tags": list(self.tags),
+            "input": {"messages": list(self.messages), "api_params": plain(self.api_params)},
+            "expected_output": dict(self.expected),
+            "expected_fields": list(self.expected_fields),
+            "retry_params": {"count": self.attempts, "aggregation_strategy": self.aggregation},
+            "metrics": [metric.record() for metric in self.metrics],
+            "place": self.place,
+        }
+
+
+def attempt_of(case: Case, output: Output) -> Attempt:
+    """Return an attempt as judges see it."""
+    return attempt_from(*_ours(case, output))
+
+
+def _ours(case: Case, output: Output) -> tuple[AssistantInput, AssistantOutput, AssistantOutput]:
+    asked = AssistantInput(messages=[_as_message(message) for message in case.messages], api_params=case.api_params)  # type: ignore[arg-type]
+    return asked, _output({name: case.expected[name] for name in case.expected_fields}), _output(output)
+
+
+def _as_message(message: Mapping[str, Any]) -> Any:
+    return message if "content" in message else {**message, "content": None}
+
+
+def _output(output: Output) -> AssistantOutput:
+    return AssistantOutput(**{name: output[name] for name in _OUTPUT_FIELDS if name in output})
+
+
+def _arguments(judge: object, case: Case, output: Output) -> dict[str, Any]:
+    """Return what a metric is called with: objects of its own, so that what it does to them concerns nobody else."""
+    if is_rebel_metric(judge):
+        expected = {name: case.expected[name] for name in case.expected_fields}
+        actual = {name: output[name] for name in _OUTPUT_FIELDS if name in output}
+        asked = rebel_input(case.messages, case.api_params)
+        return {"input": asked, "expected": rebel_output(expected), "actual": rebel_output(actual)}
+    return dict(zip(("input", "expected", "actual"), _ours(case, output), strict=True))
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _word(verdict: str) -> VerdictWord:
+    return "passed" if verdict == "passed" else "failed" if verdict == "failed" else "error"
+
+
+def _call(judge: object, name: str) -> None:
+    method = getattr(judge, name, None)
+    # REBEL's metrics are pydantic models: a field may have the name.
+    if callable(method) and not is_rebel_metric(judge):
+        method()
+
+
+# -- making -----------------------------------------------------------------------------------------------------
+
+
+def case_metric(judge: Any, *, taken: set[str]) -> CaseMetric:
+    """Return a metric of a case; a name that is taken gets a number. TypeError or ValueError: it is no metric."""
+    if isinstance(judge, type) or not callable(getattr(judge, "measure", None)):
+        what = f"the class {judge.__name__}; make one: {judge.__name__}(…)" if isinstance(judge, type) else _kind(judge)
+        raise TypeError(f"a metric has the method measure; this is {what}")
+    name = _unique(_name(judge), taken)
+    taken.add(name)
+    keys = tuple(Key(secret) for secret in sorted(secrets_in(judge), key=len, reverse=True))
+    return CaseMetric(
+        name=name,
+        type=class_name(type(judge)),
+        version=_version(judge),
+        parameters=_parameters(judge),
+        judge=judge,
+        blocking=_blocks(judge),
+        keys=keys,
+    )
+
+
+def _name(judge: Any) -> str:
+    name = judge.get_name() if callable(getattr(judge, "get_name", None)) else type(judge).__name__
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"get_name of {type(judge).__name__} must return a text; it returned {name!r}")
+    return clip(mask_secrets(name), _LONGEST_NAME)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    number, candidate = 1, name
+    while candidate in taken:
+        number += 1
+        candidate = f"{name} #{number}"
+    return candidate
+
+
+def _parameters(judge: Any) -> Mapping[str, Any]:
+    parameters = plain(judge)
+    if isinstance(parameters, Mapping):
+        return parameters
+    own = {name: value for name, value in getattr(judge, "__dict__", {}).items() if not name.startswith("_")}
+    written = plain(own)
+    return written if isinstance(written, Mapping) else {}
+
+
+def _version(judge: object) -> str:
+    """Return which code a metric is: the version that it tells, or the digest of its file, and those of its parts."""
+    told = judge._code_version() if isinstance(judge, Metric) else None
+    rebel = f"{PACKAGE} {version_of(PACKAGE)}" if is_rebel_metric(judge) else None
+    parts = [judge, *(value for value in getattr(judge, "__dict__", {}).values() if isinstance(value, Declared))]
+    digests = [_code_digest(type(part)) for part in parts]
+    known = dict.fromkeys(word for word in (told, rebel, *digests) if word)
+    return " ".join(known) or "unknown"
+
+
+def _code_digest(kind: type) -> str:
+    """Return the digest of the file that a class stands in, if that is the user's own."""
+    if kind.__module__.partition(".")[0] in ("faircount", "rebel", "builtins"):
+        return ""
+    try:
+        path = Path(inspect.getfile(kind))
+        return _file_digest(path, path.stat().st_mtime_ns)
+    except (TypeError, OSError):
+        return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _file_digest(path: Path, _changed: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
+
+
+def _blocks(judge: Any) -> bool:
+    blocking = getattr(judge, "blocking", True)
+    return blocking if isinstance(blocking, bool) else True

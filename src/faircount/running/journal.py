@@ -1,0 +1,483 @@
+"""The run journal being written: one record per line, and none counts before it is safe on the disk.
+
+One process writes a journal at a time, and holds a lock on it for as long. Records that come while others are being
+written and synced go together in the next group, so that one sync serves many; a thread does this, and the event loop
+goes on. A record in the file is whole: what a failed write left behind is cut off again, and after that nothing more
+is accepted, because what follows an unknown end could not be trusted. Nothing here knows what a record means beyond
+its kind, and nothing reads records back: that is `journal_reading`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import shlex
+import stat
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct, field
+
+from faircount.errors import FaircountError, InputError, UsageError
+from faircount.reading.loose import MAX_DEPTH, depth
+from faircount.running.journal_reading import MAX_ATTEMPT, MAX_LINE_BYTES, NUMBERED, SCHEMA, State, state_of
+
+TORN_SUFFIX = ".torn"
+
+_COPY_BYTES = 1024 * 1024
+_NO_LOCKS = frozenset([errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL])
+
+Waiting = asyncio.Future[None]
+
+
+class JournalError(FaircountError):
+    """The journal cannot be written any more; what is in it can be resumed."""
+
+    exit_code = 4
+
+
+class _Group(Struct, eq=False):
+    """Records that are written together, and who waits for them."""
+
+    lines: list[bytes] = field(default_factory=list)
+    until_written: list[Waiting] = field(default_factory=list)
+    until_durable: list[Waiting] = field(default_factory=list)
+    must_last: bool = False
+    """Whether the group is synced; notes are not, when they come alone."""
+    durable: bool = False
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        return self.until_written + self.until_durable
+
+
+class Journal:
+    """A journal that this process writes; `create` and `reopen` make one. It may be used from several threads."""
+
+    def __init__(self, path: str, descriptor: int, end: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._written = end  # up to here the file holds whole records
+        self._synced = end  # and up to here they survive the end of the machine
+        self._queue = _Group()
+        self._waking: asyncio.AbstractEventLoop | None = None  # which loop is about to wake the thread
+        self._awake = False
+        self._closing = False
+        self._failure = ""
+        self._told = False  # whether anybody has heard of the failure
+        self._changed = threading.Condition()  # guards what is above; held for moments only
+        self._committing = threading.Lock()  # held while a group is written and synced
+        self._thread: threading.Thread | None = None
+        _open_journals.add(self)
+
+    @classmethod
+    def create(cls, path: str, header: Mapping[str, Any]) -> Journal:
+        """Make a journal where no file is yet; when this returns its header is durable."""
+        ours = {"kind": "run", "schema": SCHEMA}
+        line = encode_record({**ours, **header, **ours})
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        except FileExistsError:
+            raise UsageError(
+                f"{path}: is there already; go on with the run in it by faircount resume {shlex.quote(path)}, "
+                "or name another file with --journal"
+            ) from None
+        except OSError as error:
+            raise UsageError(f"{path}: the journal cannot be made: {error.strerror or error}") from error
+        journal = cls(path, descriptor, 0)
+        try:
+            _lock(descriptor, path)
+            journal._write(line)
+            journal._sync()
+            _sync_folder(path)
+        except BaseException as error:
+            journal._release()
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            if isinstance(error, OSError):
+                raise UsageError(f"{path}: the journal cannot be made: {error.strerror or error}") from error
+            raise
+        return journal
+
+    @classmethod
+    def reopen(cls, path: str) -> tuple[Journal, State]:
+        """Open a journal to go on with it, and return what it comes to.
+
+        Bytes behind the last whole record are moved to a file beside it. Damage before that is an error, and changes
+        nothing.
+        """
+        descriptor = _open_to_append(path)
+        journal = cls(path, descriptor, 0)
+        try:
+            _lock(descriptor, path)
+            with open(descriptor, "rb", closefd=False) as file:
+                state = state_of(file, path)
+            if state.torn:
+                _move_end(descriptor, path, state)
+            journal._written = journal._synced = state.end
+            repeated = sum(1 for _ in state.calls_under_way())
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            journal.append_now({"kind": "resumed", "at": at, "repeated": repeated, "torn": state.torn})
+        except BaseException:
+            journal._release()
+            raise
+        return journal, state
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record and return when it is durable. A caller who stops waiting does not take it back."""
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_future()
+        self._enqueue(encode_record(record), must_last=True, durable=waiting)
+        self._wake_soon(loop)
+        await waiting
+
+    async def write(self, record: Mapping[str, Any]) -> None:
+        """Add a record and return when it is written: it survives the end of this process, not that of the machine."""
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_future()
+        self._enqueue(encode_record(record), written=waiting)
+        self._wake_soon(loop)
+        await waiting
+
+    def note(self, record: Mapping[str, Any]) -> None:
+        """Add a record without waiting for it; it stands before every record that is added later."""
+        self._enqueue(encode_record(record))
+        try:
+            self._wake_soon(asyncio.get_running_loop())
+        except RuntimeError:  # there is no event loop
+            self._wake()
+
+    def append_now(self, record: Mapping[str, Any]) -> None:
+        """Add a record, with those that wait before it, and return when it is durable; this blocks."""
+        group = self._enqueue(encode_record(record), must_last=True)
+        self._commit()
+        if not group.durable:
+            raise self._refusal()
+
+    def close(self) -> None:
+        """Write and sync what is left and give the lock back. This blocks; closing twice is harmless."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._commit()
+        try:
+            if self._written > self._synced and not self._failure:
+                self._sync()
+        except OSError as error:
+            self._fail(error, self._synced, _Group())
+        finally:
+            self._release()
+        if self._failure and not self._told:
+            raise self._refusal()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except JournalError:
+            if kind is None:
+                raise
+
+    def _enqueue(
+        self, line: bytes, *, must_last: bool = False, written: Waiting | None = None, durable: Waiting | None = None
+    ) -> _Group:
+        with self._changed:
+            if self._failure:
+                raise self._refusal()
+            if self._closing:
+                raise JournalError(f"{self.path}: the journal is closed, and takes no more records")
+            group = self._queue
+            group.lines.append(line)
+            group.must_last |= must_last
+            if written is not None:
+                group.until_written.append(written)
+            if durable is not None:
+                group.until_durable.append(durable)
+        return group
+
+    def _wake_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake the thread when the tasks that are ready have had their turn: their records make one group."""
+        if self._waking is not loop:
+            self._waking = loop
+            loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._waking = None
+            self._awake = True
+            if self._closing:
+                return
+            if self._thread is None:
+                # A thread that ends with the process, so that a journal that nobody closes does not keep it alive.
+                self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._awake or self._closing)
+                if self._closing:
+                    return
+                self._awake = False
+            self._commit()
+
+    def _commit(self) -> None:
+        """Write and sync everything that waits. Whoever calls this finds its own records done when it returns."""
+        with self._committing:
+            with self._changed:
+                group, self._queue = self._queue, _Group()
+            if not group.lines:
+                return
+            safe = self._written
+            try:
+                self._write(b"".join(group.lines))
+                _tell(group.until_written)
+                if group.must_last:
+                    safe = self._synced
+                    self._sync()
+            except BaseException as error:
+                # Whatever it was, half a line must not stay where the next one begins, and those who wait must hear.
+                self._fail(error, safe, group)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            group.durable = group.must_last
+            _tell(group.until_durable)
+
+    def _write(self, data: bytes) -> None:
+        _write_all(self._descriptor, data)
+        self._written += len(data)
+
+    def _sync(self) -> None:
+        _sync(self._descriptor)
+        self._synced = self._written
+
+    def _fail(self, error: BaseException, end: int, group: _Group) -> None:
+        """Cut the file back to its last safe record, and tell everybody who waits."""
+        try:
+            os.ftruncate(self._descriptor, end)
+            rest = "what is in it is whole"
+        except OSError:
+            rest = "its end may be torn, which resuming mends"
+        with contextlib.suppress(OSError):
+            _sync(self._descriptor)
+        reason = error.strerror if isinstance(error, OSError) else None
+        with self._changed:
+            self._failure = (
+                f"the journal cannot be written: {self.path}: {reason or repr(error)}; {rest}; "
+                f"resume with faircount resume {shlex.quote(self.path)}"
+            )
+            later, self._queue = self._queue, _Group()
+            waiting = group.waiting + later.waiting
+            self._told |= bool(waiting)
+        _tell(waiting, self._failure)
+
+    def _release(self) -> None:
+        """Give the file back, and its lock with it."""
+        descriptor, self._descriptor = self._descriptor, -1
+        self._closing = True
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+    def _refusal(self) -> JournalError:
+        self._told = True
+        return JournalError(self._failure)
+
+    def _leave_to_parent(self) -> None:
+        """Forget the file in a forked process, whose copy of it would hold the lock after the parent's end."""
+        # The locks may be held by a thread that this process has not got: they are made anew.
+        self._changed, self._committing, self._thread = threading.Condition(), threading.Lock(), None
+        self._failure = f"{self.path}: the journal belongs to the process that opened it"
+        self._told, self._queue = True, _Group()
+        self._release()
+
+
+_open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for journal in list(_open_journals):
+        if journal._descriptor >= 0:
+            journal._leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+def encode_record(record: Mapping[str, Any]) -> bytes:
+    """Return the line of a record: ASCII, so that half a surrogate pair survives. `ValueError`: it cannot be written.
+
+    What is refused here is what could not be read back: numbers that are not finite, records that are about an attempt
+    and do not say which, lines over the limit, lists and objects nested too deeply.
+    """
+    kind = record.get("kind")
+    if not isinstance(kind, str):
+        raise ValueError("a record of the journal must say its kind")
+    if kind in NUMBERED and not _says_attempt(record):
+        raise ValueError(f"a record of the kind {kind} must name its case and the number of its attempt")
+    if kind == "case" and not isinstance(record.get("case"), str):
+        raise ValueError("a record of the kind case must name its case")
+    try:
+        line = _encoder.encode(dict(record)).encode("ascii") + b"\n"
+    except RecursionError:
+        raise ValueError(f"a record of the kind {kind} is nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a record of the kind {kind} cannot be written as JSON: {error}") from error
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(f"a record of the kind {kind} takes {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}")
+    if depth(line) > MAX_DEPTH:
+        raise ValueError(f"a record of the kind {kind} is nested more than {MAX_DEPTH} levels deep")
+    return line
+
+
+def _says_attempt(record: Mapping[str, Any]) -> bool:
+    attempt = record.get("attempt")
+    return isinstance(record.get("case"), str) and type(attempt) is int and 0 <= attempt <= MAX_ATTEMPT
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else msgspec.to_builtins(value)
+
+
+_encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_plain)
+
+
+def _tell(waiting: Iterable[Waiting], failure: str = "") -> None:
+    """Let those who wait go on, each in its own event loop; a loop that is closed has nobody who waits."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
+    for one in waiting:
+        by_loop.setdefault(one.get_loop(), []).append(one)
+    for loop, ours in by_loop.items():
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_resolve, ours, failure)
+
+
+def _resolve(waiting: list[Waiting], failure: str) -> None:
+    for one in waiting:
+        if one.done():
+            continue
+        if failure:
+            one.set_exception(JournalError(failure))
+        else:
+            one.set_result(None)
+
+
+def _open_to_append(path: str) -> int:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  opening a pipe would wait for ever
+            raise InputError(f"{path}: is no ordinary file, and so no run journal")
+        return os.open(path, os.O_RDWR | os.O_APPEND)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; name the journal of a run") from None
+    except OSError as error:
+        raise InputError(f"{path}: the journal cannot be opened to go on: {error.strerror or error}") from error
+
+
+def _lock(descriptor: int, path: str) -> None:
+    """Keep every other process out for as long as the descriptor is open."""
+    try:
+        import fcntl
+    except ImportError:
+        raise _no_locks(path, "this system has none that Faircount knows") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(descriptor)
+        raise UsageError(
+            f"{path}: another process{holder} is writing this journal; wait until it has ended, or stop it"
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise UsageError(f"{path}: the journal cannot be locked: {error.strerror or error}") from error
+        raise _no_locks(path, error.strerror or str(error)) from error
+
+
+def _no_locks(path: str, reason: str) -> UsageError:
+    return UsageError(
+        f"{path}: files cannot be locked here ({reason}), so that two runs could write one journal; "
+        "name a file on a local disk with --journal"
+    )
+
+
+def _holder(descriptor: int) -> str:
+    """Return which process holds the lock, where the system tells."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        inode = os.fstat(descriptor).st_ino
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].split(":")[-1] == str(inode) and int(words[4]) > 0:
+                return f" (pid {words[4]})"
+    return ""
+
+
+def _move_end(descriptor: int, path: str, state: State) -> None:
+    """Move what follows the last whole record into a file beside the journal, and only then cut it off."""
+    torn_path = path + TORN_SUFFIX
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        with open(os.open(torn_path, flags, 0o600), "ab", buffering=0) as torn:  # noqa: PTH123
+            _copy_end(descriptor, state.end, torn.fileno())
+            _sync(torn.fileno())
+        _sync_folder(torn_path)
+        os.ftruncate(descriptor, state.end)
+        _sync(descriptor)
+    except OSError as error:
+        raise JournalError(
+            f"{path}: its torn end ({state.torn:,} bytes) cannot be moved to {torn_path}: {error.strerror or error}; "
+            f"the journal holds what it held; resume it again with faircount resume {shlex.quote(path)}"
+        ) from error
+
+
+def _copy_end(source: int, offset: int, target: int) -> None:
+    last = b""
+    while piece := os.pread(source, _COPY_BYTES, offset):
+        _write_all(target, piece)
+        offset += len(piece)
+        last = piece
+    if not last.endswith(b"\n"):
+        _write_all(target, b"\n")  # so that the next one begins on a line of its own
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        count = os.write(descriptor, left)
+        if count == 0:
+            raise OSError(errno.EIO, "nothing was written")
+        left = left[count:]
+
+
+def _sync(descriptor: int) -> None:
+    """Return when what was written is on the disk, and the length of the file with it."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    """Make the name of a new file durable, where the file system has such a thing."""
+    descriptor = os.open(Path(path).parent, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
