@@ -44,6 +44,7 @@ class ChatError(FaircountError):
 
         status        the server answered with an error
         refused key   the server does not take the key, or wants one
+        filtered      the provider's content filter refused the request
         redirect      the server is somewhere else
         timeout       the answer was not there in time
         connection    no connection, or one that broke, or something that is not HTTP

@@ -8,6 +8,7 @@ the errors of the HTTP library, which quote what came over the wire, reach none.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,10 @@ from faircount.version import __version__
 if TYPE_CHECKING:
     import aiohttp
 
+# How providers say that their filter refused a prompt, in a code or in words: Azure, OpenAI, and their gateways.
+_FILTERS = re.compile(
+    rb"content[ _-]filter|content management policy|content[ _-]policy|safety system|ResponsibleAIPolicyViolation", re.I
+)
 LARGEST_ANSWER = 16 * 1024 * 1024
 _LARGEST_ERROR = 64 * 1024
 _LONGEST_QUOTE = 300
@@ -187,6 +192,8 @@ class OpenAI:
                 kind="redirect",
                 status=status,
             )
+        if status == 400 and _FILTERS.search(body):
+            return Trouble(f"the provider's content filter refused the request{said}", kind="filtered", status=status)
         again = worth_another_try(status)
         hint = "; check base_url and model" if status == 404 else ""
         return Trouble(

@@ -1,0 +1,330 @@
+"""Targets in the user's own code: `./file.py:Name` or `package.module:Name`, only where the user names them so.
+
+`Name` is a function, a class, or an object. A class is made once, with the arguments that the user gives. Of a class or
+an object the first of these methods is asked: `request`, `answer`, `respond`, `__call__`. What is asked gets, by the
+annotation of its first parameter,
+
+    Request          the whole request: messages, parameters, case, attempt
+    AssistantInput   REBEL's input: messages, api_params
+    anything else    the messages, a list of mappings in OpenAI's shape, and the parameters of the case by their names
+
+and where the parameter has no annotation: a Request if it is called `request`, an AssistantInput if the method is
+called `request` (REBEL's `APIClient`), else the messages. Parameters that a function does not take are an error and not
+dropped; `**parameters` takes all. The arguments that the user gives for a function go with every call, and those of the
+case before them.
+
+It may be sync or async; sync code runs in threads of its own. It returns what `answers` says. What it raises becomes a
+recorded error with the name of its type. What it is handed is its own: changing it changes no record.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct, structs
+
+from faircount.errors import UsageError
+from faircount.judging import local_code
+from faircount.judging.outside import in_short, printing_aside
+from faircount.running.targets.answers import WrongAnswer, answer_of
+from faircount.running.targets.arguments import Arguments
+from faircount.running.targets.seam import Answer, Request, Target, TargetError, plain_messages
+from faircount.running.targets.threads import Outcome, in_loop, in_thread
+from faircount.text import clip, mask_secrets, visible
+
+METHODS = ("request", "answer", "respond", "__call__")
+_LONGEST_MESSAGE = 500
+_MESSAGE = ("role", "content", "tool_calls", "tool_call_id")
+
+
+class Place(Struct, frozen=True):
+    """Where code is: a file or module, a name in it, and the folder whose modules can be imported.
+
+    `called` is how the user named it; the file itself is known by its whole path.
+    """
+
+    called: str
+    module: str
+    inner: str
+    folder: str
+
+    @classmethod
+    def of(cls, name: str, folder: str | None = None) -> Place:
+        """Return the place that `./file.py:Name` or `package.module:Name` names."""
+        module, _, inner = name.rpartition(":")
+        if not module or not inner.isidentifier():
+            raise UsageError(f"{visible(name)}: say which target in the file is meant: ./file.py:Name")
+        root = Path(folder) if folder is not None else Path.cwd()
+        is_file = module.endswith(".py") or "/" in module or "\\" in module
+        return cls(name, str(root / module) if is_file else module, inner, str(root))
+
+
+class _Takes(Enum):
+    REQUEST = "Request"
+    INPUT = "AssistantInput"
+    MESSAGES = "messages"
+
+
+class _Asked(Struct, frozen=True):
+    """What is asked, what it takes first, and which names it takes beside; None stands for any."""
+
+    function: Callable[..., Any]
+    takes: _Takes
+    names: frozenset[str] | None
+    waits: bool
+
+
+class LocalTarget(Target):
+    """Code of the user's. One answer may take `timeout` seconds."""
+
+    def __init__(self, place: Place, arguments: Arguments, timeout: float) -> None:
+        self.name = place.called
+        self._place = place
+        self._arguments = arguments
+        self._timeout = timeout
+        module = _load(place)
+        self.version = local_code.version_of_code(place.module, module)
+        found = _find(place, module)
+        self._object = None if inspect.isroutine(found) else _made(place, found, arguments)
+        self._asked = _asked(place, found if self._object is None else self._object)
+        # A class has its arguments already; a function gets them with every call.
+        self._always = dict(arguments.given) if self._object is None else {}
+        _refuse_unknown(place, self._asked, self._always)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return where the code is and what it is given; `version` is the digest of its file."""
+        return {
+            "kind": "local",
+            "name": self.name,
+            "place": structs.asdict(self._place),
+            "arguments": dict(self._arguments.recorded),
+            "timeout": self._timeout,
+            "version": self.version,
+        }
+
+    async def answer(self, request: Request) -> Answer:
+        """Ask the code."""
+        outcome = await self._outcome(self._call(request))
+        if outcome.error is not None:
+            raise self._failed(outcome.error) from None
+        try:
+            return self._without_secrets(answer_of(outcome.value, outcome.seconds))
+        except WrongAnswer as error:
+            raise TargetError("wrong answer", self._for_people(str(error))) from None
+        except Exception as error:  # noqa: BLE001  an object of the user's, whose properties may fail
+            raise self._failed(error) from None
+
+    async def close(self) -> None:
+        """Close an object that can be closed. All answers are there by now: that it fails is no error."""
+        for name in ("aclose", "close"):
+            method = getattr(self._object, name, None)
+            if callable(method):
+                waits = inspect.iscoroutinefunction(method)
+                await (in_loop(method) if waits else in_thread(method))
+                return
+
+    def _call(self, request: Request) -> Callable[[], Any]:
+        asked = self._asked
+        if asked.takes is _Takes.REQUEST:
+            own = Request(tuple(plain_messages(request)), _copied(request), request.case, request.attempt)
+            return partial(asked.function, own, **self._always)
+        if asked.takes is _Takes.INPUT:
+            return partial(asked.function, _assistant_input(self._object, request), **self._always)
+        given = {**self._always, **_copied(request)}
+        unknown = [name for name in given if asked.names is not None and name not in asked.names]
+        if unknown:
+            raise TargetError(
+                "parameters",
+                f"{visible(self.name)} does not take the parameter {clip(visible(unknown[0]), 60)} of the case; "
+                "let it take **parameters",
+                tries=0,
+            )
+        return partial(asked.function, plain_messages(request), **given)
+
+    async def _outcome(self, call: Callable[[], Any]) -> Outcome:
+        import asyncio
+
+        try:
+            async with asyncio.timeout(self._timeout):
+                outcome = await (in_loop(call) if self._asked.waits else in_thread(call))
+                if inspect.isawaitable(outcome.value):  # a plain function that returns a coroutine
+                    later = await in_loop(partial(_identity, outcome.value))
+                    outcome = later._replace(seconds=outcome.seconds + later.seconds)
+                return outcome
+        except TimeoutError:
+            raise TargetError("timeout", f"no answer within {self._timeout:g} s") from None
+
+    def _failed(self, error: BaseException) -> TargetError:
+        if isinstance(error, TargetError):
+            return TargetError(error.kind, self._for_people(error.message), error.tries, error.waited)
+        words = f"{str(error).strip() or type(error).__name__}{_line(error, self._place)}"
+        return TargetError(type(error).__name__, self._for_people(words))
+
+    def _for_people(self, words: str) -> str:
+        return clip(visible(mask_secrets(self._arguments.hide(words))), _LONGEST_MESSAGE)
+
+    def _without_secrets(self, answer: Answer) -> Answer:
+        """Return an answer in which a target that repeats a secret of its arguments does no harm."""
+        if not self._arguments.secrets:
+            return answer
+        hide = self._arguments.hide_in_answer
+        calls = [
+            {**call, "function": {n: hide(v) for n, v in call["function"].items()}} for call in answer.tools_called
+        ]
+        texts = tuple(hide(text) for text in answer.context)
+        return structs.replace(answer, output=hide(answer.output), tools_called=tuple(calls), context=texts)
+
+
+async def _identity(value: Any) -> Any:
+    return await value
+
+
+def _copied(request: Request) -> dict[str, Any]:
+    return copy.deepcopy(dict(request.parameters))
+
+
+# -- finding ----------------------------------------------------------------------------------------------------
+
+
+def _load(place: Place) -> ModuleType:
+    with _importable(place.folder):
+        return local_code.load(place.module)
+
+
+@contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    """Let modules of a folder be found: before all others while one of them is loaded, after all others later on."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the code that was loaded may have changed the path
+            sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+def _find(place: Place, module: ModuleType) -> Any:
+    found = getattr(module, place.inner, None)
+    if found is None:
+        raise UsageError(f"{_shown(place)}: has no {place.inner}{_there(module)}")
+    return found
+
+
+def _there(module: ModuleType) -> str:
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+        and (inspect.isfunction(value) or isinstance(value, type))
+    ]
+    return f"; it has {', '.join(sorted(own))}" if own else ""
+
+
+def _shown(place: Place) -> str:
+    return visible(place.called.rpartition(":")[0])
+
+
+def _made(place: Place, found: Any, arguments: Arguments) -> Any:
+    """Return an object of a class, or the object that is there already."""
+    if not isinstance(found, type):
+        if arguments.given:
+            raise UsageError(f"{visible(place.called)}: is an object already and takes no arguments")
+        return found
+    try:
+        with printing_aside():
+            return found(**arguments.given)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the user's code can fail in any way
+        words = arguments.hide(f"{in_short(error)}{_line(error, place)}")
+        # Not "from error": what the user's error quotes may be a secret.
+        raise UsageError(f"{visible(place.called)}: cannot be made of these arguments: {visible(words)}") from None
+
+
+def _line(error: BaseException, place: Place) -> str:
+    """Return where in the user's own file an error came up, the innermost place of it."""
+    file = place.module if place.module.endswith(".py") else getattr(sys.modules.get(place.module), "__file__", None)
+    if not file:
+        return ""
+    path = Path(file).resolve()
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f" ({path.name}:{frames[-1].lineno})" if frames else ""
+
+
+def _asked(place: Place, target: Any) -> _Asked:
+    if inspect.isroutine(target):
+        return _as_asked(place, target, "")
+    for name in METHODS:
+        if callable(getattr(target, name, None)):
+            return _as_asked(place, getattr(target, name), name)
+    methods = ", ".join(METHODS)
+    raise UsageError(f"{visible(place.called)}: is neither a function nor has one of the methods {methods}")
+
+
+def _as_asked(place: Place, function: Callable[..., Any], method: str) -> _Asked:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise UsageError(f"{visible(place.called)}: what it takes cannot be found out; wrap it in a function") from None
+    first = parameters[0] if parameters else None
+    if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
+        raise UsageError(f"{visible(place.called)}: takes nothing; it must take the messages or a Request first")
+    rest = parameters[1:]
+    names = frozenset(one.name for one in rest if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in rest)
+    takes = _takes(first, method)
+    return _Asked(function, takes, None if takes_all else names, inspect.iscoroutinefunction(function))
+
+
+def _takes(first: inspect.Parameter, method: str) -> _Takes:
+    if first.annotation is first.empty:
+        if method == "request":
+            return _Takes.INPUT
+        return _Takes.REQUEST if first.name == "request" else _Takes.MESSAGES
+    word = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    word = word.strip("'\" ").rpartition(".")[2]
+    if word == "Request":
+        return _Takes.REQUEST
+    # A class whose method is called `request` is REBEL's, whatever its annotation is called.
+    return _Takes.INPUT if word == "AssistantInput" or method == "request" else _Takes.MESSAGES
+
+
+def _refuse_unknown(place: Place, asked: _Asked, always: Mapping[str, Any]) -> None:
+    for name in always:
+        if asked.names is not None and name not in asked.names:
+            takes = f"it takes {', '.join(sorted(asked.names))}" if asked.names else "it takes none"
+            raise UsageError(f"{visible(place.called)}: has no argument {visible(name)}; {takes}")
+
+
+# -- REBEL's input ----------------------------------------------------------------------------------------------
+
+
+def _assistant_input(client: object, request: Request) -> Any:
+    """Return REBEL's input: of REBEL's own classes for a client that is made of them, else of ours."""
+    told = [{name: message[name] for name in _MESSAGE if name in message} for message in plain_messages(request)]
+    models = _rebel_models(client)
+    if models is not None:
+        # A message of REBEL's has a text, even where it only calls tools.
+        messages = [{**message, "content": message.get("content") or ""} for message in told]
+        return models.AssistantInput(messages=messages, api_params=_copied(request))
+    from faircount.testing.messages import AssistantInput, Message
+
+    return AssistantInput(messages=[Message(**message) for message in told], api_params=_copied(request))
+
+
+def _rebel_models(client: object) -> Any:
+    """Return REBEL's models where a client is a subclass of REBEL's; it is loaded then."""
+    theirs = any(kind.__module__.partition(".")[0] == "rebel" for kind in type(client).__mro__)
+    return sys.modules.get("rebel.models") if theirs else None

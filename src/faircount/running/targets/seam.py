@@ -1,0 +1,96 @@
+"""What the engine and a target hand each other: a request, an answer, or an error that is recorded."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from faircount.errors import FaircountError
+
+
+class Request(Struct, frozen=True):
+    """One attempt of a case. `messages` are in OpenAI's shape, `parameters` are the case's own (`api_params`)."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    case: str = ""
+    attempt: int = 0
+
+
+class Answer(Struct, frozen=True):
+    """What a target answered.
+
+    `tools_called` has OpenAI's shape: {"id", "type", "function": {"name", "arguments"}}, with the arguments as the text
+    that came. `latency` is in seconds, of the try that succeeded; `waited` is what was spent between tries. What is
+    not known is None: a `cost` of 0.0 says that the answer was free.
+    """
+
+    output: str = ""
+    tools_called: tuple[Mapping[str, Any], ...] = ()
+    context: tuple[str, ...] = ()
+    latency: float = 0.0
+    model: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    tries: int = 1
+    waited: float = 0.0
+    request_id: str | None = None
+
+
+class TargetError(FaircountError):
+    """A request without an answer that can be judged, in a sentence without secrets.
+
+    `kind` is that of `faircount.chat.answer.ChatError` ("status", "timeout", "connection" ...), or
+
+        blocked       the provider's content filter stopped the request or the answer
+        parameters    the target cannot be asked with these parameters
+        wrong answer  the user's code returned something that is no answer
+
+    or, where the user's code raised something, the name of its type. `answer` is what came nevertheless and was paid
+    for, where something did.
+    """
+
+    # Incomplete: the same request may be answered another time.
+    exit_code = 4
+
+    def __init__(
+        self, kind: str, message: str, tries: int = 1, waited: float = 0.0, *, answer: Answer | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.tries = tries
+        self.waited = waited
+        self.answer = answer
+
+
+class Target(ABC):
+    """Something that answers. `name` is what the user called it."""
+
+    name: str
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """Return plain data without secrets from which `making.again` makes this target another time."""
+
+    @abstractmethod
+    async def answer(self, request: Request) -> Answer:
+        """Return the answer to a request, or raise TargetError."""
+
+    async def close(self) -> None:
+        """Give back what the target holds."""
+        return
+
+
+def plain_messages(request: Request) -> list[dict[str, Any]]:
+    """Return messages that may be changed. A field that is null is not there; only `content` may say null."""
+    return [
+        {name: copy.deepcopy(value) for name, value in message.items() if value is not None or name == "content"}
+        for message in request.messages
+    ]
