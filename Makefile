@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+REBEL := .venv-rebel
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -24,7 +25,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev $(PEERS)/.spikee
+bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.analyze --alone 1000000
 	$(BIN)/python -m bench.intervals
 	$(BIN)/python -m bench.added_statistics
@@ -32,6 +33,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee
 	$(BIN)/python -m bench.dataset_comparison
 	$(BIN)/python -m bench.excel
 	$(BIN)/python -m bench.judges
+	$(BIN)/python -m bench.run --rebel $(REBEL)/bin/rebel
 
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.
 peers: $(PEERS)/.spikee
@@ -63,5 +65,11 @@ $(PEERS)/.spikee: requirements/peers.txt
 	$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r requirements/peers.txt
 	@touch $@
 
+# REBEL, for the benchmark of runs alone: it takes 450 MB.
+$(REBEL)/.rebel:
+	$(PYTHON) -m venv $(REBEL)
+	$(REBEL)/bin/python -m pip --disable-pip-version-check --quiet install rebel-eval==0.2.0
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(REBEL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

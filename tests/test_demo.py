@@ -17,7 +17,21 @@ def test_the_demo_analyses_its_sample_and_says_what_to_try_next(cli: Cli, tmp_pa
     for expected in ("Combined analysis of 3 files", "Dynamic attacks", "False positives", "F001", "What to try next"):
         assert expected in ran.out
     assert "\x1b" not in ran.out
-    assert ran.err == ""
+    assert "Traceback" not in ran.err
+
+
+def test_the_demo_really_runs_a_benchmark_and_can_do_so_again(cli: Cli, tmp_path: Path) -> None:
+    for _ in range(2):
+        ran = cli("demo", "--folder", str(tmp_path / "demo"))
+        assert ran.code == 0
+    assert "pass rate" in ran.out
+    (report,) = (tmp_path / "demo" / "benchmark" / "results").glob("test_results_*.json")
+    content = json.loads(report.read_text())
+    assert content["metadata"]["complete"] is True
+    assert all(len(case["actual_outputs"]) == case["retry_params"]["count"] for case in content["test_cases"])
+    assert max(len(case["metrics"]) for case in content["test_cases"]) == 3
+    lines = (tmp_path / "demo" / "benchmark" / "run.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["kind"] == "attempt" for line in lines) == content["metadata"]["attempts"]
 
 
 def test_the_same_seed_gives_the_same_sample(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from faircount.analysis.results import analyze
 from faircount.cli.output import show
 from faircount.errors import UsageError
 from faircount.sample import SampleFiles, write_sample
+from faircount.sample_tests import write_tests
 
 SAMPLE_FILES = 6
+TARGET = "simulated:flaky(seed=7, accuracy=0.7)"
+ANALYZE = ("results", "analyze")
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -27,23 +30,37 @@ def demo(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
     _say(f"Sample results of simulated targets are in {folder}.")
 
-    _step("1. Three targets on one dataset, together", [*map(str, files.plain), "--combine", "--overview"])
+    _step("1. Three targets on one dataset, together", [*ANALYZE, *map(str, files.plain), "--combine", "--overview"])
     _show([str(path) for path in files.plain], AnalyzeOptions(combine=True, overview=True))
     by = ("jailbreak_type", "plugin")
     _step(
         "2. A dynamic attack, in a file whose run was killed",
-        [str(files.dynamic), "--by", by[0], "--by", by[1], "--min-n", "10"],
+        [*ANALYZE, str(files.dynamic), "--by", by[0], "--by", by[1], "--min-n", "10"],
     )
     _show([str(files.dynamic)], AnalyzeOptions(by=by, min_n=10))
     benign = str(files.guardrail_benign)
     _step(
         "3. A guardrail, on attacks and on benign prompts",
-        [str(files.guardrail_attacks), "--false-positive-checks", benign, "--by", "lang", "--min-n", "10"],
+        [*ANALYZE, str(files.guardrail_attacks), "--false-positive-checks", benign, "--by", "lang", "--min-n", "10"],
     )
     options = AnalyzeOptions(false_positive_checks=benign, by=("lang",), min_n=10)
     _show([str(files.guardrail_attacks)], options)
-    _next_steps(files)
+    _run_benchmark(folder / "benchmark")
+    _next_steps(files, folder)
     return 0
+
+
+def _run_benchmark(folder: Path) -> None:
+    """Run a small benchmark against a simulated target, with a new journal each time."""
+    from faircount.cli.parser import parse
+
+    tests, journal, results = write_tests(folder), folder / "run.jsonl", folder / "results"
+    for old in (journal, *results.glob("test_results_*.json")):
+        old.unlink(missing_ok=True)
+    words = ["run", str(tests), "--target", TARGET, "--journal", str(journal), "--output-folder", str(results)]
+    _step("4. A benchmark with retries and three metrics, run now", words)
+    arguments = parse(words)
+    arguments.run(arguments)
 
 
 def _make_sample(folder: Path, seed: int) -> SampleFiles:
@@ -71,20 +88,22 @@ def _step(title: str, words: list[str]) -> None:
 
 
 def _command(words: list[str]) -> str:
-    return "faircount results analyze " + " ".join(shlex.quote(word) for word in words)
+    return shlex.join(["faircount", *words])
 
 
-def _next_steps(files: SampleFiles) -> None:
+def _next_steps(files: SampleFiles, folder: Path) -> None:
     _say("\nWhat to try next")
     for words, meaning in (
-        ([str(files.dynamic)], "everything about one file"),
-        ([str(files.dynamic), "--output-format", "html"], "the same as a page with figures and evidence"),
-        ([str(files.plain[0]), "--output-format", "json"], "every figure as data"),
+        ([*ANALYZE, str(files.dynamic)], "everything about one file"),
+        ([*ANALYZE, str(files.dynamic), "--output-format", "html"], "the same as a page with figures and evidence"),
+        ([*ANALYZE, str(files.plain[0]), "--output-format", "json"], "every figure as data"),
         (
-            [str(files.plain[1]), "--definition", "spikee", "--overview"],
+            [*ANALYZE, str(files.plain[1]), "--definition", "spikee", "--overview"],
             "spikee's own numbers for the same file",
         ),
-        ([str(files.dynamic), "--strict"], "exit code 3, because a line is torn"),
-        (["your_results.jsonl"], "your own file"),
+        ([*ANALYZE, str(files.dynamic), "--strict"], "exit code 3, because a line is torn"),
+        (["plan", str(folder / "benchmark"), "--model", "gpt-4o-mini"], "what the benchmark would cost with a model"),
+        (["judges", "try", "refusal", "--text", "I cannot help with that."], "what a judge says of a text"),
+        ([*ANALYZE, "your_results.jsonl"], "your own file"),
     ):
         _say(f"  {_command(words)}\n      {meaning}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from faircount.cli.parser_judges import add_judges
 from faircount.cli.parser_results import add_results
+from faircount.cli.parser_run import add_run
 from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_noun, command
 from faircount.version import __version__
 
@@ -29,6 +30,7 @@ def build() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"faircount {__version__}")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     add_results(nouns)
+    add_run(nouns)
     add_judges(nouns)
     _add_cache(nouns)
     _add_demo(nouns)

@@ -17,6 +17,10 @@ exit codes: 0 done, 1 a gate failed, 2 usage or configuration, 3 bad input, 4 in
 """
 
 
+_GATHERED = ("inputs", "judges", "paths", "summaries")
+"""What commands gather words under that stand between options."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that takes no abbreviations, keeps messages short and suggests what was perhaps meant."""
 
@@ -29,8 +33,9 @@ class Parser(argparse.ArgumentParser):
         """Take file names between options, which the standard parser leaves over; refuse anything else."""
         parsed, left = super().parse_known_args(args, namespace)
         unknown = [word for word in left if word.startswith("-") and word != "-"]
-        if not unknown and (hasattr(parsed, "inputs") or hasattr(parsed, "judges")):
-            _take(parsed, left)
+        gathered = next((name for name in _GATHERED if hasattr(parsed, name)), None)
+        if gathered is not None and not unknown:
+            getattr(parsed, gathered).extend(("file", word) if gathered == "inputs" else word for word in left)
             left = []
         if left:
             self.error(self._hint(unknown or left))
@@ -49,13 +54,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one sentence and where help is."""
         self.exit(2, f"{self.prog}: {visible(message)}; see {self.prog} --help\n")
-
-
-def _take(parsed: argparse.Namespace, words: Sequence[str]) -> None:
-    if hasattr(parsed, "inputs"):
-        parsed.inputs += [("file", word) for word in words]
-    else:
-        parsed.judges += words
 
 
 class Input(argparse.Action):

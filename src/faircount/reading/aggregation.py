@@ -87,21 +87,36 @@ class Aggregated(Struct, frozen=True):
     reason: str
 
 
-def aggregated(strategy: str, results: Sequence[Result]) -> Aggregated:
-    """Make one result of several, by the name of a strategy such as `mean`, `majority` or `pass@3`."""
+def aggregated(strategy: str, results: Sequence[Result], *, per_attempt: int = 1) -> Aggregated:
+    """Make one result of several, by the name of a strategy such as `mean`, `majority` or `pass@3`.
+
+    Results come attempt by attempt, `per_attempt` of each. REBEL's ways reduce all of them alike. The others are about
+    attempts: an attempt has passed if all of its results have.
+    """
     way = read_aggregation(strategy)
     told = _told(results)
     if not any(result.verdict != ERROR for result in results):
         return Aggregated(None, ERROR, f"nothing was decided: {told}" if results else "there are no results")
     if way.name in REBEL_NAMES:
         return _as_rebel(way.name, results, told)
-    return _reduced(way, results, told)
+    attempts = [_attempt(results[start : start + per_attempt]) for start in range(0, len(results), per_attempt)]
+    return _reduced(way, attempts, told if per_attempt == 1 else f"{told}; of attempts {_told(attempts)}")
+
+
+def _attempt(results: Sequence[Result]) -> Result:
+    """Return what all metrics say of an attempt together."""
+    verdicts = {result.verdict for result in results}
+    verdict: RebelVerdict = FAILED if FAILED in verdicts else ERROR if ERROR in verdicts else PASSED
+    scores = [result.score for result in results if result.score is not None]
+    return Result(math.fsum(scores) / len(scores) if len(scores) == len(results) else None, verdict)
 
 
 def _as_rebel(name: str, results: Sequence[Result], told: str) -> Aggregated:
     scored = [(math.nan if result.score is None else result.score, result.verdict) for result in results]
     reduced = rebel_aggregate(cast(RebelName, f"rebel_{name}"), scored)
-    score = reduced.score if math.isfinite(reduced.score) else None
+    # A result that was decided without a score leaves the score of all undefined, in whatever order they come.
+    known = all(math.isfinite(score) for score, verdict in scored if verdict != ERROR)
+    score = reduced.score if known else None
     rule = {
         "min": "fails if any failed",
         "max": "passes if any passed",

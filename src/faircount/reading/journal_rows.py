@@ -185,7 +185,7 @@ def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str
         name=name,
         described=described,
         attempts=attempts,
-        verdict=verdict_over(strategy, said).verdict,
+        verdict=verdict_over(strategy, said, per_attempt=max(len(metrics), 1)).verdict,
         by_metric={
             metric: verdict_over(strategy, [one for one in said if one.metric == metric]).verdict
             for metric in metrics

@@ -326,11 +326,16 @@ def _metric_names(entry: Mapping[str, Any], number: int, each: int, told: Sequen
     return [str(name) for name in own] if known else [str(first * each + index + 1) for index in range(each)]
 
 
-def _verdict(entry: Mapping[str, Any], measured: Iterable[Sequence[Measured]]) -> str:
+def _verdict(entry: Mapping[str, Any], measured: Sequence[Sequence[Measured]]) -> str:
     """Return the verdict that an entry tells, or make it where it tells none."""
     told = entry.get("aggregated_result")
     found = verdict_word(told.get("verdict")) if isinstance(told, Mapping) else None
-    return found or verdict_over(strategy_of(entry), [one for attempt in measured for one in attempt]).verdict
+    if found:
+        return found
+    sizes = {len(attempt) for attempt in measured}
+    each = sizes.pop() if len(sizes) == 1 else 1
+    said = [one for attempt in measured for one in attempt]
+    return verdict_over(strategy_of(entry), said, per_attempt=max(each, 1)).verdict
 
 
 def _by_metric(

@@ -142,11 +142,11 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     return encoded(row)
 
 
-def verdict_over(strategy: Any, measured: Iterable[Measured]) -> Aggregated:
+def verdict_over(strategy: Any, measured: Iterable[Measured], *, per_attempt: int = 1) -> Aggregated:
     """Return the verdict over several results, by the mean where nobody knows the strategy."""
     results = [one.result for one in measured]
     try:
-        return aggregated(strategy if isinstance(strategy, str) else DEFAULT, results)
+        return aggregated(strategy if isinstance(strategy, str) else DEFAULT, results, per_attempt=per_attempt)
     except ValueError:
         return aggregated(DEFAULT, results)
 

@@ -1,0 +1,283 @@
+"""The report of a run in the structure that REBEL documents, made from the journal, case by case.
+
+Every attempt is there, also those whose request failed; every result says which metric and attempt it belongs to. What
+REBEL does not have stands under names of its own beside it. Nothing is written here: whoever has a file takes the
+pieces.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from faircount.model import Estimate
+from faircount.running.aggregating import ERROR, PASSED, Aggregated, Result, aggregated
+from faircount.running.journal_reading import JournalReader, State
+from faircount.stats.proportion import wilson
+from faircount.version import __version__
+
+SCHEMA = 1
+Layout = Literal["per-case", "per-metric"]
+LAYOUTS: tuple[Layout, ...] = ("per-case", "per-metric")
+
+Record = Mapping[str, Any]
+_NOTHING = {"role": None, "content": None, "tool_calls": None, "tool_call_id": None}
+_BEGINNING = 4096
+
+
+class Totals(Struct):
+    """What is counted over all cases of a run."""
+
+    cases: int = 0
+    metrics: int = 0
+    passed: int = 0
+    failed: int = 0
+    undecided: int = 0
+    unfinished: int = 0
+    attempts: int = 0
+    errors: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+
+class CaseReport:
+    """A case with its attempts as a report tells of them.
+
+    `results` are what each metric said of each attempt: attempt by attempt, metrics in their order.
+    """
+
+    def __init__(self, case: Record, attempts: tuple[Record, ...], planned: int) -> None:
+        self.case = case
+        self.attempts = attempts
+        self.planned = planned
+        self.results = [result for attempt in attempts for result in _results(attempt, self.metrics)]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics, in their order."""
+        return [metric["name"] for metric in self.case["metrics"]]
+
+    @property
+    def strategy(self) -> str:
+        """How the results are made into one."""
+        return str(self.case["retry_params"]["aggregation_strategy"])
+
+    def results_of(self, metric: str) -> list[dict[str, Any]]:
+        """Return what one metric said, attempt by attempt."""
+        return [result for result in self.results if result["metric"] == metric]
+
+    def aggregate(self) -> Aggregated:
+        """Return all results made into one."""
+        return aggregated(self.strategy, _scored(self.results), per_attempt=max(len(self.metrics), 1))
+
+    def aggregate_of(self, metric: str) -> Aggregated:
+        """Return the results of one metric made into one."""
+        return aggregated(self.strategy, _scored(self.results_of(metric)))
+
+    def pass_rate(self, metric: str | None = None) -> Estimate:
+        """Estimate the share of the decided attempts that passed, by all metrics or by one."""
+        verdicts = [_verdict_of(attempt, metric) for attempt in self.attempts]
+        decided = [verdict for verdict in verdicts if verdict != ERROR]
+        return wilson(decided.count(PASSED), len(decided), unit="attempt")
+
+
+def case_reports(reader: JournalReader, state: State) -> Iterator[CaseReport]:
+    """Yield the cases of a run in their order, each with the attempts that count."""
+    waiting: deque[int] = deque()
+    # Cases and attempts stand in different places, each nearly in order: with two readers, neither jumps far.
+    records = reader.records_at(iter(waiting.popleft, None))
+    for name, case in zip(state.cases, reader.records_at(state.cases.values()), strict=True):
+        planned = int(case["retry_params"]["count"])
+        found = [state.offset_of(name, attempt) for attempt in range(planned)]
+        waiting.extend(offset for offset in found if offset is not None)
+        yield CaseReport(case, tuple(itertools.islice(records, len(waiting))), planned)
+
+
+def totals_of(reports: Iterator[CaseReport]) -> Totals:
+    """Count over all cases."""
+    totals = Totals()
+    for report in reports:
+        _add(totals, report)
+    return totals
+
+
+def _add(totals: Totals, report: CaseReport) -> None:
+    totals.cases += 1
+    totals.metrics += len(report.metrics)
+    if len(report.attempts) < report.planned:
+        totals.unfinished += 1
+    verdict = report.aggregate().verdict
+    totals.passed += verdict == PASSED
+    totals.undecided += verdict == ERROR
+    totals.failed += verdict not in (PASSED, ERROR)
+    for attempt in report.attempts:
+        totals.attempts += 1
+        totals.errors += attempt.get("error") is not None
+        totals.retries += max(0, (attempt.get("tries") or 0) - 1)
+        usage = attempt.get("usage") or {}
+        totals.prompt_tokens += usage.get("prompt_tokens") or 0
+        totals.completion_tokens += usage.get("completion_tokens") or 0
+        if usage.get("cost") is not None:
+            totals.cost = (totals.cost or 0.0) + usage["cost"]
+
+
+def report_pieces(reader: JournalReader, timestamp: str, layout: Layout = "per-case") -> Iterator[bytes]:
+    """Yield the report of a run as pieces of one JSON document; no more than one case is held at a time."""
+    state = reader.state()
+    totals = totals_of(case_reports(reader, state))
+    entries = _entries(case_reports(reader, state), layout)
+    count = totals.cases if layout == "per-case" else totals.metrics
+    metadata = _metadata(reader.header, state, totals, timestamp, count)
+    yield b'{\n  "metadata": ' + _indented(metadata, 2) + b',\n  "test_cases": ['
+    separator = b"\n    "
+    for entry in entries:
+        yield separator + _indented(entry, 4)
+        separator = b",\n    "
+    yield b"\n  ]\n}\n"
+
+
+def is_report_of(path: str, header: Record) -> bool:
+    """Tell whether a file is the report of the run with this header."""
+    try:
+        with Path(path).open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except OSError:
+        return False
+    return f'"run": {json.dumps(header.get("run"))}'.encode() in beginning
+
+
+def _indented(value: Any, by: int) -> bytes:
+    """Return a value as JSON in ASCII; the standard encoder is quick only where it need not indent."""
+    try:
+        text = msgspec.json.format(json.dumps(value, allow_nan=False).encode(), indent=2)
+    except msgspec.DecodeError:  # half a surrogate pair
+        text = json.dumps(value, indent=2, allow_nan=False).encode()
+    return text.replace(b"\n", b"\n" + b" " * by)
+
+
+def _entries(reports: Iterator[CaseReport], layout: Layout) -> Iterator[dict[str, Any]]:
+    for report in reports:
+        if layout == "per-case":
+            yield _case_entry(report)
+        else:
+            yield from (_metric_entry(report, metric) for metric in report.metrics)
+
+
+def _case_entry(report: CaseReport) -> dict[str, Any]:
+    return {
+        **_common(report),
+        "evaluation_results": report.results,
+        "aggregated_result": _aggregate_data(report.aggregate()),
+        "aggregated_by_metric": {
+            metric: {
+                **_aggregate_data(report.aggregate_of(metric)),
+                "pass_rate": msgspec.to_builtins(report.pass_rate(metric)),
+            }
+            for metric in report.metrics
+        },
+        "pass_rate": msgspec.to_builtins(report.pass_rate()),
+    }
+
+
+def _metric_entry(report: CaseReport, metric: str) -> dict[str, Any]:
+    return {
+        **_common(report),
+        "metric": metric,
+        "evaluation_results": report.results_of(metric),
+        "aggregated_result": _aggregate_data(report.aggregate_of(metric)),
+        "pass_rate": msgspec.to_builtins(report.pass_rate(metric)),
+    }
+
+
+def _metadata(header: Record, state: State, totals: Totals, timestamp: str, entries: int) -> dict[str, Any]:
+    return {
+        "timestamp": timestamp,
+        "total_test_cases": entries,
+        "tool": "faircount",
+        "version": __version__,
+        "schema": SCHEMA,
+        "run": header.get("run"),
+        "started": header.get("started"),
+        "complete": state.complete,
+        "settings": header.get("settings", {}),
+        "cases": {name: getattr(totals, name) for name in ("passed", "failed", "undecided", "unfinished")},
+        "pass_rate": msgspec.to_builtins(wilson(totals.passed, totals.passed + totals.failed, unit="case")),
+        "attempts": totals.attempts,
+        "errors": totals.errors,
+        "transport_retries": totals.retries,
+        "repeated_calls": state.repeated,
+        "usage": {
+            "prompt_tokens": totals.prompt_tokens,
+            "completion_tokens": totals.completion_tokens,
+            "cost": totals.cost,
+        },
+    }
+
+
+def _common(report: CaseReport) -> dict[str, Any]:
+    case = report.case
+    return {
+        "name": case["case"],
+        "tags": case["tags"],
+        "retry_params": case["retry_params"],
+        "input": {**case["input"], "messages": [{**_NOTHING, **message} for message in case["input"]["messages"]]},
+        "expected_output": case["expected_output"],
+        "metrics": case["metrics"],
+        "actual_outputs": [_output(attempt) for attempt in report.attempts],
+        "place": case.get("place"),
+        "missing_attempts": report.planned - len(report.attempts),
+    }
+
+
+def _output(attempt: Record) -> dict[str, Any]:
+    """Return an attempt as REBEL writes outputs; one whose request failed is marked by its error."""
+    output = attempt.get("output") or {"output": "", "tools_called": [], "context": [], "execution_time": None}
+    named = ("attempt", "error", "model", "finish_reason", "usage", "tries", "waited", "calls", "started", "request_id")
+    return {**output, **{name: attempt.get(name) for name in named}}
+
+
+def _results(attempt: Record, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    verdicts = {verdict["metric"]: verdict for verdict in attempt.get("verdicts") or ()}
+    for metric in metrics:
+        said = verdicts.get(metric) or _unmeasured(attempt)
+        yield {
+            "score": said["score"],
+            "verdict": said["verdict"],
+            "reason": said["reason"],
+            "metric": metric,
+            "attempt": attempt["attempt"],
+            "error": said["error"],
+        }
+
+
+def _unmeasured(attempt: Record) -> Record:
+    error = attempt.get("error") or {}
+    reason = f"the request failed: {error.get('message', '')}" if error else "it was not measured"
+    return {"score": None, "verdict": ERROR, "reason": reason, "error": error.get("kind") or "not measured"}
+
+
+def _scored(results: Sequence[Record]) -> list[Result]:
+    return [Result(result["score"], cast(Any, result["verdict"])) for result in results]
+
+
+def _verdict_of(attempt: Record, metric: str | None) -> str:
+    """Return whether an attempt passed: by one metric, or by all of them."""
+    said = Counter(
+        verdict["verdict"] for verdict in attempt.get("verdicts") or () if metric in (None, verdict["metric"])
+    )
+    if said["failed"]:
+        return "failed"
+    return ERROR if said[ERROR] or not said[PASSED] else PASSED
+
+
+def _aggregate_data(result: Aggregated) -> dict[str, Any]:
+    return {"score": result.score, "verdict": result.verdict, "reason": result.reason}

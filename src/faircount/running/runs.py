@@ -1,0 +1,227 @@
+"""A run from its beginning to its end: what is to be run, the journal that it goes into, and how it goes on later.
+
+The header of a journal holds everything that a run needs to be resumed: which files and cases, which target, which
+limits, and where its report goes. It holds no secret: keys are looked up again where they came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from faircount.errors import FaircountError, InputError, UsageError
+from faircount.judging.making import Setting
+from faircount.judging.outside import in_short
+from faircount.running.case import Case, CaseMetric
+from faircount.running.collecting import collect
+from faircount.running.engine import Ending, Engine, Heard, Limits
+from faircount.running.journal import Journal
+from faircount.running.journal_reading import State, read_journal
+from faircount.running.report_document import Layout
+from faircount.running.selecting import Selection, select
+from faircount.running.targets.seam import Target
+from faircount.testing.aggregation import check_attempts, read_aggregation
+from faircount.text import visible
+from faircount.version import __version__
+
+TIMESTAMP = "%Y%m%d_%H%M%S"
+Interrupted = Callable[[int], None]
+
+
+class Choice(Struct, frozen=True):
+    """Which tests are run, and how often. `retries` and `aggregation` go before what the tests say."""
+
+    paths: tuple[str, ...]
+    selection: Selection = field(default_factory=Selection)
+    retries: int | None = None
+    aggregation: str | None = None
+
+
+class Settings(Struct, frozen=True):
+    """What a header says of a run, so that it can be resumed. Paths are those of `folder`."""
+
+    choice: Choice
+    files: tuple[tuple[str, str], ...]
+    target: Mapping[str, Any]
+    limits: Limits
+    output_folder: str
+    timestamp: str
+    report_layout: Layout
+    folder: str
+    config: str | None = None
+    judges: Mapping[str, str | None] = {}
+    """What the command line said of the model that judges ask: model, base_url, api_key_env."""
+
+
+class Chosen(Struct, frozen=True):
+    """The cases that are run, the files that they come from, and what is to be said about them."""
+
+    cases: tuple[Case, ...]
+    files: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def choose(choice: Choice, setting: Setting | None = None) -> Chosen:
+    """Collect the tests of the paths and return those that are meant."""
+    if choice.retries is not None and choice.retries < 1:
+        raise UsageError("--retries is how often each case is tried: 1 or more")
+    collected = collect(choice.paths, setting=setting)
+    selected = select(collected.cases, choice.selection)
+    cases = tuple(_adjusted(case, choice) for case in selected.cases)
+    return Chosen(cases, collected.files, (*_passed_over(collected.passed_over), *selected.notes))
+
+
+def _adjusted(case: Case, choice: Choice) -> Case:
+    attempts = case.attempts if choice.retries is None else choice.retries
+    aggregation = case.aggregation if choice.aggregation is None else choice.aggregation
+    try:
+        check_attempts(read_aggregation(aggregation), attempts)
+    except ValueError as error:
+        raise UsageError(f"{case.name}: {error}") from error
+    return replace(case, attempts=attempts, aggregation=aggregation)
+
+
+def _passed_over(files: Sequence[str]) -> Iterator[str]:
+    if files:
+        named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        yield f"passed over, for the name of a test file has the word test in it: {named}; name a file to run it"
+
+
+# -- the journal ------------------------------------------------------------------------------------------------
+
+
+def begin(path: str, settings: Settings, cases: Sequence[Case]) -> Journal:
+    """Make the journal of a new run, with its header and its cases."""
+    journal = Journal.create(
+        path,
+        {
+            "run": str(uuid.uuid4()),
+            "version": __version__,
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "settings": msgspec.to_builtins(settings),
+        },
+    )
+    try:
+        add(journal, [case.record() for case in cases])
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def add(journal: Journal, records: Sequence[Mapping[str, Any]]) -> None:
+    """Add records that are durable when this returns, with one sync for all."""
+    for record in records[:-1]:
+        journal.note(record)
+    for record in records[-1:]:
+        journal.append_now(record)
+
+
+def settings_of(path: str) -> Settings:
+    """Return what the header of a journal says."""
+    header = read_journal(path).header
+    try:
+        return msgspec.convert(header.get("settings"), Settings)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: its header cannot be used to resume the run: {error}") from error
+
+
+# -- running ----------------------------------------------------------------------------------------------------
+
+
+def make_ready(cases: Sequence[Case]) -> None:
+    """Raise where a metric could measure nothing at all, before anything is begun."""
+    for case, metric in _each_judge(cases):
+        try:
+            metric.ready()
+        except FaircountError:
+            raise
+        except Exception as error:  # a metric may be anybody's code
+            raise InputError(
+                f"{visible(case.place)}: the metric {visible(metric.name)} is not ready: {visible(in_short(error))}"
+            ) from error
+
+
+def _each_judge(cases: Sequence[Case]) -> list[tuple[Case, CaseMetric]]:
+    """Return every judge once, with a metric and a case that it stands in."""
+    return list({id(metric.judge): (case, metric) for case in cases for metric in case.metrics}.values())
+
+
+def execute(
+    cases: Sequence[Case],
+    target: Target,
+    journal: Journal,
+    limits: Limits,
+    *,
+    state: State | None = None,
+    sent_before: Mapping[tuple[str, int], int] | None = None,
+    heard: Heard = lambda _: None,
+    interrupted: Interrupted = lambda _: None,
+) -> Ending:
+    """Run cases into a journal, write how it ended, and close the journal.
+
+    The first interrupt lets what is under way finish, the second one gives it up. `interrupted` hears of each, with its
+    number: in a signal handler, and so also when the user's code keeps everything else from going on.
+    """
+    engine = Engine(cases, target, journal, limits, heard=heard)
+    try:
+        ending = asyncio.run(_run(engine, interrupted, state, sent_before))
+        record = {"kind": "end", "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        journal.append_now({**record, "complete": ending.complete, "why": ending.why})
+        return ending
+    finally:
+        journal.close()
+        for _, metric in _each_judge(cases):
+            with contextlib.suppress(Exception):  # all that it said is recorded
+                metric.close()
+
+
+async def _run(
+    engine: Engine,
+    interrupted: Interrupted,
+    state: State | None,
+    sent_before: Mapping[tuple[str, int], int] | None,
+) -> Ending:
+    with _interrupts(engine, asyncio.get_running_loop(), interrupted):
+        return await engine.run(state, sent_before)
+
+
+@contextlib.contextmanager
+def _interrupts(engine: Engine, loop: asyncio.AbstractEventLoop, interrupted: Interrupted) -> Iterator[None]:
+    """Let interrupts drain the engine, and then stop it; elsewhere than in the main thread there are none."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    count = 0
+
+    def interrupt(*_: object) -> None:
+        nonlocal count
+        count += 1
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it is over anyway
+            loop.call_soon_threadsafe(engine.drain if count == 1 else engine.abort)
+        interrupted(count)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def report_paths(settings: Settings) -> Iterator[str]:
+    """Yield where the report of a run may go: of several that began in one second, each has a name of its own."""
+    stem = str(Path(settings.output_folder) / f"test_results_{settings.timestamp}")
+    yield f"{stem}.json"
+    yield from (f"{stem}_{number}.json" for number in itertools.count(2))
