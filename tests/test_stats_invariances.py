@@ -80,6 +80,16 @@ INTERVALS: dict[str, Interval] = {
         [(DIFFERING,), ([(1, 0, 2), (0, 1, 2), (2, 0, 2)],)],
         DIFFERENCE,
     ),
+    "cluster_tango": (
+        lambda units, level: comparison.cluster_tango(*columns(units), level=level).estimate,
+        [(DIFFERING,), ([(0, 0, 4)] * 6,), ([(1, 0, 2), (0, 1, 2), (2, 0, 2)],), ([(2, 0, 2)] * 3,)],
+        DIFFERENCE,
+    ),
+    "cluster_mean": (
+        lambda units, level: clusters.cluster_mean(*columns(units), level=level).estimate,
+        [([(0.5, 4), (-1.25, 3), (2.0, 5)],), ([(0.0, 1), (0.0, 2)],)],
+        (-math.inf, math.inf),
+    ),
     "mean_pass_at_k": (
         lambda units, k, level: attempts.mean_pass_at_k(units, k, level=level).estimate,
         [(TRIED, 1), (TRIED, 4), ([(5, 0)] * 9, 2), ([(5, 5)] * 9, 2)],
@@ -191,6 +201,8 @@ ORDER: dict[str, Ordered] = {
         DIFFERING,
         None,
     ),
+    "cluster_tango": (lambda units: comparison.cluster_tango(*columns(units)), DIFFERING, None),
+    "cluster_mean": (lambda units: clusters.cluster_mean(*columns(units)), [(0.5, 4), (-1.25, 3), (2.0, 5)], None),
     "family_correlation": (lambda units: clusters.family_correlation(*columns(units)), UNEQUAL, None),
     "mean_pass_at_k": (lambda units: attempts.mean_pass_at_k(units, 4).estimate, TRIED, None),
     "mean_pass_hat_k": (lambda units: attempts.mean_pass_hat_k(units, 2).estimate, TRIED, None),
@@ -374,6 +386,12 @@ SWAPPED: dict[str, Sides] = {
         ([0, 1, 0, 0, 0],),
         negated,
     ),
+    "cluster_tango": (
+        lambda a, b: three(comparison.cluster_tango(a, b, [4] * 5).estimate),
+        ([2, 0, 1, 3, 0],),
+        ([0, 1, 0, 0, 0],),
+        negated,
+    ),
     "sample_size_unpaired": (lambda a, b: (planning.sample_size_unpaired(a, b).n,), (0.2,), (0.3,), kept),
 }
 
@@ -407,6 +425,17 @@ REPEATED: dict[str, tuple[Callable[[int], Estimate], bool]] = {
     ),
     "cluster_bootstrap_difference": (
         lambda times: clusters.cluster_bootstrap_difference(*columns([(2, 0, 4), (0, 1, 4), (1, 1, 4)] * times)),
+        True,
+    ),
+    "cluster_tango": (lambda times: comparison.cluster_tango(*columns(DIFFERING * times)).estimate, True),
+    "cluster_tango, inside families": (
+        lambda times: (
+            comparison.cluster_tango(*columns([tuple(k * times for k in unit) for unit in DIFFERING])).estimate
+        ),
+        False,
+    ),
+    "cluster_mean": (
+        lambda times: clusters.cluster_mean(*columns([(0.5, 4), (-1.25, 3), (2.0, 5)] * times)).estimate,
         True,
     ),
     "mean_pass_at_k": (lambda times: attempts.mean_pass_at_k(TRIED * times, 4).estimate, True),
@@ -457,6 +486,14 @@ UNCHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "an empty family, family_correlation": (
         lambda: clusters.family_correlation(*columns(UNEQUAL)),
         lambda: clusters.family_correlation(*columns([(0, 0), *UNEQUAL])),
+    ),
+    "an empty family, cluster_tango": (
+        lambda: comparison.cluster_tango(*columns(DIFFERING)),
+        lambda: comparison.cluster_tango(*columns([(0, 0, 0), *DIFFERING])),
+    ),
+    "an empty family, cluster_mean": (
+        lambda: clusters.cluster_mean([0.5, 2.0], [1, 3]),
+        lambda: clusters.cluster_mean([0.5, 0.0, 2.0], [1, 0, 3]),
     ),
     "an undefined share, mean_of_shares": (
         lambda: attempts.mean_of_shares([0.2, 0.4]).estimate,

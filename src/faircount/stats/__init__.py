@@ -38,14 +38,18 @@ if TYPE_CHECKING:
     )
     from faircount.stats.clusters import (
         ClusterEstimate,
+        ClusterMean,
         cluster_bootstrap,
         cluster_bootstrap_difference,
+        cluster_mean,
         cluster_wilson,
         family_correlation,
     )
     from faircount.stats.comparison import (
+        ClusterDifference,
         CochranQ,
         McNemar,
+        cluster_tango,
         cochran_q,
         cohen_h,
         conditional_odds_ratio,
@@ -152,7 +156,9 @@ __all__ = [
     "AttemptCurve",
     "AttemptStep",
     "BetaPrior",
+    "ClusterDifference",
     "ClusterEstimate",
+    "ClusterMean",
     "CochranQ",
     "Correction",
     "CorrectionStatus",
@@ -181,6 +187,8 @@ __all__ = [
     "clopper_pearson",
     "cluster_bootstrap",
     "cluster_bootstrap_difference",
+    "cluster_mean",
+    "cluster_tango",
     "cluster_wilson",
     "cochran_q",
     "cohen_h",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from faircount.model import Estimate
-from faircount.stats.distributions import student_critical_value
+from faircount.stats.distributions import student_critical_value, two_sided_student
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, score_limits, undefined
 
 DEFAULT_REPLICATES = 10_000
@@ -121,6 +121,45 @@ def cluster_bootstrap_difference(
     return _bootstrapped(families, unit, level, replicates, seed)
 
 
+class ClusterMean(Struct, frozen=True):
+    """A mean whose interval respects families; `standard_error` and `p` are None with fewer than two families.
+
+    `p` tests that the mean is 0, and is None where no family differs from another and the mean is not 0.
+    """
+
+    estimate: Estimate
+    families: int
+    standard_error: float | None
+    p: float | None
+
+
+def cluster_mean(
+    sums: Sequence[float], sizes: Sequence[int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> ClusterMean:
+    """Estimate a mean over families, given by sum and size, such as that of paired differences of scores.
+
+    Σs_g/Σm_g ± t·SE with the CR1 standard error √(G/(G-1)·Σ(s_g - mean·m_g)²)/n (Liang and Zeger 1986) and Student's t
+    with G-1 degrees of freedom. For families of one it is the standard error of a mean. One family gives a value alone.
+    """
+    _check_lengths(sums, sizes)
+    check_level(level)
+    families = [(s, m) for s, m in zip(sums, sizes, strict=True) if m]
+    count, n = len(families), sum(m for _, m in families)
+    if n == 0:
+        return ClusterMean(undefined(unit, level, "cluster mean"), 0, None, None)
+    value = math.fsum(s for s, _ in families) / n
+    if count < 2:
+        return ClusterMean(Estimate(value, None, None, n, unit, level, "cluster mean"), count, None, None)
+    squares = math.fsum((s - value * m) ** 2 for s, m in families)
+    error = math.sqrt(count / (count - 1) * squares) / n
+    width = student_critical_value(level, count - 1) * error
+    estimate = Estimate(value, value - width, value + width, n, unit, level, "cluster mean")
+    # Sums that all agree leave a rounding error between them.
+    alike = error <= _ROUNDING * max(abs(value), 1.0)
+    p = (1.0 if abs(value) <= _ROUNDING else None) if alike else two_sided_student(value / error, count - 1)
+    return ClusterMean(estimate, count, error, p)
+
+
 def family_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float | None:
     """Return the intraclass correlation of units within families, by one-way analysis of variance (Donner 1986).
 
@@ -139,7 +178,7 @@ def family_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float 
     return (between - within) / spread if spread > 0 else None
 
 
-def _check_lengths(*columns: Sequence[int]) -> None:
+def _check_lengths(*columns: Sequence[float]) -> None:
     if len({len(column) for column in columns}) > 1:
         raise ValueError("every family needs one count of each kind")
 

@@ -9,10 +9,17 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from faircount.model import Estimate
-from faircount.stats.distributions import binomial_at_most, chi_square_tail, log_binomial
+from faircount.stats.distributions import (
+    binomial_at_most,
+    chi_square_tail,
+    log_binomial,
+    student_critical_value,
+    two_sided_student,
+)
 from faircount.stats.proportion import (
     DEFAULT_LEVEL,
     check_counts,
+    check_level,
     clopper_pearson,
     critical_value,
     undefined,
@@ -53,11 +60,7 @@ def tango_score(only_a: int, only_b: int, n: int, difference: float) -> float:
     At δ = 0 it is McNemar's z.
     """
     _check_pairs(only_a, only_b, n)
-    a = 2 * n
-    b = -only_a - only_b + (2 * n - only_a + only_b) * difference
-    c = -only_b * difference * (1 - difference)
-    q = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
-    return _standardized(only_a - only_b - n * difference, n * (2 * q + difference * (1 - difference)))
+    return _tango_at(only_a, only_b, n, difference)
 
 
 def tango(only_a: int, only_b: int, n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
@@ -72,6 +75,70 @@ def tango(only_a: int, only_b: int, n: int, *, unit: str = "entry", level: float
     value = (only_a - only_b) / n
     low, high = _score_interval(lambda difference: tango_score(only_a, only_b, n, difference), value, z)
     return Estimate(value, low, high, n, unit, level, "tango")
+
+
+class ClusterDifference(Struct, frozen=True):
+    """A paired difference whose interval respects families, and what the families cost.
+
+    `p` tests that there is no difference; it and `standard_error` are None with fewer than two families, and `p` also
+    where families differ by the same amount without exception. `design_effect` is the factor by which families widen
+    the variance, None where there is none to compare; `effective_n` is how many independent pairs the data are worth.
+    """
+
+    estimate: Estimate
+    families: int
+    standard_error: float | None
+    p: float | None
+    design_effect: float | None
+    effective_n: float | None
+
+
+def cluster_tango(
+    only_a: Sequence[int],
+    only_b: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    unit: str = "entry",
+    level: float = DEFAULT_LEVEL,
+) -> ClusterDifference:
+    """Estimate a paired difference over families with Tango's interval on the effective sample size.
+
+    As Korn and Graubard (1998) do for one rate: with d_g = b_g - c_g of the m_g pairs of a family, n = Σm_g,
+    δ = Σd_g/n and the CR1 standard error SE = √(G/(G-1)·Σ(d_g - δ·m_g)²)/n, the effective n is min(n, (ψ - δ²)/SE²)
+    with ψ the share of pairs that differ; the counts are scaled to it and the critical value is Student's with G-1
+    degrees of freedom. Where no variance shows, the effective n is G. p is that of δ/SE, by the same distribution. One
+    family gives a value and no interval.
+    """
+    check_level(level)
+    families = _paired_families(only_a, only_b, sizes)
+    count, n = len(families), sum(m for _, _, m in families)
+    if n == 0:
+        return ClusterDifference(undefined(unit, level, "cluster tango"), 0, None, None, None, None)
+    b, c = sum(family[0] for family in families), sum(family[1] for family in families)
+    value = (b - c) / n
+    if count < 2:
+        lonely = Estimate(value, None, None, n, unit, level, "cluster tango")
+        return ClusterDifference(lonely, count, None, None, None, None)
+    # Over a common denominator the deviations are whole numbers: families that all agree give exactly 0.
+    squares = sum(((x - y) * n - (b - c) * m) ** 2 for x, y, m in families)
+    error = math.sqrt(count / (count - 1) * squares) / n**2
+    variance = (b + c) / n - value * value
+    measurable = squares > 0 and variance > 0
+    effective = min(float(n), variance / error**2) if measurable else float(count)
+    scale = effective / n
+    low, high = _score_interval(
+        lambda difference: _tango_at(b * scale, c * scale, effective, difference),
+        value,
+        student_critical_value(level, count - 1),
+    )
+    return ClusterDifference(
+        Estimate(value, low, high, n, unit, level, "cluster tango"),
+        count,
+        error,
+        (two_sided_student(value / error, count - 1) if squares else 1.0 if b == c else None),
+        error**2 / (variance / n) if measurable else None,
+        effective,
+    )
 
 
 def newcombe_paired(
@@ -262,6 +329,24 @@ def _check_pairs(only_a: int, only_b: int, n: int) -> None:
     _check_cells(only_a, only_b, n)
     if only_a + only_b > n:
         raise ValueError(f"{only_a} + {only_b} entries cannot differ where there are {n}")
+
+
+def _paired_families(only_a: Sequence[int], only_b: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return the families that have a pair, each with its counts."""
+    if not len(only_a) == len(only_b) == len(sizes):
+        raise ValueError("every family needs one count of each kind")
+    for b, c, m in zip(only_a, only_b, sizes, strict=True):
+        _check_pairs(b, c, m)
+    return [(b, c, m) for b, c, m in zip(only_a, only_b, sizes, strict=True) if m]
+
+
+def _tango_at(only_a: float, only_b: float, n: float, difference: float) -> float:
+    """Return `tango_score`, of counts that need not be whole."""
+    a = 2 * n
+    b = -only_a - only_b + (2 * n - only_a + only_b) * difference
+    c = -only_b * difference * (1 - difference)
+    q = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    return _standardized(only_a - only_b - n * difference, n * (2 * q + difference * (1 - difference)))
 
 
 def _standardized(distance: float, variance: float) -> float:

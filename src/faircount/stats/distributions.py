@@ -25,6 +25,15 @@ def student_critical_value(level: float, degrees_of_freedom: int) -> float:
     return math.sqrt(degrees_of_freedom * share / (1 - share))
 
 
+def two_sided_student(t: float, degrees_of_freedom: int) -> float:
+    """Return P(|T| > |t|) of Student's distribution: ν/(ν + T²) is Beta(ν/2, 1/2) distributed."""
+    if degrees_of_freedom < 1:
+        raise ValueError(f"Student's distribution has at least one degree of freedom, not {degrees_of_freedom}")
+    if math.isinf(t):
+        return 0.0
+    return regularized_beta(degrees_of_freedom / 2, 0.5, degrees_of_freedom / (degrees_of_freedom + t * t))
+
+
 def chi_square_tail(value: float, degrees_of_freedom: int) -> float:
     """Return P(χ² > value), for whole degrees of freedom a finite sum (Abramowitz and Stegun 26.4.4 and 26.4.5)."""
     half = value / 2
