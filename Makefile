@@ -32,6 +32,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.extract
 	$(BIN)/python -m bench.dataset_comparison
 	$(BIN)/python -m bench.excel
+	$(BIN)/python -m bench.compare
 	$(BIN)/python -m bench.judges
 	$(BIN)/python -m bench.run --rebel $(REBEL)/bin/rebel
 

@@ -112,8 +112,9 @@ def test_a_heat_map_is_coloured_and_tells_its_numbers(tmp_path: Path) -> None:
 
 
 def test_evidence_stands_in_full(tmp_path: Path) -> None:
-    texts = [Record(text) for text in ("e", "s", None, "=prompt\r\n\x00", " response ")]
-    sheet = sheet_of(tmp_path / "x.xlsx", report(Evidence((Exhibit(Place("f:1"), *texts),), 9)))
+    entry, way, judge, prompt, said = (Record(t) for t in ("e", "s", None, "=prompt\r\n\x00", " response "))
+    exhibit = Exhibit(Place("f:1"), entry, way, judge, prompt, said)
+    sheet = sheet_of(tmp_path / "x.xlsx", report(Evidence((exhibit,), 9)))
     assert values(sheet)[1:] == [
         ["1 of 9 successful attempts, as they were recorded."],
         ["Place", "Entry", "Strategy", "Judge", "Prompt", "Response"],

@@ -108,10 +108,16 @@ def recorded(line: bytes, *, whole: bool) -> Recorded:
 
 def _ends(items: Sequence[Item], whole: bool) -> list[tuple[int, Item]]:
     """Return items with their numbers: all, or the first and the last few."""
-    numbered = list(enumerate(items, start=1))
+    numbered = [(_number(item, place), item) for place, item in enumerate(items, start=1)]
     if whole or len(numbered) <= 2 * FIRST_AND_LAST + 1:
         return numbered
     return numbered[:FIRST_AND_LAST] + numbered[-FIRST_AND_LAST:]
+
+
+def _number(item: Any, place: int) -> int:
+    """Return the number that an item has of its own, as the attempts of a run have, or else its place."""
+    own = item.get("attempt") if isinstance(item, dict) else None
+    return own if isinstance(own, int) and not isinstance(own, bool) else place
 
 
 def _family(fields: dict[str, Any]) -> tuple[str, str] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 
 from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, CATEGORIES, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.cli.gating import add_gates
+from faircount.cli.parser_compare import add_compare
 from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_noun, add_output, command
 
 
@@ -15,6 +17,7 @@ def add_results(nouns: Verbs) -> None:
     _add_extract(verbs)
     _add_export(verbs)
     _add_convert_to_excel(verbs)
+    add_compare(verbs)
     _add_dataset_comparison(verbs)
     _add_show(verbs)
     _add_check(verbs)
@@ -34,6 +37,7 @@ def _add_analyze(verbs: Verbs) -> None:
     _add_what_to_count(parser)
     _add_what_to_show(parser)
     add_output(parser)
+    add_gates(parser, baseline=True)
 
 
 def _add_extract(verbs: Verbs) -> None:

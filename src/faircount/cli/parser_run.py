@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from faircount.analysis.choices import REPORT_LAYOUTS
+from faircount.cli.gating import add_gates
 from faircount.cli.parsing import EXIT_CODES, Verbs, add_output, command
 
 _FORMATS = ("console", "json", "markdown")
@@ -47,6 +48,7 @@ def _add_run(nouns: Verbs) -> None:
         "(default: per-case)",
     )
     _add_ending(group)
+    add_gates(parser, baseline=True)
 
 
 def _add_resume(nouns: Verbs) -> None:

@@ -7,10 +7,12 @@ import shlex
 import sys
 
 from faircount.analysis.arrange import as_report
+from faircount.analysis.document import document
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import AnalysisSet
 from faircount.analysis.results import analyze as analyze_results
+from faircount.cli.gating import against_baseline, apply_gates, read_gates, with_gates
 from faircount.cli.output import show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
@@ -31,13 +33,14 @@ def named_files(arguments: argparse.Namespace) -> list[str]:
 
 def analyze(arguments: argparse.Namespace) -> int:
     """Run `results analyze`."""
+    gates = read_gates(arguments, compared=arguments.baseline is not None)
     options = AnalyzeOptions(
         combine=arguments.combine,
         overview=arguments.overview,
         false_positive_checks=arguments.false_positive_checks,
         guardrail_success=arguments.guardrail_success,
         block_signal=arguments.block_signal,
-        by=tuple(arguments.by),
+        by=with_gates(arguments.by, gates),
         sort=arguments.sort,
         min_n=arguments.min_n,
         level=arguments.level,
@@ -61,7 +64,8 @@ def analyze(arguments: argparse.Namespace) -> int:
     if arguments.strict and result.damaged:
         print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
         return InputError.exit_code
-    return 0
+    comparison = against_baseline(arguments, result.files)
+    return apply_gates(arguments, analysis=document(result.analyses), comparison=comparison, inputs=result.files)
 
 
 def _evidence(arguments: argparse.Namespace) -> int:

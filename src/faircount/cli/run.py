@@ -11,15 +11,18 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from faircount.analysis.arrange import as_report
+from faircount.analysis.document import document
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.plan_report import as_report as plan_report
 from faircount.analysis.results import analyze
+from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates, read_gates
 from faircount.cli.judge_setting import setting_of
 from faircount.cli.output import show, show_pages
 from faircount.cli.run_progress import RunProgress
@@ -47,6 +50,7 @@ _GRACE = 2.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `run`."""
+    read_gates(arguments, compared=arguments.baseline is not None)
     limits = _limits(arguments)
     setting = _setting(arguments)
     chosen = runs.choose(_choice(arguments), setting)
@@ -260,14 +264,23 @@ def _finish(arguments: argparse.Namespace, settings: Settings, path: str, ending
         report = _write_report(path, settings)
     except UsageError as error:
         failure = error  # the analysis can be printed nevertheless
+    analysis = None
     if read_journal(path).state().done:
-        _print_analysis(path, arguments.output_format)
+        analysis = _print_analysis(path, arguments)
     _say(f"journal: {path}")
     if failure is not None:
         raise failure
     # A path of the folder in which the run was begun says nothing to those who resume it from elsewhere.
     _say(f"report: {Path(report).absolute() if Path(path).is_absolute() else report}")
-    return _exit_code(arguments, path, ending)
+    return _exit_code(arguments, path, ending) or _gates(arguments, path, analysis)
+
+
+def _gates(arguments: argparse.Namespace, path: str, analysis: Mapping[str, Any] | None) -> int:
+    """Judge the gates of a run that is complete; a resumed one has none."""
+    if analysis is None or not hasattr(arguments, "fail_on"):
+        return 0
+    comparison = against_baseline(arguments, [path])
+    return apply_gates(arguments, analysis=analysis, comparison=comparison, inputs=[path])
 
 
 def _write_report(path: str, settings: Settings) -> str:
@@ -291,14 +304,18 @@ def _write_report(path: str, settings: Settings) -> str:
     raise AssertionError("there is always a free name")
 
 
-def _print_analysis(path: str, output_format: str) -> None:
-    result = analyze([path], AnalyzeOptions(cache=False))
+def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """Print the analysis of a run, and return it as a document."""
+    by = fields_of_gates(read_gates(arguments)) if hasattr(arguments, "fail_on") else ()
+    result = analyze([path], AnalyzeOptions(cache=False, by=by))
+    output_format = arguments.output_format
     try:
         show(as_report(result.analyses, figures=output_format == "markdown"), output_format, None)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads has seen enough; how the run ended is still to be told, by the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return document(result.analyses)
 
 
 def _exit_code(arguments: argparse.Namespace, path: str, ending: Ending) -> int:

@@ -1,0 +1,1 @@
+"""`results compare`: two or more result files in, what differs between them on the same entries out."""

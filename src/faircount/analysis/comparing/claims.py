@@ -1,0 +1,107 @@
+"""What may be said about two files, in words, and what could have been said had there been something to find.
+
+A difference is claimed where all agree: its interval leaves out 0, and every test, adjusted for the number of tests, is
+below 1 - level. Nothing else is a claim, and no claim is not a claim that there is no difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from faircount.analysis.comparing.found import Figures
+from faircount.findings import counted
+from faircount.model import Estimate
+from faircount.stats import minimum_detectable
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+POWER = 0.8
+"""How often a difference that counts as one that could have been shown would have been."""
+
+
+def letter(place: int) -> str:
+    """Return what a file is called: A, B, … Z, A1, B1, …"""
+    round_, at = divmod(place, len(LETTERS))
+    return LETTERS[at] + (str(round_) if round_ else "")
+
+
+def agree(figures: Figures, p: float | None, families_p: float | None, alpha: float) -> int:
+    """Return the sign of a difference that interval and tests show, 0 where one of them does not."""
+    difference = figures.difference
+    if difference.value is None or difference.low is None or difference.high is None:
+        return 0
+    tests: Sequence[float | None] = [p] if figures.families is None else [p, families_p]
+    if any(test is None or test >= alpha for test in tests):
+        return 0
+    return 1 if difference.low > 0 else -1 if difference.high < 0 else 0
+
+
+def least_flips(alpha: float) -> int:
+    """Return how many pairs must differ, all in one direction, before McNemar's exact test can claim anything."""
+    return math.floor(1 - math.log2(alpha)) + 1
+
+
+def detectable(figures: Figures, alpha: float) -> float | None:
+    """Return the difference that these pairs could have shown, None where they could have shown none.
+
+    By the share of pairs that differ here, and never less than the flips without which the exact test says nothing.
+    """
+    table, n = figures.table, figures.effective_n
+    if not table.paired or not n:
+        return None
+    least = least_flips(alpha) / n
+    formula = minimum_detectable(n, discordant=table.differing / table.paired, power=POWER, alpha=alpha)
+    found = max(least, formula or 0.0)
+    return found if found <= 1 else None
+
+
+def detectable_unpaired(figures: Figures, alpha: float) -> float | None:
+    """Return the difference that so many different entries could have shown."""
+    a, b = figures.rate_a, figures.rate_b
+    if a.value is None or b.value is None:
+        return None
+    # Two samples of different sizes are worth two of their harmonic mean.
+    n = 2 / (1 / a.n + 1 / b.n)
+    return minimum_detectable(n, base=min(a.value, 1 - a.value), power=POWER, alpha=alpha)
+
+
+def claim(
+    figures: Figures,
+    sign: int,
+    flips: tuple[int, int] | None,
+    could: float | None,
+    names: tuple[str, str],
+    *,
+    two: bool,
+) -> str:
+    """Return the claim in words; `flips` are the entries fixed and broken, None where entries are not paired."""
+    a, b = names
+    if figures.difference.value is None:
+        return "no difference can be claimed: there is no pair of answered entries to compare"
+    told = "" if flips is None else f"; {counted(flips[0], 'entry', 'entries')} fixed, {flips[1]:,} broken"
+    if sign:
+        word = "higher" if sign > 0 else "lower"
+        beside = "" if two else f" than {a}"
+        return f"{b} is {word}{beside} by {points(figures.difference, sign)}{told}"
+    if could is None:
+        shown = "there are too few entries to show any"
+    else:
+        shown = f"this comparison could have shown {100 * could:.1f} points"
+    between = "" if two else f" between {a} and {b}"
+    return f"no difference{between} can be claimed; {shown}{told}"
+
+
+def points(difference: Estimate, sign: int = 1) -> str:
+    """Return a difference in points with its interval, turned round where `sign` is negative."""
+    if difference.value is None:
+        return "undefined"
+    value = f"{_clean(sign * 100 * difference.value):.1f} points"
+    if difference.low is None or difference.high is None:
+        return f"{value} without an interval"
+    low, high = sorted((sign * 100 * difference.low, sign * 100 * difference.high))
+    return f"{value} [{_clean(low):.1f}, {_clean(high):.1f}]"
+
+
+def _clean(value: float) -> float:
+    """Return a number that is not shown as -0.0."""
+    return round(value, 1) + 0.0

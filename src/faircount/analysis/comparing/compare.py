@@ -1,0 +1,324 @@
+"""`results compare` as a library call: two or more result files in, a comparison on the entries they share out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.analysis import integrity
+from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
+from faircount.analysis.comparing.found import Comparison, Figures, File, Flips, Overall, Pair, Unpaired
+from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
+from faircount.analysis.results import Folded, fold_files
+from faircount.errors import InputError, UsageError
+from faircount.findings import counted
+from faircount.ledger import engine
+from faircount.model import Finding
+from faircount.reading import inputs
+from faircount.reading.inputs import Input
+from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
+from faircount.reading.streams import STDIN
+from faircount.stats import cochran_q, holm
+from faircount.text import clip, visible
+
+FEW_PAIRED = 0.5
+"""Where a smaller share of the answered entries of a file is in pairs, the comparison says so."""
+_SHOWN_APART = frozenset(["F014", "F015", "F028"])
+"""Findings about entries without an answer: here these are in no rate, and shown with what could not be paired."""
+
+_LIMITS = {
+    "attack": (
+        "A difference says that the files differ, not why: target, model, settings and judge may all have changed.",
+        "The numbers hold for these entries, and are as good as the judge; a judge that changed is a difference, too.",
+    ),
+    "task": (
+        "A difference says that the files differ, not why: target, model, settings and metrics may all have changed.",
+        "The numbers hold for these tests, and are as good as the metrics; a metric that changed is a difference, too.",
+    ),
+}
+_NO_CLAIM = "That no difference can be claimed does not show that there is none."
+_BOTH_AGREE = (
+    "A difference is claimed only where the interval leaves out 0 and the tests, adjusted for the number of pairs of "
+    "files, agree. Groups are adjusted within their field (Benjamini-Hochberg)."
+)
+_EXACT_TEST = (
+    "McNemar's and Cochran's tests take entries as independent; intervals and claims respect families of variants."
+)
+
+
+def compare_files(
+    files: Sequence[str], options: CompareOptions | None = None, progress: Progress = lambda _: None
+) -> Comparison:
+    """Compare result files pair by pair, the baseline or else the first being A; `progress` hears of bytes read."""
+    options = options or CompareOptions()
+    paths = _paths(files, options.baseline)
+    how = ReadOptions(options.max_line, options.guardrail_success == "detected")
+    return with_cache(
+        lambda cache: Loader(paths, how, progress, cache),
+        lambda loader: _compare(paths, options, loader),
+        cache=options.cache,
+    )
+
+
+def _paths(files: Sequence[str], baseline: str | None) -> list[str]:
+    """Return the files to compare, the baseline first; each only once."""
+    paths = inputs.expand(files)
+    if baseline is not None:
+        found = inputs.expand([baseline])
+        if len(found) > 1:
+            raise UsageError(f"--baseline {baseline}: matches {len(found)} files; name one")
+        paths = [*found, *(path for path in paths if _place(path) != _place(found[0]))]
+    if len(paths) < 2:
+        given = "no result file is given" if not paths else f"{clip(visible(paths[0]), 200)} is the only file given"
+        raise UsageError(f"a comparison needs two result files or more, and {given}")
+    seen: set[str] = set()
+    for path in paths:
+        if _place(path) in seen:
+            raise UsageError(f"{path}: is given twice; a file compared with itself shows nothing, so name each once")
+        seen.add(_place(path))
+    return paths
+
+
+def _place(path: str) -> str:
+    return path if path == STDIN else os.path.realpath(path)
+
+
+def _compare(paths: Sequence[str], options: CompareOptions, loader: Loader) -> Comparison:
+    with engine.interruptible(), loader, contextlib.ExitStack() as stack:
+        sides = [_side(path, options, loader, stack) for path in paths]
+        _refuse_both_aims(sides)
+        return _compared(sides, options)
+
+
+def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.ExitStack) -> Side:
+    folded: Folded = stack.enter_context(fold_files([Input(path)], options.analyzed, loader))
+    if lacks_objectives(folded):
+        again = stack.enter_context(Loader([path], loader.options))
+        folded = stack.enter_context(fold_files([Input(path)], options.analyzed, again))
+    return Side(folded)
+
+
+def _refuse_both_aims(sides: Sequence[Side]) -> None:
+    by_aim = dict(zip(aims(sides), (clip(visible(side.path), 200) for side in sides), strict=True))
+    if len(by_aim) > 1:
+        raise UsageError(
+            f"{by_aim['task']} tells of tests, which should pass, and {by_aim['attack']} of attacks, which should not "
+            "succeed: they cannot be compared"
+        )
+
+
+# -- pairs of files ---------------------------------------------------------------------------------------------
+
+
+class _Joined(Struct, frozen=True):
+    """Two files with the entries that they share, before the number of pairs of files is answered for."""
+
+    a: int
+    b: int
+    matching: pairing.Matching
+    rows: tuple[Any, Any]
+    """The entries that both answered."""
+    cells: Any
+    families: figures.FamiliesOfPairs
+    figures: Figures
+    p: float | None
+    is_paired: bool
+
+
+def _compared(sides: Sequence[Side], options: CompareOptions) -> Comparison:
+    for side in sides:
+        if not len(side):
+            raise InputError(f"{side.path}: holds no entry to compare")
+    chosen = facets.chosen_fields(sides, options)
+    means = [scores.scores_of(side, options.max_line) for side in sides]
+    joined = [_joined(sides, a, b, options) for a, b in combinations(range(len(sides)), 2)]
+    adjusted = holm([pair.p for pair in joined])
+    adjusted_families = holm([pair.figures.families_p for pair in joined])
+    pairs = tuple(
+        _pair(sides, pair, (p, families_p), chosen, (means[pair.a], means[pair.b]), options)
+        for pair, p, families_p in zip(joined, adjusted, adjusted_families, strict=True)
+    )
+    return Comparison(
+        aim=sides[0].folded.aim,
+        level=options.level,
+        files=tuple(_file(place, side, options) for place, side in enumerate(sides)),
+        pairs=pairs,
+        overall=_overall(sides, joined) if len(sides) > 2 else None,
+        copies=_copies([side.path for side in sides]),
+        findings=integrity.ordered(_findings(sides, options)),
+        limits=_limits(sides[0].folded.aim, pairs),
+    )
+
+
+def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
+    a, b = sides[first], sides[second]
+    matching = pairing.match(a, b, by_id=options.match == "id", max_line=options.max_line)
+    rows = pairing.paired_rows(a, b, matching)
+    found = figures.cells(a, b, *rows)
+    families = figures.families(a, b, *rows, options.cluster)
+    is_paired = bool(len(matching.a))
+    if is_paired:
+        figure = figures.figures(found, families.codes, options.level)
+        p = figure.mcnemar_p
+    else:
+        figure, p = figures.unpaired_figures(a, b, options.level)
+    return _Joined(first, second, matching, rows, found, families, figure, p, is_paired)
+
+
+def _pair(
+    sides: Sequence[Side],
+    joined: _Joined,
+    adjusted: tuple[float | None, float | None],
+    chosen: Sequence[str],
+    means: tuple[scores.Means | str, scores.Means | str],
+    options: CompareOptions,
+) -> Pair:
+    a, b = sides[joined.a], sides[joined.b]
+    sign = claims.agree(joined.figures, *adjusted, options.alpha)
+    fixed, broken = _flips(a, b, joined, options)
+    could = (claims.detectable if joined.is_paired else claims.detectable_unpaired)(joined.figures, options.alpha)
+    unpaired = pairing.left_out(a, b, joined.matching)
+    return Pair(
+        a=joined.a,
+        b=joined.b,
+        paired=joined.is_paired,
+        figures=joined.figures,
+        p=joined.p,
+        adjusted_p=adjusted[0],
+        claimed=sign,
+        claim=claims.claim(
+            joined.figures,
+            sign,
+            (len(fixed.ids), len(broken.ids)) if joined.is_paired else None,
+            could,
+            (claims.letter(joined.a), claims.letter(joined.b)),
+            two=len(sides) == 2,
+        ),
+        detectable=could,
+        fixed=fixed,
+        broken=broken,
+        by=tuple(_broken_down(a, b, joined, chosen, options)),
+        scores=_scores(a, b, joined, means, options),
+        unpaired=unpaired,
+        families=joined.families.explanation if joined.is_paired else "Entries are taken as independent.",
+        notes=tuple(_notes(a, b, joined, unpaired, options)),
+    )
+
+
+def _flips(a: Side, b: Side, joined: _Joined, options: CompareOptions) -> tuple[Flips, Flips]:
+    """Return what was fixed and what was broken: an attack should fail in B, and a test should pass."""
+    found = [tuple(rows[joined.cells == cell] for rows in joined.rows) for cell in (figures.ONLY_A, figures.ONLY_B)]
+    texts = tuple(
+        flips.read_back(
+            side, [row for rows in found for row in rows[place][: options.flips].tolist()], options.max_line
+        )
+        for place, side in enumerate((a, b))
+    )
+    lost, won = (flips.flips(a, (rows[0], rows[1]), (texts[0], texts[1]), options.flips) for rows in found)
+    return (lost, won) if a.folded.aim == "attack" else (won, lost)
+
+
+def _broken_down(a: Side, b: Side, joined: _Joined, chosen: Sequence[str], options: CompareOptions) -> Iterator[Any]:
+    if not len(joined.cells):
+        return
+    for field in chosen:
+        found = facets.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
+        if found is not None:
+            yield found
+
+
+def _scores(
+    a: Side, b: Side, joined: _Joined, means: tuple[scores.Means | str, scores.Means | str], options: CompareOptions
+) -> Any:
+    """Compare scores on every entry that both have, answered by a verdict or not."""
+    rows = joined.matching.a, joined.matching.b
+    codes = figures.families(a, b, *rows, options.cluster).codes
+    return scores.compared(a, b, means, rows, codes, options.level)
+
+
+def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: CompareOptions) -> Iterator[str]:
+    """Say what a reader must know before the figures."""
+    names = claims.letter(joined.a), claims.letter(joined.b)
+    others = next(item.count for item in unpaired.a if item.reason == pairing.OTHER_CONTENT)
+    if not joined.is_paired:
+        why = "no entry of one is in the other"
+        if others:
+            why = f"{counted(others, 'id')} of {names[0]} stand for another prompt in {names[1]}"
+        yield (
+            f"The files share no entry: {why}. The rates are those of different entries, compared as such; such a "
+            "comparison sees less, and what differs may be the entries."
+        )
+    for name, side in zip(names, (a, b), strict=True):
+        answered, pairs = int(side.answered.sum()), len(joined.cells)
+        if joined.is_paired and pairs < FEW_PAIRED * answered:
+            yield f"Only {pairs:,} of {counted(answered, 'answered entry', 'answered entries')} of {name} are in pairs."
+    if others and options.match != "id":
+        yield (
+            f"{counted(others, 'entry', 'entries')} of {names[0]} have the id of an entry of {names[1]} and another "
+            "prompt: are these results of one dataset? --match id pairs them all the same."
+        )
+
+
+# -- all files --------------------------------------------------------------------------------------------------
+
+
+def _overall(sides: Sequence[Side], joined: Sequence[_Joined]) -> Overall:
+    """Test all files on the entries of A that every other file has, too, all of them answered."""
+    import numpy as np
+
+    first, others = sides[0], range(1, len(sides))
+    places = {0: np.arange(len(first))}
+    for pair in joined:
+        if pair.a == 0:
+            places[pair.b] = np.full(len(first), -1)
+            places[pair.b][pair.matching.a] = pair.matching.b
+    shared = first.answered.copy()
+    for other in others:
+        found = places[other] >= 0
+        shared &= found
+        shared[found] &= sides[other].answered[places[other][found]]
+    rows = np.flatnonzero(shared)
+    if not len(rows):
+        return Overall(None, len(sides) - 1, None, 0)
+    test = cochran_q([side.succeeded[places[place][rows]].tolist() for place, side in enumerate(sides)])
+    return Overall(test.statistic, test.degrees_of_freedom, test.p, len(rows))
+
+
+def _file(place: int, side: Side, options: CompareOptions) -> File:
+    import numpy as np
+
+    rows = np.flatnonzero(side.answered)
+    families = figures.families(side, side, rows, rows, options.cluster)
+    rate = figures.figures(figures.cells(side, side, rows, rows), families.codes, options.level, whole=False).rate_a
+    return File(claims.letter(place), side.folded.sources[0], side.counts.tally, replace(rate, unit="answered entry"))
+
+
+def _copies(paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the files that hold the same bytes as another before them, with that one."""
+    found = inputs.distinct([path for path in paths if path != STDIN])
+    return tuple((copy, item.path) for item in found for copy in item.also)
+
+
+def _findings(sides: Sequence[Side], options: CompareOptions) -> list[Finding]:
+    found = integrity.from_reading([note for side in sides for note in side.folded.notes], definition="faircount")
+    found += integrity.from_sources([source for side in sides for source in side.folded.sources])
+    detected = options.guardrail_success == "detected"
+    for side in sides:
+        found += integrity.from_ledger(side.ledger, side.counts.tally, side.folded.sources, detected=detected)
+    return [item for item in found if item.code not in _SHOWN_APART]
+
+
+def _limits(aim: str, pairs: Sequence[Pair]) -> tuple[str, ...]:
+    limits = [*_LIMITS[aim], _BOTH_AGREE]
+    if any(pair.figures.families is not None for pair in pairs):
+        limits.append(_EXACT_TEST)
+    if not all(pair.claimed for pair in pairs):
+        limits.append(_NO_CLAIM)
+    return tuple(limits)

@@ -1,0 +1,152 @@
+"""A comparison as the versioned JSON document that programs read; `present/schemas/comparison-1.json` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from faircount.analysis.comparing.found import (
+    Breakdown,
+    Comparison,
+    Figures,
+    File,
+    Flip,
+    Flips,
+    Group,
+    LeftOut,
+    Pair,
+    Scores,
+)
+from faircount.analysis.document import estimate_data, finding_data, source_data
+from faircount.version import __version__
+
+KIND = "comparison"
+SCHEMA = 1
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """Return the whole answer of `results compare` as plain data; every key is always present."""
+    overall = comparison.overall
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "aim": comparison.aim,
+        "level": comparison.level,
+        "files": [_file(file) for file in comparison.files],
+        "pairs": [_pair(pair, comparison) for pair in comparison.pairs],
+        "overall": None
+        if overall is None
+        else {"cochran_q": overall.cochran_q, "df": overall.df, "p": overall.p, "entries": overall.entries},
+        "copies": [{"path": copy, "same_as": original} for copy, original in comparison.copies],
+        "findings": [finding_data(finding) for finding in comparison.findings],
+        "limits": list(comparison.limits),
+    }
+
+
+def _file(file: File) -> dict[str, Any]:
+    tally = file.tally
+    return {
+        "letter": file.letter,
+        **source_data(file.source),
+        "entries": {name: getattr(tally, name) for name in tally.__struct_fields__},
+        "rate": estimate_data(file.rate),
+    }
+
+
+def _pair(pair: Pair, comparison: Comparison) -> dict[str, Any]:
+    a, b = (comparison.files[place] for place in (pair.a, pair.b))
+    return {
+        "a": a.source.path,
+        "b": b.source.path,
+        "letters": [a.letter, b.letter],
+        **_figures(pair.figures),
+        "mid_p": pair.figures.mid_p,
+        "odds_ratio": None if pair.figures.odds_ratio is None else estimate_data(pair.figures.odds_ratio),
+        "test": None if pair.p is None else "mcnemar" if pair.paired else "fisher",
+        "p": pair.p,
+        "adjusted_p": pair.adjusted_p,
+        "flips": {"fixed": list(pair.fixed.ids), "broken": list(pair.broken.ids)},
+        "shown": {"fixed": _shown(pair.fixed), "broken": _shown(pair.broken)},
+        "by": {found.field: [_group(group) for group in found.groups] for found in pair.by},
+        "differing_values": _differing(pair.by),
+        "scores": _scores(pair.scores),
+        "claim": pair.claim,
+        "claimed": {1: "higher", -1: "lower", 0: None}[pair.claimed],
+        "detectable": pair.detectable,
+        "families_told": pair.families,
+        "notes": list(pair.notes),
+        "unpaired": {
+            "fallback": not pair.paired,
+            "a": _left_out(pair.unpaired.a),
+            "b": _left_out(pair.unpaired.b),
+        },
+    }
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    table = figures.table
+    return {
+        "paired": table.paired,
+        "both": table.both,
+        "only_a": table.only_a,
+        "only_b": table.only_b,
+        "neither": table.neither,
+        "rate_a": estimate_data(figures.rate_a),
+        "rate_b": estimate_data(figures.rate_b),
+        "difference": estimate_data(figures.difference),
+        "mcnemar_p": figures.mcnemar_p,
+        "families": figures.families,
+        "families_p": figures.families_p,
+        "effective_n": figures.effective_n,
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "value": group.value,
+        **_figures(group.figures),
+        "adjusted_p": group.adjusted_p,
+        "stands_out": group.stands_out,
+        "small": group.small,
+    }
+
+
+def _differing(by: Iterable[Breakdown]) -> dict[str, int]:
+    return {found.field: found.differing for found in by}
+
+
+def _shown(flips: Flips) -> list[dict[str, Any]]:
+    return [_flip(flip) for flip in flips.shown]
+
+
+def _flip(flip: Flip) -> dict[str, Any]:
+    return {
+        "id": flip.entry,
+        "where": [flip.place_a, flip.place_b],
+        "judge": flip.judge,
+        "prompt": flip.prompt,
+        "response_a": flip.response_a,
+        "response_b": flip.response_b,
+    }
+
+
+def _scores(scores: Scores) -> dict[str, Any]:
+    return {
+        "refused": scores.refused or None,
+        "metrics": [
+            {
+                "metric": score.metric,
+                "mean_a": estimate_data(score.mean_a),
+                "mean_b": estimate_data(score.mean_b),
+                "difference": estimate_data(score.difference),
+                "standard_error": score.standard_error,
+                "p": score.p,
+            }
+            for score in scores.metrics
+        ],
+    }
+
+
+def _left_out(found: Iterable[LeftOut]) -> dict[str, Any]:
+    return {item.reason: {"count": item.count, "where": list(item.where)} for item in found}

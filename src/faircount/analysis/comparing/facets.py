@@ -1,0 +1,97 @@
+"""Where the difference lies: the figures of the pairs that share a value of a field, answering for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from faircount.analysis import fields
+from faircount.analysis.comparing.claims import agree
+from faircount.analysis.comparing.figures import figures
+from faircount.analysis.comparing.found import Breakdown, Group
+from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.comparing.sides import Side
+from faircount.analysis.summary import SMALL_GROUP
+from faircount.errors import UsageError
+from faircount.stats import benjamini_hochberg
+from faircount.text import clip, visible
+
+MOST_VALUES = 100
+"""A field with more values is broken down only for those who ask: there are hardly two pairs of each."""
+_TELLS_OF_THE_RESULT = (fields.ATTACK_FIELD, "judge_name", "judge_options", "target", "target_options")
+"""What belongs to a run more than to its entries: broken down only if it is asked for."""
+
+
+def chosen_fields(sides: Sequence[Side], options: CompareOptions) -> tuple[str, ...]:
+    """Return the fields to break down by: those asked for, else those that every file has."""
+    asked = fields.raw_names(options.by)
+    for side in sides:
+        _refuse_unknown(side, asked)
+    if asked:
+        return asked
+    first, *others = (fields.to_break_down(side.ledger, (), side.folded.aim) for side in sides)
+    shared = [field for field in first if all(field in other for other in others)]
+    return tuple(
+        field
+        for field in shared
+        if field not in _TELLS_OF_THE_RESULT and all(side.column(field) is not None for side in sides)
+    )
+
+
+def _refuse_unknown(side: Side, asked: Sequence[str]) -> None:
+    for field in asked:
+        try:
+            fields.existing_column(side.ledger, field, "--by")
+        except UsageError as error:
+            raise UsageError(f"{error} (in {clip(visible(side.path), 200)})") from None
+
+
+def broken_down(
+    field: str, a: Side, b: Side, rows: tuple[Any, Any], found: Any, codes: Any, options: CompareOptions
+) -> Breakdown | None:
+    """Return the groups of a field, or None where it does not tell pairs apart and was not asked for."""
+    import numpy as np
+
+    columns = a.column(field), b.column(field)
+    words: dict[str | None, int] = {None: 0}
+    values = [
+        np.zeros(len(at), np.int64) if column is None else side.values(column, words)[at]
+        for side, column, at in zip((a, b), columns, rows, strict=True)
+    ]
+    alike = values[0] == values[1]
+    present = np.unique(values[0][alike])
+    if not options.by and not 1 < len(present) <= MOST_VALUES:
+        return None
+    texts = {number: text for text, number in words.items()}
+    groups = [
+        (texts[value], figures(found[at], None if codes is None else codes[at], options.level, whole=False))
+        for value, at in _places(values[0], alike, present)
+    ]
+    adjusted = benjamini_hochberg([figure.mcnemar_p for _, figure in groups])
+    made = [
+        Group(
+            value, figure, p, bool(agree(figure, p, figure.families_p, options.alpha)), _is_small(figure.table.paired)
+        )
+        for (value, figure), p in zip(groups, adjusted, strict=True)
+    ]
+    return Breakdown(field, tuple(sorted(made, key=_order)), int((~alike).sum()))
+
+
+def _places(values: Any, alike: Any, present: Any) -> list[tuple[int, Any]]:
+    """Return each value with the places of its pairs; all are found by one sort."""
+    import numpy as np
+
+    at = np.flatnonzero(alike)
+    order = at[np.argsort(values[at], kind="stable")]
+    ends = np.searchsorted(values[order], present, side="right")
+    return list(zip(present.tolist(), np.split(order, ends[:-1]), strict=True)) if len(present) else []
+
+
+def _is_small(pairs: int) -> bool:
+    return pairs < SMALL_GROUP
+
+
+def _order(group: Group) -> tuple[object, ...]:
+    """Those that stand out first, then the largest differences."""
+    difference = group.figures.difference.value or 0.0
+    return not group.stands_out, -abs(difference), -group.figures.table.paired, group.value is None, group.value or ""

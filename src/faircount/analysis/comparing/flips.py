@@ -1,0 +1,102 @@
+"""Entries that succeeded on one side only, with what was asked and what each side answered, read back from the files.
+
+Texts are believed only if a line still reads as the row that was counted; secrets are masked and long texts cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.analysis.comparing.found import Flip, Flips
+from faircount.analysis.comparing.sides import Side
+from faircount.analysis.evidence import CHANGED, lines_again
+from faircount.analysis.recorded import Recorded, Said, recorded
+from faircount.ledger.store import LINE_BITS
+
+
+class _Telling(Struct, frozen=True):
+    """A row that tells why an entry counts as it does, with what is needed to read it back."""
+
+    ord: int
+    line: int
+    identity: tuple[str | None, str | None, int, int]
+
+
+class Texts(Struct, frozen=True):
+    """What rows of entries hold, by the place of the entry in its side, and why others could not be read back."""
+
+    found: dict[int, tuple[str, Recorded]]
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def flips(a: Side, rows: tuple[Any, Any], texts: tuple[Texts, Texts], limit: int) -> Flips:
+    """Return the ids of flipped entries, and the first of them with their texts."""
+    texts_a, texts_b = texts
+    chosen = [row[:limit].tolist() for row in rows]
+    shown = [
+        _flip(name, texts_a.found[one], texts_b.found[other])
+        for name, one, other in zip(a.names(rows[0][:limit]), *chosen, strict=True)
+        if one in texts_a.found and other in texts_b.found
+    ]
+    lost = [] if len(shown) == len(chosen[0]) else [*texts_a.missing, *texts_b.missing]
+    return Flips(a.names(rows[0]), tuple(shown), tuple(dict.fromkeys(lost)))
+
+
+def read_back(side: Side, rows: Sequence[int], max_line: int) -> Texts:
+    """Read the rows that tell of some entries, given by their places."""
+    if not rows:
+        return Texts({})
+    telling = _telling(side, rows)
+    lines, unreadable = lines_again(side.path, list(telling.values()), side.folded.read[0].anchors, max_line)
+    if unreadable:
+        return Texts({}, ((side.path, unreadable),))
+    found: dict[int, tuple[str, Recorded]] = {}
+    missing: list[tuple[str, str]] = []
+    for row, told in telling.items():
+        place = side.ledger.place(told.ord)
+        if told.line in lines:
+            found[row] = place, recorded(lines[told.line], whole=False)
+        else:
+            missing.append((place, CHANGED))
+    return Texts(found, tuple(missing))
+
+
+def _telling(side: Side, rows: Sequence[int]) -> dict[int, _Telling]:
+    """Return of each entry its first success, or else its first row; standard rows go first."""
+    ledger, by_key = side.ledger, {int(side.keys[row]): row for row in rows}
+    marks = ", ".join("?" * len(by_key))
+    told = ledger.query(
+        f"""
+        SELECT entry_key, ord, parent_id, own_id, COALESCE(text_hash, 0), COALESCE(response_hash, 0)
+        FROM told
+        WHERE entry_key IN ({marks})
+        ORDER BY NOT succeeded, is_attack, ord
+        """,
+        list(by_key),
+    )
+    found: dict[int, _Telling] = {}
+    for key, ord_, parent, own, *checksums in told:
+        identity = ledger.word("parent_id", parent), ledger.word("own_id", own), checksums[0], checksums[1]
+        found.setdefault(by_key[key], _Telling(ord_, ord_ & ((1 << LINE_BITS) - 1), identity))
+    return found
+
+
+def _flip(name: str, a: tuple[str, Recorded], b: tuple[str, Recorded]) -> Flip:
+    (place_a, told_a), (place_b, told_b) = a, b
+    judge = told_a.judge or told_b.judge
+    prompt = told_a.prompt or told_b.prompt
+    return Flip(name, place_a, place_b, _text(judge), _text(prompt), _text(_answer(told_a)), _text(_answer(told_b)))
+
+
+def _answer(told: Recorded) -> Said | None:
+    """Return the response, or the error in its place where a block ended the attempt."""
+    return told.response if told.response is not None and told.response.text else told.error or told.response
+
+
+def _text(said: Said | None) -> str | None:
+    if said is None:
+        return None
+    return f"{said.text}… [cut: the whole text has {said.characters:,} characters]" if said.cut else said.text

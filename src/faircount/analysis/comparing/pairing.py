@@ -1,0 +1,170 @@
+"""Which entries of two files are the same one: by id and by prompt, or by the id alone if that is asked for.
+
+An id that stands for another prompt is another entry. Where a file has no prompt, the id must do, if it is the only one
+of its kind on both sides. Two entries of a file that cannot be told apart are in no pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.analysis.comparing.found import LeftOut, Unpaired
+from faircount.analysis.comparing.rewritten import same_prompts
+from faircount.analysis.comparing.sides import Side
+from faircount.findings import EXAMPLES_KEPT
+from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.model import Outcome
+from faircount.reading.streams import MAX_LINE_BYTES
+
+MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
+ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"
+REASONS = (MISSING, OTHER_CONTENT, REPEATED, ERROR, UNJUDGED, OTHER_UNANSWERED)
+"""Why an entry is in no pair: the other file does not have it; it has the id with another prompt; its file has it more
+than once; it ended in an error; nobody judged it; the other file has no answer to it."""
+
+_SPREAD = 0x9E3779B97F4A7C15
+"""An odd number whose multiples are spread over 64 bits (Knuth's golden ratio)."""
+
+Rows = Any
+"""Places of entries in an array, or one flag for each."""
+
+
+class Matching(Struct, frozen=True):
+    """The entries that two files share, as places in each, and which others are in both under one id."""
+
+    a: Rows
+    b: Rows
+    other_a: Rows
+    other_b: Rows
+    repeated_a: Rows
+    repeated_b: Rows
+
+
+def match(a: Side, b: Side, *, by_id: bool, max_line: int = MAX_LINE_BYTES) -> Matching:
+    """Find the entries that two files share."""
+    import numpy as np
+
+    words: dict[str, int] = {}
+    ids_a, ids_b = a.ids(words), b.ids(words)
+    contents_a, contents_b = (np.zeros_like(side.contents) if by_id else side.contents for side in (a, b))
+    keys_a, keys_b = _keys(ids_a, contents_a), _keys(ids_b, contents_b)
+    alone_a, alone_b = _alone(keys_a), _alone(keys_b)
+    at_a, at_b = _joined(keys_a, keys_b, alone_a, alone_b)
+    same = (ids_a[at_a] == ids_b[at_b]) & (contents_a[at_a] == contents_b[at_b])
+    at_a, at_b = at_a[same], at_b[same]
+    at_a, at_b = _with_unknown((ids_a, contents_a, at_a), (ids_b, contents_b, at_b))
+    at_a, at_b = _with_rewritten((a, ids_a, at_a), (b, ids_b, at_b), max_line)
+    left_a, left_b = _left(len(a), at_a), _left(len(b), at_b)
+    order = np.argsort(at_a, kind="stable")
+    return Matching(
+        at_a[order],
+        at_b[order],
+        left_a & alone_a & np.isin(ids_a, ids_b),
+        left_b & alone_b & np.isin(ids_b, ids_a),
+        left_a & ~alone_a,
+        left_b & ~alone_b,
+    )
+
+
+def _keys(ids: Any, contents: Any) -> Any:
+    """Return one number for id and content; that two of them coincide by chance is looked at when they are joined."""
+    import numpy as np
+
+    return contents.view(np.uint64) ^ (ids.view(np.uint64) * np.uint64(_SPREAD))
+
+
+def _alone(keys: Any) -> Any:
+    """Tell for each key whether it is the only one of its kind."""
+    import numpy as np
+
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[inverse] == 1
+
+
+def _joined(keys_a: Any, keys_b: Any, among_a: Any, among_b: Any) -> tuple[Any, Any]:
+    import numpy as np
+
+    rows_a, rows_b = np.flatnonzero(among_a), np.flatnonzero(among_b)
+    _, at_a, at_b = np.intersect1d(keys_a[rows_a], keys_b[rows_b], assume_unique=True, return_indices=True)
+    return rows_a[at_a], rows_b[at_b]
+
+
+def _left(count: int, matched: Any) -> Any:
+    import numpy as np
+
+    left = np.ones(count, bool)
+    left[matched] = False
+    return left
+
+
+def _with_unknown(a: tuple[Any, Any, Any], b: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """Add the entries whose prompt one side does not know: by an id that only one entry of either side has."""
+    import numpy as np
+
+    (ids_a, contents_a, at_a), (ids_b, contents_b, at_b) = a, b
+    if contents_a.all() and contents_b.all():
+        return at_a, at_b
+    left_a, left_b = _left(len(ids_a), at_a) & _alone(ids_a), _left(len(ids_b), at_b) & _alone(ids_b)
+    more_a, more_b = _joined(ids_a, ids_b, left_a, left_b)
+    unknown = (contents_a[more_a] == 0) | (contents_b[more_b] == 0)
+    return np.concatenate([at_a, more_a[unknown]]), np.concatenate([at_b, more_b[unknown]])
+
+
+def _with_rewritten(a: tuple[Side, Any, Any], b: tuple[Side, Any, Any], max_line: int) -> tuple[Any, Any]:
+    """Add the entries whose prompt is the same text, written in another way, under an id that is the only one."""
+    import numpy as np
+
+    (side_a, ids_a, at_a), (side_b, ids_b, at_b) = a, b
+    left_a, left_b = _left(len(ids_a), at_a) & _alone(ids_a), _left(len(ids_b), at_b) & _alone(ids_b)
+    more_a, more_b = _joined(ids_a, ids_b, left_a, left_b)
+    if not len(more_a):
+        return at_a, at_b
+    order = np.argsort(more_a, kind="stable")
+    more_a, more_b = more_a[order], more_b[order]
+    same = np.array(same_prompts(side_a, side_b, more_a.tolist(), more_b.tolist(), max_line), bool)
+    return np.concatenate([at_a, more_a[same]]), np.concatenate([at_b, more_b[same]])
+
+
+# -- what could not be paired -----------------------------------------------------------------------------------
+
+
+def paired_rows(a: Side, b: Side, matching: Matching) -> tuple[Rows, Rows]:
+    """Return the entries that both files have and answered."""
+    both = a.answered[matching.a] & b.answered[matching.b]
+    return matching.a[both], matching.b[both]
+
+
+def left_out(a: Side, b: Side, matching: Matching) -> Unpaired:
+    """Say of every entry that is in no pair why."""
+    return Unpaired(
+        _reasons(a, matching.a, matching.other_a, matching.repeated_a, b.answered[matching.b]),
+        _reasons(b, matching.b, matching.other_b, matching.repeated_b, a.answered[matching.a]),
+    )
+
+
+def _reasons(side: Side, matched: Rows, other: Rows, repeated: Rows, answered_there: Rows) -> tuple[LeftOut, ...]:
+    import numpy as np
+
+    here = side.outcomes[matched]
+    unanswered_there = matched[side.answered[matched] & ~answered_there]
+    rows = {
+        MISSING: np.flatnonzero(_left(len(side), matched) & ~other & ~repeated),
+        OTHER_CONTENT: np.flatnonzero(other),
+        REPEATED: np.flatnonzero(repeated),
+        ERROR: matched[here == OUTCOME_NUMBER[Outcome.ERROR]],
+        UNJUDGED: matched[here == OUTCOME_NUMBER[Outcome.UNJUDGED]],
+        OTHER_UNANSWERED: unanswered_there,
+    }
+    return tuple(_left_out(side, reason, rows[reason]) for reason in REASONS)
+
+
+def _left_out(side: Side, reason: str, rows: Rows) -> LeftOut:
+    return LeftOut(reason, len(rows), side.places(rows[:EXAMPLES_KEPT]))
+
+
+def total(found: Iterable[LeftOut]) -> int:
+    """Return how many entries are in no pair."""
+    return sum(item.count for item in found)

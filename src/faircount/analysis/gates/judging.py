@@ -1,0 +1,106 @@
+"""Gates judged: documents of an analysis or a comparison in, one result for each gate and each thing it applies to out.
+
+A gate is met, failed or inconclusive. What is undefined is inconclusive, never met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.analysis.gates import needed, regression, wording
+from faircount.analysis.gates.expression import REGRESSION, SHARES, Gate
+from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, MET
+from faircount.analysis.gates.subjects import Subject, of_analysis, of_comparison
+from faircount.errors import UsageError
+from faircount.model import Estimate
+from faircount.text import clip, visible
+
+NEEDS_BASELINE = "a regression needs something to compare with: name it with --baseline FILE"
+
+
+class GateResult(Struct, frozen=True):
+    """What became of a gate on one subject. `reason` is our own words; `more` entries would decide, where known."""
+
+    gate: Gate
+    subject: Subject
+    state: str
+    reason: str
+    estimate: Estimate
+    more: int | None = None
+
+    def blocks(self, inconclusive_fails: bool) -> bool:
+        """Tell whether the result stops a release, by what the user says of gates that are inconclusive."""
+        return self.state == FAILED or (self.state == INCONCLUSIVE and inconclusive_fails)
+
+
+def subjects_of(
+    analysis: Mapping[str, Any] | None, comparison: Mapping[str, Any] | None, aim: str | None = None
+) -> tuple[Subject, ...]:
+    """Return everything that gates can be judged on: analyses first, then pairs of runs."""
+    single = () if analysis is None else of_analysis(analysis)
+    return (*single, *(() if comparison is None else of_comparison(comparison, aim)))
+
+
+def judge(gates: Iterable[Gate], subjects: Sequence[Subject]) -> tuple[GateResult, ...]:
+    """Judge every gate on everything it applies to, in the order in which gates were given.
+
+    A regression applies to pairs of runs; any other gate to analyses or, where there are none, to the new run of each
+    pair. A gate that applies to nothing is an error: it would always be met.
+    """
+    results: list[GateResult] = []
+    for gate in gates:
+        meant = _meant(gate, subjects)
+        if not meant:
+            why = NEEDS_BASELINE if gate.figure == REGRESSION else "there is nothing to judge"
+            raise UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {why}")
+        results += [
+            _regression(gate, subject) if gate.figure == REGRESSION else _figure(gate, subject) for subject in meant
+        ]
+    return tuple(results)
+
+
+def _meant(gate: Gate, subjects: Sequence[Subject]) -> list[Subject]:
+    compared = [subject for subject in subjects if subject.compared]
+    if gate.figure == REGRESSION:
+        return compared
+    return [subject for subject in subjects if not subject.compared] or compared
+
+
+def _regression(gate: Gate, subject: Subject) -> GateResult:
+    group = subject.group(gate)
+    figures = subject.figures if group is None else group
+    found = regression.judged(figures, gate.threshold, paired=subject.paired, aim=subject.aim)
+    return GateResult(gate, subject, found.state, found.reason, found.worsening, found.more)
+
+
+def _figure(gate: Gate, subject: Subject) -> GateResult:
+    estimate = subject.estimate(gate)
+    if estimate.value is None:
+        more = needed.without_any(gate.sign, gate.threshold, subject.level)
+        return GateResult(gate, subject, INCONCLUSIVE, wording.nothing(gate, more), estimate, more)
+    value = {"value": estimate.value, "low": estimate.low, "high": estimate.high}[gate.part]
+    if value is None:
+        return GateResult(gate, subject, INCONCLUSIVE, wording.no_limit(gate, estimate), estimate)
+    failed = gate.holds(value)
+    reason, more = wording.decided(gate, estimate, value, failed=failed), None
+    doubt = _doubt(gate, estimate)
+    if doubt is not None:
+        # Only the rate of successes over all entries has an interval of families.
+        effect = subject.design_effect if gate.field is None and gate.figure not in SHARES else None
+        more = needed.to_tell_apart(estimate, gate.threshold, effect)
+        reason = f"{reason}; {doubt(gate, more)}"
+    return GateResult(gate, subject, FAILED if failed else MET, reason, estimate, more)
+
+
+def _doubt(gate: Gate, estimate: Estimate) -> Callable[[Gate, int | None], str] | None:
+    """Return the sentence for a rate on one side of a threshold whose interval reaches to the other; else None."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None or not low <= gate.threshold <= high:
+        return None
+    if gate.part == "value":
+        return wording.straddles
+    limit = low if gate.part == "low" else high
+    return wording.only_the_limit if gate.holds(limit) != gate.holds(value) else None

@@ -1,0 +1,115 @@
+"""How many more entries would decide a gate, if their rates are those seen so far.
+
+The formulas are those of `faircount.stats.planning`. They are approximations, so that their answer is tried: the same
+shares in as many entries must decide. Where they do not, more are taken until they do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+
+from faircount import stats
+from faircount.model import Estimate
+
+POWER = 0.8
+MOST = 1_000_000_000
+_GROWTH = 1.05
+_INSIDE = 1e-9
+"""Keeps a sum of rates between 0 and 1 in floating point."""
+
+
+def to_tell_apart(estimate: Estimate, threshold: float, design_effect: float | None = None) -> int | None:
+    """Return how many more entries put a threshold outside the interval of a rate, if the rate stays as it is.
+
+    None where no number does: the rate is undefined or equals the threshold.
+    """
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None or value == threshold:
+        return None
+    effect = max(design_effect or 1.0, 1.0)
+    half_width = min(abs(value - threshold), 0.49)
+    start = stats.sample_size_half_width(value, half_width, level=estimate.level, family_size=effect, icc=1.0).entries
+
+    def decides(entries: int) -> bool:
+        independent = max(round(entries / effect), 1)
+        found = stats.wilson(round(value * independent), independent, level=estimate.level)
+        return found.low is not None and found.high is not None and not found.low <= threshold <= found.high
+
+    return _more(start, estimate.n, decides)
+
+
+def without_any(sign: str, threshold: float, level: float) -> int | None:
+    """Return how many entries, all on the good side, would show that a rate is on that side of a threshold."""
+    distance = threshold if sign in (">", ">=") else 1 - threshold
+    if not 0 < distance < 1:
+        return None
+    return stats.sample_size_zero_hits(distance, level=level).entries
+
+
+def to_show_regression_paired(only_worse: int, only_better: int, n: int, margin: float, alpha: float) -> int | None:
+    """Return how many more pairs decide a test of non-inferiority, with a power of 80 %, at the shares seen so far."""
+    if n == 0:
+        return without_any(">", margin, 1 - alpha)
+    difference, discordant = (only_worse - only_better) / n, (only_worse + only_better) / n
+    if difference == margin:
+        return None
+    sign = 1 if difference < margin else -1
+    start = stats.sample_size_non_inferiority(
+        sign * margin, discordant=discordant, difference=sign * difference, power=POWER, alpha=alpha
+    ).entries
+
+    def decides(entries: int) -> bool:
+        worse = round(only_worse * entries / n)
+        better = min(round(only_better * entries / n), entries - worse)
+        return stats.non_inferiority_paired(worse, better, entries, margin, alpha=alpha).verdict != "not_shown"
+
+    return _more(start, n, decides)
+
+
+def to_show_regression_unpaired(new: tuple[int, int], old: tuple[int, int], margin: float, alpha: float) -> int | None:
+    """Return how many more entries of each system decide the same test on different entries; (worse, n) of each."""
+    smaller = min(new[1], old[1])
+    if smaller == 0:
+        return without_any(">", margin, 1 - alpha)
+    rates = new[0] / new[1], old[0] / old[1]
+    difference = rates[0] - rates[1]
+    if difference == margin:
+        return None
+    sign = 1 if difference < margin else -1
+    base, other = (min(max(rate, _INSIDE), 1 - _INSIDE) for rate in rates[::-sign])
+    start = stats.sample_size_non_inferiority(
+        sign * margin, base=base, difference=other - base, power=POWER, alpha=alpha
+    ).entries
+
+    def decides(entries: int) -> bool:
+        counts = [round(rate * entries) for rate in rates]
+        found = stats.non_inferiority_unpaired(counts[0], entries, counts[1], entries, margin, alpha=alpha)
+        return found.verdict != "not_shown"
+
+    return _more(start, smaller, decides)
+
+
+def to_narrow(distance: float, limit: float, n: int, alpha: float) -> int | None:
+    """Return how many more entries decide, with a power of 80 %, where only an interval is known.
+
+    `distance` is how far the value lies from the margin, `limit` how far the one-sided limit lies from the value. An
+    interval narrows with the root of the number of entries.
+    """
+    if n == 0 or distance <= 0 or limit <= 0:
+        return None
+    normal = NormalDist()
+    factor = (normal.inv_cdf(1 - alpha) + normal.inv_cdf(POWER)) / normal.inv_cdf(1 - alpha)
+    needed = n * (factor * limit / distance) ** 2
+    return None if needed > MOST else max(math.ceil(needed) - n, 1)
+
+
+def _more(start: int, n: int, decides: Callable[[int], bool]) -> int | None:
+    """Return how many entries more than n suffice, beginning with what a formula says."""
+    entries = max(start, n + 1)
+    while entries <= MOST:
+        if decides(entries):
+            return entries - n
+        entries = math.ceil(entries * _GROWTH)
+    return None

@@ -1,0 +1,146 @@
+"""Whether a run is worse than its baseline by more than a margin: a test of non-inferiority, said as a gate's result.
+
+Worse is a higher success rate of attacks and a lower pass rate of tasks. Where the comparison's own interval is one of
+families, or of scores, its limits decide; else Tango's on the same entries, or Farrington's and Manning's on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from faircount import stats
+from faircount.analysis.gates import needed
+from faircount.analysis.gates.subjects import RATE_OF, TASK
+from faircount.analysis.gates.wording import percent, points, rate_name, threshold
+from faircount.errors import UsageError
+from faircount.findings import counted
+from faircount.model import Estimate
+from faircount.stats.distributions import student_critical_value
+from faircount.stats.proportion import critical_value
+
+MET, FAILED, INCONCLUSIVE = "met", "failed", "inconclusive"
+_CELLS = ("both", "only_a", "only_b", "neither")
+# Intervals that take entries as independent: the tests of `stats.gates` say the same with one-sided limits.
+_PLAIN = ("tango", "newcombe paired", "newcombe", "miettinen-nurminen", "farrington-manning")
+_STATES = {"non_inferior": MET, "inferior": FAILED, "not_shown": INCONCLUSIVE}
+
+
+class Change(Struct, frozen=True):
+    """A change for the worse with one-sided limits, what follows from it, and how many more entries would decide."""
+
+    worsening: Estimate
+    state: str
+    reason: str
+    more: int | None
+
+
+def judged(figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str) -> Change:
+    """Judge a pair of runs, or a group of one, as a comparison's document tells of it."""
+    difference = figures["difference"]
+    alpha = round(1 - difference["level"], 12)
+    if not 0 < alpha < 0.5:
+        raise UsageError("--fail-on regression needs a --level above 0.5")
+    worse_is_higher = aim != TASK
+    if difference["method"] in _PLAIN and paired and all(isinstance(figures.get(name), int) for name in _CELLS):
+        worsening, state, more = _paired(figures, margin, alpha, worse_is_higher)
+    elif difference["method"] in _PLAIN and not paired:
+        worsening, state, more = _unpaired(figures, margin, alpha, worse_is_higher)
+    else:
+        share = _one_sided(alpha, figures.get("families"))
+        worsening, state, more = _by_its_limits(difference, margin, alpha, share, worse_is_higher)
+    reason = _sentence(figures, worsening, state, margin, more, paired=paired, aim=aim)
+    return Change(worsening, state, reason, more)
+
+
+_Decided = tuple[Estimate, str, int | None]
+
+
+def _paired(figures: Mapping[str, Any], margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
+    n = sum(figures[name] for name in _CELLS)
+    only_new, only_old = figures["only_b"], figures["only_a"]
+    worse, better = (only_new, only_old) if worse_is_higher else (only_old, only_new)
+    found = stats.non_inferiority_paired(worse, better, n, margin, alpha=alpha)
+    state = _STATES[found.verdict]
+    more = needed.to_show_regression_paired(worse, better, n, margin, alpha) if state == INCONCLUSIVE else None
+    return found.difference, state, more
+
+
+def _unpaired(figures: Mapping[str, Any], margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
+    new, old = (_worse_of(figures[name], worse_is_higher) for name in ("rate_b", "rate_a"))
+    found = stats.non_inferiority_unpaired(*new, *old, margin, alpha=alpha)
+    state = _STATES[found.verdict]
+    more = needed.to_show_regression_unpaired(new, old, margin, alpha) if state == INCONCLUSIVE else None
+    return found.difference, state, more
+
+
+def _worse_of(rate: Mapping[str, Any], worse_is_higher: bool) -> tuple[int, int]:
+    """Return how many of how many entries went badly."""
+    successes = round((rate["value"] or 0) * rate["n"])
+    return (successes if worse_is_higher else rate["n"] - successes), rate["n"]
+
+
+def _one_sided(alpha: float, families: int | None) -> float:
+    """Return the share of a two-sided limit's distance at which the one-sided limit of the same level lies."""
+    one_sided, two_sided = 1 - 2 * alpha, 1 - alpha
+    if families is None or families < 2:
+        return critical_value(one_sided) / critical_value(two_sided)
+    return student_critical_value(one_sided, families - 1) / student_critical_value(two_sided, families - 1)
+
+
+def _by_its_limits(
+    difference: Mapping[str, Any], margin: float, alpha: float, share: float, worse_is_higher: bool
+) -> _Decided:
+    """Decide by the interval that the comparison has, its limits drawn in to where one-sided ones lie."""
+    value, low, high, n = (difference[name] for name in ("value", "low", "high", "n"))
+    level = 1 - 2 * alpha
+    if value is None or low is None or high is None:
+        return Estimate(value, None, None, n, difference["unit"], level, difference["method"]), INCONCLUSIVE, None
+    if not worse_is_higher:
+        value, low, high = -value, -high, -low
+    below, above = share * (value - low), share * (high - value)
+    worsening = Estimate(value, value - below, value + above, n, difference["unit"], level, difference["method"])
+    if value + above < margin:
+        return worsening, MET, None
+    if value - below > margin:
+        return worsening, FAILED, None
+    limit = above if value < margin else below
+    return worsening, INCONCLUSIVE, needed.to_narrow(abs(margin - value), limit, n, alpha)
+
+
+def _sentence(
+    figures: Mapping[str, Any],
+    worsening: Estimate,
+    state: str,
+    margin: float,
+    more: int | None,
+    *,
+    paired: bool,
+    aim: str,
+) -> str:
+    said = f"margin of {threshold(margin).removesuffix(' %')} points"
+    kind = "paired entries" if paired else "entries of both runs, unpaired"
+    enough = "" if more is None else f"; about {counted(more, 'more entry', 'more entries')} would decide"
+    if more is not None and not paired:
+        enough += ", of each run"
+    if worsening.value is None or worsening.low is None or worsening.high is None:
+        lack = f"there are {counted(worsening.n, 'entry', 'entries')} to compare, with no interval"
+        return f"the change is undefined: {lack if worsening.n else 'there are no entries to compare'}{enough}"
+    start = (
+        f"{rate_name(RATE_OF[aim])} from {_rate(figures, 'rate_a')} to {_rate(figures, 'rate_b')}, a change for "
+        f"the worse of {points(worsening.value)} points ({points(worsening.low)} to {points(worsening.high)}), "
+        f"{worsening.n:,} {kind}, one-sided limits at {100 * (1 + worsening.level) / 2:.10g} %; "
+    )
+    if state == MET:
+        return f"{start}the upper limit is below the {said}"
+    if state == FAILED:
+        return f"{start}the lower limit is above the {said}"
+    shown = "; it is shown to be worse, but not by how much" if worsening.low > 0 else ""
+    return f"{start}the {said} lies between the limits{shown}{enough}"
+
+
+def _rate(figures: Mapping[str, Any], name: str) -> str:
+    value = figures[name]["value"]
+    return "undefined" if value is None else percent(value)

@@ -1,0 +1,192 @@
+"""What gates are judged on: an analysis, or two runs of a comparison, as their JSON documents say them.
+
+A figure is taken as the document has it. Shares that it gives only as counts get Wilson's interval here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from faircount import stats
+from faircount.analysis.gates.expression import ASR, PASS_RATE, SHARES, Gate
+from faircount.errors import UsageError
+from faircount.model import Estimate
+from faircount.text import clip, visible
+
+ATTACK, TASK = "attack", "task"
+COUNTS = ("total", "success", "failure", "error", "guardrail", "unjudged")
+RATE_OF = {ATTACK: ASR, TASK: PASS_RATE}
+"""What the rate of successes is called, by what results are about."""
+WIDTH = 60
+_LISTED = 30
+# An analysis counts its entries under these names, a group under those.
+_IN_ENTRIES = {"errors": "error", "guardrail": "guardrail", "unjudged": "unjudged"}
+
+
+class Subject(Struct, frozen=True):
+    """One analysis, or the new one of two compared runs: its name, where it stands, and the figures as told.
+
+    `against` is the run that it is compared with. `breakdowns` holds groups by field, `entries` the outcomes of all
+    entries, which a comparison may not tell.
+    """
+
+    name: str
+    path: str
+    aim: str
+    level: float
+    figures: Mapping[str, Any]
+    breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]
+    entries: Mapping[str, int] | None = None
+    against: str | None = None
+    paired: bool = False
+
+    @property
+    def compared(self) -> bool:
+        """Whether this is one of two runs that are compared."""
+        return self.against is not None
+
+    @property
+    def rate(self) -> Estimate:
+        """The rate of successes over all entries: the new run's, if two are compared."""
+        return _estimate(self.figures["rate_b"] if self.compared else self.figures["rates"]["asr"])
+
+    @property
+    def old_rate(self) -> Estimate:
+        """The rate of the baseline, if two runs are compared."""
+        return _estimate(self.figures["rate_a"])
+
+    @property
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """What was counted, under the names that the document has for it."""
+        if self.compared:
+            cells = ("both", "only_a", "only_b", "neither")
+            return tuple((name, self.figures[name]) for name in cells if isinstance(self.figures.get(name), int))
+        return tuple((name, (self.entries or {})[name]) for name in COUNTS)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no entry at all, and so no group either."""
+        return not self.rate.n
+
+    @property
+    def design_effect(self) -> float | None:
+        """By how much families widen the variance of a rate over all entries; None where that is not known."""
+        families = self.figures.get("families") or {}
+        return families.get("design_effect") if families.get("respected") else None
+
+    def estimate(self, gate: Gate) -> Estimate:
+        """Return the figure of a gate other than a regression; undefined where there are no entries."""
+        self._refuse_other_aim(gate)
+        group = self.group(gate)
+        if gate.field is not None and group is None:
+            return stats.undefined("entry", self.level, "wilson")
+        if gate.figure in SHARES:
+            return self._share(gate, group)
+        if group is None:
+            return self.rate
+        return _estimate(group["rate_b"] if self.compared else group["rate"])
+
+    def group(self, gate: Gate) -> Mapping[str, Any] | None:
+        """Return the group that a gate is about; None if it is about all entries, or if there are no entries.
+
+        A field or a value that is not there is an error: a gate on nothing would always be met.
+        """
+        if gate.field is None or self.empty:
+            return None
+        field = _name_in_files(gate.field)
+        groups = self.breakdowns.get(field)
+        if groups is None:
+            there = _listed(self.breakdowns) or "none"
+            raise _refused(gate, self, f"there is no breakdown by {_shown(gate.field)}; there are: {there}. See --by")
+        for group in groups:
+            if (group["value"] or None) == gate.value:
+                return group
+        there = _listed(group["value"] for group in groups) or "none"
+        raise _refused(gate, self, f"{_shown(field)} has no value {_shown(gate.value)}; there are: {there}")
+
+    def _share(self, gate: Gate, group: Mapping[str, Any] | None) -> Estimate:
+        if self.compared and (group is not None or self.entries is None):
+            raise _refused(gate, self, f"a comparison does not count {gate.figure} of this; use results analyze for it")
+        counts = (self.entries or {}) if group is None else group
+        name = _IN_ENTRIES[gate.figure] if group is None else gate.figure
+        return stats.wilson(counts[name], counts["total"], unit="entry", level=self.level)
+
+    def _refuse_other_aim(self, gate: Gate) -> None:
+        right = RATE_OF[self.aim]
+        if gate.figure in (ASR, PASS_RATE) and gate.figure != right:
+            what = "attacks, which should not succeed" if self.aim == ATTACK else "tasks, which should succeed"
+            raise _refused(gate, self, f"these are results of {what}: their figure is {right}, not {gate.figure}")
+
+
+def of_analysis(document: Mapping[str, Any]) -> tuple[Subject, ...]:
+    """Return what gates are judged on in a document of `results analyze`: each of its analyses."""
+    return tuple(
+        Subject(
+            name=analysis["name"],
+            path=analysis["sources"][0]["path"] if len(analysis["sources"]) == 1 else analysis["name"],
+            aim=analysis.get("aim", ATTACK),
+            level=analysis["level"],
+            figures=analysis,
+            breakdowns=analysis["breakdowns"],
+            entries=analysis["entries"],
+        )
+        for analysis in document["analyses"]
+    )
+
+
+def of_comparison(document: Mapping[str, Any], aim: str | None = None) -> tuple[Subject, ...]:
+    """Return what gates are judged on in a document of `results compare`: each run beside the baseline.
+
+    The baseline is the first run of the first pair; pairs of other runs are left out. What the results are about must
+    be known, from `aim` or from the document: it says which change is for the worse.
+    """
+    baseline = document["pairs"][0]["a"] if document["pairs"] else None
+    entries = {file["path"]: file["entries"] for file in document.get("files", ())}
+    return tuple(
+        Subject(
+            name=pair["b"],
+            path=pair["b"],
+            aim=_aim(aim or pair.get("aim") or document.get("aim")),
+            level=pair["difference"]["level"],
+            figures=pair,
+            breakdowns=pair.get("by") or {},
+            entries=entries.get(pair["b"]),
+            against=pair["a"],
+            paired=bool(pair["paired"]),
+        )
+        for pair in document["pairs"]
+        if pair["a"] == baseline
+    )
+
+
+def _aim(aim: object) -> str:
+    if aim not in RATE_OF:
+        raise ValueError(f"a comparison is of attacks or of tasks, not of {aim!r}")
+    return str(aim)
+
+
+def _estimate(data: Mapping[str, Any]) -> Estimate:
+    return Estimate(**{name: data[name] for name in Estimate.__struct_fields__})
+
+
+def _name_in_files(field: str) -> str:
+    from faircount.analysis.fields import raw_name
+
+    return raw_name(field)
+
+
+def _listed(values: Iterable[str | None]) -> str:
+    names = [_shown(value) for value in values]
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def _shown(value: str | None) -> str:
+    return "null" if value is None or value == "" else clip(visible(value), WIDTH)
+
+
+def _refused(gate: Gate, subject: Subject, reason: str) -> UsageError:
+    return UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {visible(subject.name)}: {reason}")

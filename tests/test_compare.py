@@ -1,0 +1,503 @@
+"""`results compare`: which entries are pairs, what may be claimed, what flipped, and what could not be paired."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+from bench.generate import write_results
+
+from faircount.analysis.comparing import claims
+from faircount.analysis.comparing.compare import compare_files
+from faircount.analysis.comparing.document import document
+from faircount.analysis.comparing.found import Comparison, Pair
+from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.comparing.report import as_report
+from faircount.errors import InputError, UsageError
+from faircount.model import Estimate
+from faircount.present import console, figure, html, markdown
+from faircount.report import (
+    Answer,
+    Column,
+    Difference,
+    Differences,
+    Evidence,
+    Exhibit,
+    Grid,
+    Place,
+    Points,
+    Record,
+    Report,
+    Section,
+)
+from tests.conftest import Lines, Write, attack, standard
+from tests.oracles import known
+from tests.run_files import HEADER, attempt, case, entry, report, unanswered
+from tests.test_xlsx_analysis import sheet_of, values
+
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-1.json").read_text("utf-8"))
+HOSTILE = "\x1b]0;owned\x07\u202e<script>alert(1)</script>|`x`"
+
+
+def result(number: int | str, success: bool | None = False, **values: Any) -> dict[str, Any]:
+    return standard(number, **{"success": success, **values})
+
+
+def many(successes: Iterable[int], n: int = 100, **values: Any) -> list[dict[str, Any]]:
+    won = set(successes)
+    return [result(number, number in won, **values) for number in range(n)]
+
+
+def compared(write: Write, *files: Lines, **options: Any) -> Comparison:
+    paths = [write(lines, f"results_{place}.jsonl") for place, lines in enumerate(files)]
+    comparison = compare_files(paths, CompareOptions(**options))
+    jsonschema.Draft202012Validator(SCHEMA).validate(document(comparison))
+    return comparison
+
+
+def only(comparison: Comparison) -> Pair:
+    (pair,) = comparison.pairs
+    return pair
+
+
+def left_out(pair: Pair, side: str) -> dict[str, int]:
+    return {item.reason: item.count for item in getattr(pair.unpaired, side) if item.count}
+
+
+def cells(pair: Pair) -> tuple[int, int, int, int]:
+    table = pair.figures.table
+    return table.both, table.only_a, table.only_b, table.neither
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------
+
+
+def test_entries_are_paired_by_id_and_prompt_whatever_their_order(write: Write) -> None:
+    a = [result(1, True), result(2), result("x", True), result(4)]
+    pair = only(compared(write, a, [result("x"), result(4, True), result("2"), result("1", True)]))
+    assert cells(pair) == (1, 1, 1, 1)
+    assert pair.fixed.ids == ("x",) and pair.broken.ids == ("4",)
+
+
+def test_words_as_ids_are_paired_though_each_file_numbers_them_its_own_way(write: Write) -> None:
+    names = [f"case-{number}" for number in range(40)]
+    a, b = ([result(name, name.endswith(end)) for name in order] for order, end in ((names, "1"), (names[::-1], "2")))
+    assert cells(only(compared(write, a, b))) == (0, 4, 4, 32)
+
+
+def test_errors_and_what_nobody_judged_are_in_no_pair_and_are_told(write: Write) -> None:
+    a = [result(1, True), result(2, error="HTTP 503"), result(3, None), result(4), result(5), result(6, error="x")]
+    b = [result(1), result(2, True), result(3, True), result(4, error="x"), result(7), result(6, error="x")]
+    pair = only(compared(write, a, b))
+    assert cells(pair) == (0, 1, 0, 0)
+    assert left_out(pair, "a") == {"missing": 1, "error": 2, "unjudged": 1, "other_unanswered": 1}
+    assert left_out(pair, "b") == {"missing": 1, "error": 2, "other_unanswered": 2}
+
+
+def test_a_block_is_an_answer(write: Write) -> None:
+    blocked = result(1, error="Guardrail was triggered", guardrail=True)
+    assert cells(only(compared(write, [blocked, result(2, True)], [result(1, True), result(2, True)]))) == (1, 0, 1, 0)
+
+
+def test_what_is_left_out_and_what_is_paired_are_all_entries(write: Write) -> None:
+    a = [result(1), result(1, input="another"), result(2), result(3, error="x"), result(4, input="other"), result(5)]
+    b = [result(1), result(2), result(3), result(4), result(4, input="more"), result(9)]
+    comparison = compared(write, a, b)
+    pair = only(comparison)
+    for side, file in zip("ab", comparison.files, strict=True):
+        assert sum(left_out(pair, side).values()) + pair.figures.table.paired == file.tally.total
+
+
+def test_an_id_that_stands_for_another_prompt_is_another_entry(write: Write) -> None:
+    a, b = [result(1, True), result(2)], [result(1, input="something else"), result(2, True)]
+    pair = only(compared(write, a, b))
+    assert cells(pair) == (0, 0, 1, 0)
+    assert left_out(pair, "a") == left_out(pair, "b") == {"other_content": 1}
+    assert any("--match id" in note for note in pair.notes)
+    assert cells(only(compared(write, a, b, match="id"))) == (0, 1, 1, 0)
+
+
+def test_a_prompt_that_is_written_in_another_way_is_the_same(write: Write) -> None:
+    a = [result(number, number < 3, input=f"prüfe {number} </a>") for number in range(60)]
+    b = [json.dumps(row, ensure_ascii=False).replace("/", "\\/") for row in a]
+    changed = json.dumps(result(60, input="prüfe 61"), ensure_ascii=False)
+    pair = only(compared(write, [*a, result(60, input="prüfe 60")], [*b, changed]))
+    assert cells(pair) == (3, 0, 0, 57)
+    assert left_out(pair, "a") == {"other_content": 1}
+    attacks = [attack(1, success=True, objective="täusche")]
+    assert cells(only(compared(write, attacks, [json.dumps(attacks[0], ensure_ascii=False)]))) == (1, 0, 0, 0)
+
+
+def test_where_no_prompt_is_recorded_the_id_must_do(write: Write) -> None:
+    a = [{"id": 1, "success": True, "response": "x"}, {"id": 2, "success": False, "response": "x"}]
+    assert cells(only(compared(write, a, [result(1), result(2)]))) == (0, 1, 0, 1)
+    assert cells(only(compared(write, a, a[::-1]))) == (1, 0, 0, 1)
+
+
+def test_cases_under_one_id_are_told_apart_by_their_prompts(write: Write) -> None:
+    a = [result(1, True, input="one"), result(1, input="two")]
+    b = [result(1, input="two"), result(1, input="one")]
+    assert cells(only(compared(write, a, b))) == (0, 1, 0, 1)
+    by_id = only(compared(write, a, b, match="id"))
+    assert left_out(by_id, "a") == {"repeated": 2}
+
+
+def test_dynamic_attacks_are_folded_into_their_entries(write: Write) -> None:
+    a = [result(1), attack(1, success=True), result(2), attack(2, success=False)]
+    b = [result(1), result(2, True)]
+    assert cells(only(compared(write, a, b))) == (0, 1, 1, 0)
+
+
+def test_attacks_alone_are_known_by_their_objective(write: Write) -> None:
+    a = [attack(number, success=number < 3, objective=f"goal {number}") for number in range(5)]
+    same = [attack(number, success=False, objective=f"goal {number}") for number in range(5)]
+    other = [attack(number, success=False, objective=f"aim {number}") for number in range(5)]
+    assert cells(only(compared(write, a, same))) == (0, 3, 0, 2)
+    pair = only(compared(write, a, other))
+    assert not pair.paired and left_out(pair, "a") == {"other_content": 5}
+
+
+def test_attacks_alone_out_of_the_cache_are_still_known_by_their_objective(write: Write) -> None:
+    a, b = (
+        [
+            attack(number, success=number % 9 < won, objective=f"goal {number}", response="x" * 200)
+            for number in range(17_000)
+        ]
+        for won in (3, 2)
+    )
+    paths = [write(a, "results_a.jsonl"), write(b, "results_b.jsonl")]
+    anew, again = compare_files(paths), compare_files(paths)
+    assert cells(only(anew)) == cells(only(again)) == (3778, 1889, 0, 11333)
+
+
+def test_files_that_share_no_entry_are_compared_as_different_ones_and_say_so(write: Write) -> None:
+    pair = only(compared(write, many(range(30)), [result(1000 + number, number < 10) for number in range(100)]))
+    assert not pair.paired and pair.figures.table.paired == 0
+    assert "share no entry" in pair.notes[0]
+    assert pair.claim.startswith("B is lower by 20.0 points [")
+    assert "fixed" not in pair.claim
+
+
+def test_a_comparison_of_few_of_the_entries_says_so(write: Write) -> None:
+    b = [result(number, input="changed") if number < 60 else result(number) for number in range(100)]
+    assert any("Only 40 of 100 answered entries" in note for note in only(compared(write, many([]), b)).notes)
+
+
+def test_packed_files_and_large_files_are_compared_alike(tmp_path: Path) -> None:
+    paths = [tmp_path / f"results_{seed}.jsonl" for seed in (1, 2)]
+    for seed, path in enumerate(paths, start=1):
+        write_results(path, 14_000, seed=seed)
+    packed = tmp_path / "results_2.jsonl.gz"
+    packed.write_bytes(gzip.compress(paths[1].read_bytes(), 1))
+    names = [str(path) for path in paths]
+    plain, cached = (compare_files(names, CompareOptions(match="id")) for _ in range(2))
+    other = compare_files([names[0], str(packed)], CompareOptions(match="id"))
+    for comparison in (cached, other):
+        assert only(comparison).figures == only(plain).figures
+        assert only(comparison).by == only(plain).by
+        assert only(comparison).fixed.ids == only(plain).fixed.ids
+
+
+# -- claims -----------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_is_claimed_in_words(write: Write) -> None:
+    pair = only(compared(write, many(range(50), 400), many(range(41, 59), 400)))
+    assert pair.claim == "B is lower by 8.0 points [4.7, 11.6]; 41 entries fixed, 9 broken"
+    assert pair.claimed == -1
+
+
+def test_no_claim_says_what_could_have_been_shown(write: Write) -> None:
+    pair = only(compared(write, many(range(20), 200), many(range(8, 26), 200)))
+    assert pair.claimed == 0 and pair.detectable is not None
+    shown = f"{100 * pair.detectable:.1f} points"
+    assert pair.claim == (
+        f"no difference can be claimed; this comparison could have shown {shown}; 8 entries fixed, 6 broken"
+    )
+
+
+def test_an_interval_that_leaves_out_0_is_no_claim_if_the_exact_test_disagrees(write: Write) -> None:
+    pair = only(compared(write, many(range(5)), many([])))
+    assert pair.figures.difference.high is not None and pair.figures.difference.high < 0
+    assert pair.p == pytest.approx(0.0625) and pair.claimed == 0
+
+
+def test_files_without_a_pair_of_answers_claim_nothing(write: Write) -> None:
+    pair = only(compared(write, [result(1, True), result(2, error="x")], [result(1, error="x"), result(2, True)]))
+    assert pair.paired and pair.figures.difference.value is None
+    assert pair.claim == "no difference can be claimed: there is no pair of answered entries to compare"
+
+
+def test_too_few_entries_could_have_shown_nothing(write: Write) -> None:
+    pair = only(compared(write, [result(1, True)], [result(1)]))
+    assert "too few entries to show any" in pair.claim
+
+
+def test_families_widen_the_interval_and_can_undo_a_claim(write: Write) -> None:
+    # 3 of 20 families changed, each as a whole.
+    a = [result(number, number < 30, long_id=f"case{number // 10}") for number in range(200)]
+    b = [result(number, False, long_id=f"case{number // 10}") for number in range(200)]
+    respected, ignored = only(compared(write, a, b)), only(compared(write, a, b, cluster="none"))
+    assert ignored.claimed == -1 and ignored.figures.families is None
+    assert respected.claimed == 0 and respected.figures.families == 20
+    assert "20 families" in respected.families
+    asked = [{**row, "plugin": row["long_id"]} for row in a], [{**row, "plugin": row["long_id"]} for row in b]
+    assert only(compared(write, *asked, cluster="plugin")).figures.families == 20
+
+
+def test_many_pairs_of_files_ask_for_more(write: Write) -> None:
+    base = many(range(7))
+    assert only(compared(write, base, many([]))).claimed == -1
+    several = compared(write, base, many([]), many(range(7)), many(range(6)))
+    assert several.pairs[0].adjusted_p == pytest.approx(6 * known(several.pairs[0].p)) and several.pairs[0].claimed == 0
+    assert several.pairs[0].claim.startswith("no difference between A and B can be claimed")
+    assert several.overall is not None and several.overall.entries == 100
+
+
+def test_letters_go_on_after_z() -> None:
+    assert [claims.letter(place) for place in (0, 1, 25, 26, 53)] == ["A", "B", "Z", "A1", "B2"]
+
+
+def test_the_baseline_is_a_wherever_it_stands(write: Write) -> None:
+    paths = [write(many(range(won)), f"results_{won}.jsonl") for won in (10, 40)]
+    comparison = compare_files(paths, CompareOptions(baseline=paths[1]))
+    assert comparison.paths == (paths[1], paths[0])
+    assert only(comparison).claim.startswith("B is lower by 30.0 points")
+    assert compare_files(paths[:1], CompareOptions(baseline=paths[1])).paths == (paths[1], paths[0])
+
+
+# -- groups -----------------------------------------------------------------------------------------------------
+
+
+def test_differences_are_shown_where_they_lie(write: Write) -> None:
+    a = [result(n, n % 2 == 0, plugin="x" if n % 2 == 0 else "y", lang="en") for n in range(80)]
+    b = [result(n, False, plugin="x" if n % 2 == 0 else "y", lang="en") for n in range(80)]
+    pair = only(compared(write, a, b))
+    assert [found.field for found in pair.by] == ["plugin"], "a field with one value tells nothing new"
+    x, y = pair.by[0].groups
+    assert (x.value, x.stands_out, x.figures.difference.value) == ("x", True, -1.0)
+    assert (y.value, y.stands_out, y.figures.difference.value) == ("y", False, 0.0)
+    asked = only(compared(write, a, b, by=("lang",)))
+    assert [found.field for found in asked.by] == ["lang"]
+
+
+def test_values_that_differ_between_the_files_are_in_no_group(write: Write) -> None:
+    a = [result(n, plugin="x" if n < 40 else "y") for n in range(80)]
+    b = [result(n, plugin="x" if n < 50 else "y") for n in range(80)]
+    (found,) = only(compared(write, a, b)).by
+    assert found.differing == 10
+    assert sum(group.figures.table.paired for group in found.groups) == 70
+
+
+def test_a_field_that_a_file_does_not_have_is_refused_by_name(write: Write) -> None:
+    with pytest.raises(UsageError, match=r"--by colour: is no facet of these files; there are: .* \(in .*results_1"):
+        compared(write, [result(1, colour="red")], [result(1)], by=("colour",))
+
+
+# -- flips ------------------------------------------------------------------------------------------------------
+
+
+def test_flips_are_shown_with_prompt_and_both_answers_masked_and_cut(write: Write) -> None:
+    key = "sk-" + "a1B2c3D4" * 5
+    a = [result(1, True, input=f"use {key}", response="yes " * 400), result(2, True), result(3)]
+    b = [result(1, response=f"no, {key}", input=f"use {key}"), result(2), result(3, True)]
+    pair = only(compared(write, a, b, flips=1))
+    (flip,) = pair.fixed.shown
+    assert pair.fixed.ids == ("1", "2") and pair.broken.ids == ("3",)
+    assert flip.entry == "1" and flip.place_a.endswith("results_0.jsonl:1") and flip.place_b.endswith("1.jsonl:1")
+    assert key not in f"{flip.prompt} {flip.response_b}" and "[masked]" in f"{flip.prompt}"
+    assert flip.response_a is not None and flip.response_a.endswith("[cut: the whole text has 1,600 characters]")
+
+
+def test_the_row_that_succeeded_is_shown(write: Write) -> None:
+    a = [result(1, response="no"), attack(1, success=True, response="yes, at last")]
+    (flip,) = only(compared(write, a, [result(1, response="never")])).fixed.shown
+    assert flip.response_a == "yes, at last" and flip.response_b == "never"
+
+
+def test_a_file_that_cannot_be_read_again_still_names_its_flips(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+    import sys
+
+    text = json.dumps(result(1, True)).encode() + b"\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    pair = only(compare_files(["-", write([result(1)])]))
+    assert pair.fixed.ids == ("1",) and not pair.fixed.shown
+    assert pair.fixed.missing == (("-", "standard input and pipes can be read only once"),)
+
+
+# -- runs -------------------------------------------------------------------------------------------------------
+
+
+def journal(verdicts: Sequence[str]) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = [dict(HEADER)]
+    for number, verdict in enumerate(verdicts):
+        name = f"suite{number}_[]"
+        records.append(case(name))
+        records.append(unanswered(name) if verdict == "-" else attempt(name, 0, verdict))
+    return records
+
+
+def test_a_test_that_passes_again_is_fixed(write: Write) -> None:
+    comparison = compared(write, journal("ppff-"), journal("pfpff"))
+    pair = only(comparison)
+    assert comparison.aim == "task"
+    assert cells(pair) == (1, 1, 1, 1)
+    assert pair.fixed.ids == ("suite2_[]",) and pair.broken.ids == ("suite1_[]",)
+    assert left_out(pair, "a") == {"error": 1} and left_out(pair, "b") == {"other_unanswered": 1}
+    (score,) = pair.scores.metrics
+    assert score.difference.value == 0.0 and score.difference.n == 4
+
+
+def test_reports_of_rebel_are_compared_by_verdict_and_score(tmp_path: Path) -> None:
+    paths = []
+    for name, verdicts in (("a", "pff"), ("b", "ppf")):
+        cases = [
+            entry(f"t{place}_[]", ["x"], verdict, {"p": "passed", "f": "failed"}[verdict])
+            for place, verdict in enumerate(verdicts)
+        ]
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(report(*cases))
+        paths.append(str(path))
+    pair = only(compare_files(paths))
+    assert cells(pair) == (1, 0, 1, 1) and pair.fixed.ids == ("t1_[]",)
+    assert [round(score.difference.value or 0, 6) for score in pair.scores.metrics] == [0.333333]
+
+
+def test_results_without_scores_say_so(write: Write) -> None:
+    assert only(compared(write, [result(1)], [result(1)])).scores.refused == "The files hold verdicts and no scores."
+
+
+def test_tests_and_attacks_are_not_compared(write: Write) -> None:
+    with pytest.raises(UsageError, match=r"tells of tests, which should pass, and .* of attacks"):
+        compared(write, journal("p"), [result(1)])
+
+
+# -- which files ------------------------------------------------------------------------------------------------
+
+
+def test_files_that_make_no_comparison_are_refused(write: Write, tmp_path: Path) -> None:
+    one, empty = write([result(1)], "results_1.jsonl"), write([], "results_2.jsonl")
+    with pytest.raises(UsageError, match="needs two result files or more, and no result file is given"):
+        compare_files([])
+    with pytest.raises(UsageError, match=r"results_1\.jsonl is the only file given"):
+        compare_files([one])
+    with pytest.raises(UsageError, match="is given twice"):
+        compare_files([one, str(tmp_path / "." / "results_1.jsonl")])
+    with pytest.raises(InputError, match="no such file"):
+        compare_files([one, str(tmp_path / "nowhere.jsonl")])
+    with pytest.raises(InputError, match=r"results_2\.jsonl: holds no entry"):
+        compare_files([one, empty])
+    with pytest.raises(UsageError, match="matches 2 files; name one"):
+        compare_files([one], CompareOptions(baseline=str(tmp_path / "results_*")))
+
+
+@pytest.mark.parametrize("wrong", [{"flips": -1}, {"match": "prompt"}, {"level": 1.5}, {"max_line": 0}])
+def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        CompareOptions(**wrong)
+
+
+def test_a_copy_is_compared_and_called_one(write: Write) -> None:
+    comparison = compared(write, many(range(5)), many(range(5)))
+    assert [(Path(copy).name, Path(first).name) for copy, first in comparison.copies] == [
+        ("results_1.jsonl", "results_0.jsonl")
+    ]
+    assert only(comparison).p == 1.0
+
+
+def test_damage_is_told(write: Write) -> None:
+    comparison = compared(write, [result(1), b'{"id": 2, "succ'], [result(1)])
+    assert comparison.damaged and comparison.findings[0].code == "F001"
+
+
+# -- how it is shown --------------------------------------------------------------------------------------------
+
+
+def hostile(write: Write) -> Report:
+    a = [result(n, n < 30, plugin=HOSTILE if n % 2 else "x", input=HOSTILE + str(n)) for n in range(60)]
+    b = [result(n, n >= 50, plugin=HOSTILE if n % 2 else "x", input=HOSTILE + str(n)) for n in range(60)]
+    paths = [write(lines, f"results_{name}.jsonl") for name, lines in (("<b>", a), ("b", b))]
+    return as_report(compare_files(paths), figures=True)
+
+
+def test_hostile_text_reaches_no_presenter_raw(write: Write) -> None:
+    shown = hostile(write)
+    for text in (console.render(shown), markdown.render(shown), html.render(shown)):
+        assert "\x1b" not in text and "\u202e" not in text
+    assert "<script>alert" not in html.render(shown)
+
+
+def test_three_files_have_a_section_for_each_pair(write: Write) -> None:
+    text = console.render(as_report(compared(write, many(range(30)), many(range(10)), many([]))))
+    for title in ("All files together", "A → B: difference", "A → C: difference", "B → C: difference"):
+        assert title in text
+
+
+def test_of_many_pairs_those_with_the_baseline_are_shown_in_full(write: Write) -> None:
+    text = console.render(as_report(compared(write, *(many(range(won)) for won in (40, 30, 20, 10)))))
+    assert "than B" not in text and "3 other pairs of files" in text
+    assert "A → D: difference" in text and "B → C: difference" not in text
+    assert "B → C " in text
+
+
+def test_figures_are_drawn_where_they_are_asked_for(write: Write) -> None:
+    shown = hostile(write)
+    blocks = [block for section in shown.sections for block in section.blocks]
+    assert any(isinstance(block, Differences) for block in blocks)
+    assert any(isinstance(block, Evidence) for block in blocks)
+    assert "fc-differences" in html.render(shown)
+    assert "│ stands at 0" in markdown.render(shown)
+
+
+def estimate(value: float | None, low: float | None = None, high: float | None = None) -> Estimate:
+    return Estimate(value, low, high, 40, "pair", 0.95, "tango")
+
+
+def differences(*items: Difference) -> Differences:
+    return Differences("Difference", items, "B lower", "B higher")
+
+
+def test_a_figure_of_differences_has_0_in_its_middle() -> None:
+    drawn = differences(
+        Difference(Record("x"), estimate(-0.1, -0.2, 0.1), stands_out=True),
+        Difference(Record("y"), estimate(None), small=True),
+        Difference(Record("z"), estimate(0.3)),
+    )
+    root = ET.fromstring(figure.differences_svg(drawn))
+    name = "{http://www.w3.org/2000/svg}"
+    circles = [circle for circle in root.iter(f"{name}circle") if "%" in circle.get("cx", "")]
+    assert [circle.get("cx") for circle in circles] == ["37.50%", "87.50%"]
+    described = root.find(f"{name}desc")
+    assert described is not None and described.text is not None
+    assert "x: -10.0 [-20.0, +10.0] points, n = 40, stands out." in described.text
+    assert "y: undefined points" in described.text
+    assert ET.fromstring(figure.differences_svg(differences())).tag == f"{name}svg"
+
+
+def test_differences_are_drawn_in_text() -> None:
+    drawn = differences(Difference(Record("x"), estimate(-0.1, -0.2, 0.0)), Difference(Record("y"), estimate(None)))
+    text = markdown.render(Report((Section("t", (drawn,)),)))
+    line = next(line for line in text.splitlines() if line.startswith("x "))
+    assert "●" in line and line.index("●") < line.index("┼") and "-10.0 [-20.0, 0.0]" in line
+    assert "from -40 points (B lower) to 40 (B higher)" in text
+
+
+def test_differences_and_both_answers_stand_in_a_workbook(tmp_path: Path) -> None:
+    other = Answer("B", Place("g:2"), Record("no"))
+    name, way, judge, prompt, yes = (Record(text) for text in ("1", "fixed", None, "prompt", "yes"))
+    flip = Exhibit(Place("f:1"), name, way, judge, prompt, yes, "A", other)
+    drawn = differences(Difference(Record("x"), estimate(-0.1, -0.2, 0.0), stands_out=True))
+    grid = Grid((Column("Difference"),), ((Points(estimate(0.1)),),))
+    shown = Report((Section("Part", (drawn, grid, Evidence((flip,), 1))),))
+    rows = values(sheet_of(tmp_path / "x.xlsx", shown))
+    assert ["x", -0.1, -0.2, 0, 40, "stands out"] in rows
+    assert ["+10.0 [no interval]"] in rows
+    assert ["f:1", "1", "fixed", "(none)", "prompt", "yes", "g:2", "no"] in rows

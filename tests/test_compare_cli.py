@@ -1,0 +1,130 @@
+"""`faircount results compare` as it is typed: formats, places, messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.conftest import Cli, Write, standard
+
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-1.json").read_text("utf-8"))
+KEYS = [
+    "a",
+    "b",
+    "paired",
+    "both",
+    "only_a",
+    "only_b",
+    "neither",
+    "rate_a",
+    "rate_b",
+    "difference",
+    "mcnemar_p",
+    "adjusted_p",
+    "flips",
+    "by",
+    "claim",
+    "unpaired",
+]
+
+
+@pytest.fixture
+def files(write: Write) -> list[str]:
+    """Two files: B resists where A fell, but for two entries."""
+    a = [standard(n, success=n < 30, plugin="x" if n % 2 else "y") for n in range(60)]
+    b = [standard(n, success=n >= 58, plugin="x" if n % 2 else "y") for n in range(60)]
+    return [write(a, "results_old.jsonl"), write(b, "results_new.jsonl")]
+
+
+def test_the_claim_comes_first(cli: Cli, files: list[str]) -> None:
+    ran = cli("results", "compare", *files)
+    assert ran.code == 0 and not ran.err
+    lines = ran.out.split("\n")
+    assert lines[1] == "Comparison"
+    assert lines[2].startswith("  - B is lower by 46.7 points [") and "30 entries fixed, 2 broken." in ran.out
+    for title in ("Files", "Difference", "By plugin", "Fixed", "Broken", "What these numbers cannot tell"):
+        assert f"\n{title}\n" in ran.out
+
+
+def test_json_is_as_it_is_described(cli: Cli, files: list[str]) -> None:
+    ran = cli("results", "compare", *files, "--output-format", "json")
+    told = json.loads(ran.out)
+    jsonschema.Draft202012Validator(SCHEMA).validate(told)
+    assert (told["kind"], told["schema"], told["overall"], told["findings"]) == ("comparison", 1, None, [])
+    (pair,) = told["pairs"]
+    assert set(KEYS) <= set(pair)
+    assert [pair["a"], pair["b"]] == files
+    assert [pair[name] for name in ("paired", "both", "only_a", "only_b", "neither")] == [60, 0, 30, 2, 28]
+    assert pair["flips"] == {"fixed": [str(n) for n in range(30)], "broken": ["58", "59"]}
+    assert pair["difference"]["value"] == pytest.approx(-28 / 60)
+
+
+def test_the_baseline_and_the_order_of_files(cli: Cli, files: list[str]) -> None:
+    ran = cli("results", "compare", *files, "--baseline", files[1], "--output-format", "json")
+    (pair,) = json.loads(ran.out)["pairs"]
+    assert [pair["a"], pair["b"]] == files[::-1]
+    assert pair["claim"].startswith("B is higher by 46.7 points")
+
+
+def test_three_files_are_tested_together(cli: Cli, files: list[str], write: Write) -> None:
+    third = write([standard(n, success=n < 31) for n in range(60)], "results_third.jsonl")
+    told = json.loads(cli("results", "compare", *files, third, "--output-format", "json").out)
+    assert len(told["pairs"]) == 3
+    assert {"cochran_q", "df", "p"} <= set(told["overall"]) and told["overall"]["df"] == 2
+    assert "Cochran's Q" in cli("results", "compare", *files, third).out
+
+
+def test_a_page_and_a_text_have_figures(cli: Cli, files: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert cli("results", "compare", *files, "--output-format", "html", "-o", str(page)).out == f"{page}\n"
+    written = page.read_text("utf-8")
+    assert "<svg" in written and "fc-differences" in written and "<script" not in written
+    told = cli("results", "compare", *files, "--output-format", "markdown").out
+    assert "# Comparison" in told and "●" in told and "B is lower by 46.7 points [" in told
+
+
+def test_flips_and_fields_are_as_asked_for(cli: Cli, files: list[str]) -> None:
+    none = cli("results", "compare", *files, "--flips", "0").out
+    assert "response of A" not in none and "The first 10 of 30" in none
+    two = cli("results", "compare", *files, "--flips", "2", "--by", "plugin", "--by", "lang").out
+    assert two.count("response of B") == 4
+    assert "By lang" in two
+
+
+def test_what_makes_no_comparison_is_said_in_a_sentence(cli: Cli, files: list[str], tmp_path: Path) -> None:
+    cases = [
+        ([], 2, "needs two result files or more"),
+        (files[:1], 2, "is the only file given"),
+        ([files[0], files[0]], 2, "is given twice"),
+        ([files[0], str(tmp_path / "nowhere.jsonl")], 3, "no such file"),
+        ([*files, "--by", "colour"], 2, "--by colour: is no facet"),
+        ([*files, "--cluster", "colour"], 2, "--cluster colour: is no facet"),
+        ([*files, "--flips", "-1"], 2, "--flips -1"),
+        ([*files, "--level", "2"], 2, "level"),
+        ([*files, "--output-format", "html"], 2, "name the page with -o"),
+        ([*files, "-o", files[0]], 2, "is an input"),
+        ([*files, "--match", "prompt"], 2, "--match"),
+    ]
+    for words, code, message in cases:
+        ran = cli("results", "compare", *words)
+        assert (ran.code, ran.out) == (code, ""), words
+        assert message in ran.err and len(ran.err.strip().split("\n")) == 1
+
+
+def test_strict_refuses_damage_after_the_answer(cli: Cli, files: list[str]) -> None:
+    with Path(files[1]).open("ab") as file:
+        file.write(b'{"id": 99, "succ')
+    ran = cli("results", "compare", *files, "--strict")
+    assert ran.code == 3 and "B is lower" in ran.out and "--strict" in ran.err
+    assert cli("results", "compare", *files).code == 0
+
+
+def test_files_without_a_common_entry_fall_back_and_say_so(cli: Cli, files: list[str], write: Write) -> None:
+    other = write([standard(500 + n, success=False) for n in range(40)], "results_other.jsonl")
+    ran = cli("results", "compare", files[0], other)
+    assert ran.code == 0
+    assert "The files share no entry" in ran.out and "Fisher's exact test" in ran.out and "McNemar" not in ran.out

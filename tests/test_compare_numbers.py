@@ -1,0 +1,386 @@
+"""Every figure of a comparison, recomputed by others: statsmodels, scipy, and root finding of our own."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy import stats as scipy_stats
+
+from faircount.analysis.comparing.claims import detectable, least_flips
+from faircount.analysis.comparing.compare import compare_files
+from faircount.analysis.comparing.document import document
+from faircount.analysis.comparing.found import Figures, Table
+from faircount.analysis.comparing.options import CompareOptions
+from faircount.reading.spikee_families import family
+from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango, undefined
+from tests.conftest import Write, standard
+from tests.oracles import known, oracle
+from tests.run_files import HEADER, attempt, case
+
+Rows = dict[str, dict[str, Any]]
+FIELDS = ("jailbreak_type", "instruction_type", "document_id")
+KINDS = [(seed, families) for seed in range(3) for families in (False, True)]
+
+
+def found(paths: Sequence[str], **options: Any) -> dict[str, Any]:
+    return document(compare_files(paths, CompareOptions(**options)))
+
+
+# -- oracles ----------------------------------------------------------------------------------------------------
+
+
+def outcome(row: Mapping[str, Any]) -> str:
+    if row["success"]:
+        return "success"
+    return "error" if row.get("error") else "failure"
+
+
+def paired(a: Rows, b: Rows) -> list[tuple[str, int, int]]:
+    """Return id and both successes of the entries that both answered."""
+    pairs = []
+    for name, row in a.items():
+        other = b.get(name)
+        if other is not None and other["input"] == row["input"]:
+            ends = outcome(row), outcome(other)
+            if "error" not in ends:
+                pairs.append((name, int(ends[0] == "success"), int(ends[1] == "success")))
+    return pairs
+
+
+def score(b: float, c: float, n: float, difference: float) -> float:
+    """Tango's statistic by numeric maximum likelihood: the chance of c, given the difference, is searched for."""
+
+    def loss(q: float) -> float:
+        rest = n - b - c
+        parts = ((b, q + difference), (c, q), (rest, 1 - 2 * q - difference))
+        return -sum(count * math.log(max(chance, 1e-300)) for count, chance in parts if count > 0)
+
+    low, high = max(0.0, -difference), (1 - difference) / 2
+    best = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-13}).x
+    variance = (2 * best + difference - difference**2) / n
+    return float(((b - c) / n - difference) / math.sqrt(variance))
+
+
+def score_limits(b: float, c: float, n: float, z: float) -> tuple[float, float]:
+    value, edge = (b - c) / n, 1e-6
+    low = optimize.brentq(lambda d: score(b, c, n, d) - z, -1 + edge, value - 1e-9)
+    high = optimize.brentq(lambda d: score(b, c, n, d) + z, value + 1e-9, 1 - edge)
+    return float(low), float(high)
+
+
+def cluster_error(differences: Sequence[float], families: Sequence[Any]) -> tuple[float, float]:
+    """Return standard error and p of a mean, by ordinary least squares with clusters."""
+    api = oracle("statsmodels.api")
+    groups = np.unique(families, return_inverse=True)[1]
+    fit = api.OLS(np.asarray(differences, float), np.ones(len(differences))).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}, use_t=True
+    )
+    return float(fit.bse[0]), float(fit.pvalues[0])
+
+
+def check_estimate(ours: Mapping[str, Any], value: float, low: float, high: float, tolerance: float = 1e-6) -> None:
+    assert (ours["value"], ours["low"], ours["high"]) == pytest.approx((value, low, high), abs=tolerance)
+
+
+def check_figures(ours: Mapping[str, Any], pairs: Sequence[tuple[str, int, int]], families: Sequence[Any]) -> None:
+    """Check the cells, both rates, the difference and its tests."""
+    n, level = len(pairs), 0.95
+    cells = [sum((x, y) == cell for _, x, y in pairs) for cell in ((1, 1), (1, 0), (0, 1), (0, 0))]
+    both, only_a, only_b, neither = cells
+    assert [ours[name] for name in ("both", "only_a", "only_b", "neither")] == cells
+    assert ours["paired"] == n
+    tables = oracle("statsmodels.stats.contingency_tables")
+    exact = tables.mcnemar([[both, only_a], [only_b, neither]], exact=True)
+    assert ours["mcnemar_p"] == pytest.approx(exact.pvalue, abs=1e-12)
+    value = (only_b - only_a) / n
+    sizes = len(set(families))
+    if sizes in (1, n):
+        assert ours["families"] is None and ours["families_p"] is None
+        for name, won in (("rate_a", both + only_a), ("rate_b", both + only_b)):
+            limits = scipy_stats.binomtest(won, n).proportion_ci(level, "wilson")
+            check_estimate(ours[name], won / n, limits.low, limits.high)
+        scale, z = 1.0, scipy_stats.norm.ppf(0.975)
+    else:
+        differences = [y - x for _, x, y in pairs]
+        error, p = cluster_error(differences, families)
+        assert ours["families"] == sizes
+        variance = (only_a + only_b) / n - value**2
+        worth = min(n, variance / error**2) if error > 1e-12 else sizes
+        assert ours["effective_n"] == pytest.approx(worth, rel=1e-9)
+        if error > 1e-12:
+            assert ours["families_p"] == pytest.approx(p, abs=1e-9)
+        scale, z = worth / n, scipy_stats.t.ppf(0.975, sizes - 1)
+    if abs(value) < 1 and only_a + only_b:
+        check_estimate(ours["difference"], value, *score_limits(only_b * scale, only_a * scale, n * scale, z), 2e-5)
+
+
+# -- random files -----------------------------------------------------------------------------------------------
+
+
+def random_rows(seed: int, target: int, *, families: bool, n: int = 240) -> Rows:
+    rng, shared = random.Random(100 * seed + target), random.Random(seed)
+    rows = {}
+    for number in range(n):
+        base = {"plugin": shared.choice(["x", "y", "z", None]), "lang": shared.choice(["en", "de"])}
+        hard = shared.random()
+        # Variants of one thing fall together.
+        alike = random.Random(f"{seed} {target} {number // 8}").random() if families else rng.random()
+        chance = rng.random()
+        row = standard(
+            number,
+            success=bool(0.6 * alike + 0.4 * hard < 0.25 + 0.08 * target),
+            error="HTTP 503" if chance < 0.05 else None,
+            long_id=f"case{number // 8}" if families else None,
+            **base,
+        )
+        if row["error"]:
+            row["success"] = False
+        rows[str(number)] = row
+    dropped = rng.sample(sorted(rows), 10)
+    return {name: row for name, row in rows.items() if name not in dropped}
+
+
+def families_of(pairs: Sequence[tuple[str, int, int]], *, families: bool) -> list[str]:
+    return [str(int(name) // 8) if families else name for name, _, _ in pairs]
+
+
+@pytest.mark.parametrize(("seed", "families"), KINDS)
+def test_a_comparison_is_what_others_compute(write: Write, seed: int, families: bool) -> None:
+    a, b = (random_rows(seed, target, families=families) for target in (0, 1))
+    paths = [write(rows.values(), f"results_{name}.jsonl") for name, rows in (("a", a), ("b", b))]
+    (ours,) = found(paths)["pairs"]
+    pairs = paired(a, b)
+    check_figures(ours, pairs, families_of(pairs, families=families))
+    assert ours["adjusted_p"] == ours["p"] == ours["mcnemar_p"]
+    assert ours["flips"]["fixed"] == [name for name, x, y in pairs if (x, y) == (1, 0)]
+    assert ours["flips"]["broken"] == [name for name, x, y in pairs if (x, y) == (0, 1)]
+    ratio = ours["only_b"] / ours["only_a"]
+    assert ours["odds_ratio"]["value"] == pytest.approx(ratio)
+    multiple = oracle("statsmodels.stats.multitest").multipletests
+    for field in ("plugin", "lang"):
+        values = {name: row[field] for name, row in a.items()}
+        groups = ours["by"][field]
+        assert {group["value"] for group in groups} == {values[name] for name, _, _ in pairs}
+        for group in groups:
+            members = [pair for pair in pairs if values[pair[0]] == group["value"]]
+            check_figures(group, members, families_of(members, families=families))
+        adjusted = multiple([group["mcnemar_p"] for group in groups], method="fdr_bh")[1]
+        assert [group["adjusted_p"] for group in groups] == pytest.approx(list(adjusted))
+
+
+def test_three_files_are_tested_together_and_pair_by_pair(write: Write) -> None:
+    targets = [random_rows(7, target, families=False) for target in range(3)]
+    paths = [write(rows.values(), f"results_{place}.jsonl") for place, rows in enumerate(targets)]
+    ours = found(paths)
+    shared = [name for name in targets[0] if all(name in rows and not rows[name]["error"] for rows in targets)]
+    theirs = oracle("statsmodels.stats.contingency_tables").cochrans_q(
+        np.array([[int(rows[name]["success"]) for rows in targets] for name in shared])
+    )
+    assert ours["overall"]["entries"] == len(shared)
+    assert ours["overall"]["df"] == 2
+    assert (ours["overall"]["cochran_q"], ours["overall"]["p"]) == pytest.approx((theirs.statistic, theirs.pvalue))
+    multiple = oracle("statsmodels.stats.multitest").multipletests
+    adjusted = multiple([pair["mcnemar_p"] for pair in ours["pairs"]], method="holm")[1]
+    assert [pair["adjusted_p"] for pair in ours["pairs"]] == pytest.approx(list(adjusted))
+    for pair, (a, b) in zip(ours["pairs"], combinations(targets, 2), strict=True):
+        pairs = paired(a, b)
+        check_figures(pair, pairs, [name for name, _, _ in pairs])
+
+
+def test_different_entries_are_compared_as_such(write: Write) -> None:
+    a = [standard(number, success=number % 10 < 3) for number in range(100)]
+    b = [standard(1000 + number, success=number % 100 < 18) for number in range(100)]
+    (ours,) = found([write(a, "a.jsonl"), write(b, "b.jsonl")])["pairs"]
+    check_estimate(ours["difference"], -0.12, -0.234698, -0.001334)
+    assert ours["difference"]["method"] == "newcombe"
+    assert ours["p"] == pytest.approx(scipy_stats.fisher_exact([[18, 82], [30, 70]]).pvalue)
+    assert ours["test"] == "fisher" and ours["mcnemar_p"] is None and ours["paired"] == 0
+
+
+# -- scores -----------------------------------------------------------------------------------------------------
+
+
+def journal(seed: int, *, suites: int, cases: int) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    records: list[dict[str, Any]] = [dict(HEADER)]
+    for suite in range(suites):
+        for number in range(cases):
+            name = f"suite{suite}_[k={number}]"
+            records.append(case(name, parameters={"k": number}, count=2))
+            for place in range(2):
+                told = attempt(name, place, rng.choice("pf"))
+                told["verdicts"][0]["score"] = None if rng.random() < 0.1 else round(rng.random() + seed / 10, 3)
+                records.append(told)
+    return records
+
+
+def means_of(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    scores: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        if record["kind"] == "attempt":
+            scores[record["case"]] += [said["score"] for said in record["verdicts"] if said["score"] is not None]
+    return {name: float(np.mean(told)) for name, told in scores.items() if told}
+
+
+@pytest.mark.parametrize(("suites", "cases"), [(1, 30), (6, 8)])
+def test_scores_are_compared_case_by_case(write: Write, suites: int, cases: int) -> None:
+    a, b = journal(1, suites=suites, cases=cases), journal(4, suites=suites, cases=cases)
+    (pair,) = found([write(a, "a.jsonl"), write(b, "b.jsonl")])["pairs"]
+    (ours,) = pair["scores"]["metrics"]
+    first, second = means_of(a), means_of(b)
+    names = [name for name in first if name in second]
+    assert ours["metric"] == "Correct"
+    assert ours["difference"]["n"] == len(names)
+    x, y = (np.array([means[name] for name in names]) for means in (first, second))
+    if suites == 1:
+        theirs = scipy_stats.ttest_rel(y, x)
+        limits = theirs.confidence_interval(0.95)
+        check_estimate(ours["difference"], float(np.mean(y - x)), limits.low, limits.high)
+        assert ours["p"] == pytest.approx(theirs.pvalue)
+        assert ours["standard_error"] == pytest.approx(scipy_stats.sem(y - x))
+    else:
+        error, p = cluster_error(y - x, [name.partition("_")[0] for name in names])
+        assert (ours["standard_error"], ours["p"]) == pytest.approx((error, p))
+        width = scipy_stats.t.ppf(0.975, suites - 1) * error
+        value = float(np.mean(y - x))
+        check_estimate(ours["difference"], value, value - width, value + width)
+
+
+# -- published files --------------------------------------------------------------------------------------------
+
+
+def published(folder: Path) -> Iterator[Path]:
+    yield from sorted((folder / "data" / "spikee-v0.1").glob("*-full-prompt_*.jsonl"))
+
+
+def rows_in(path: Path) -> Rows:
+    with path.open(encoding="utf-8") as file:
+        return {str(row["id"]): row for row in map(json.loads, file)}
+
+
+@pytest.mark.shared
+def test_published_results_of_several_models_are_compared_as_others_do(shared: Path) -> None:
+    paths = list(published(shared))
+    assert len(paths) >= 4
+    targets = [rows_in(path) for path in paths]
+    ours = found([str(path) for path in paths], by=FIELDS, flips=1)
+    assert len(ours["pairs"]) == len(paths) * (len(paths) - 1) // 2
+    kept = {name: family(*(row[field] for field in FAMILY)) or name for name, row in targets[0].items()}
+    multiple = oracle("statsmodels.stats.multitest").multipletests
+    for pair, (a, b) in zip(ours["pairs"], combinations(targets, 2), strict=True):
+        pairs = paired(a, b)
+        check_figures(pair, pairs, [kept[name] for name, _, _ in pairs])
+        for field in FIELDS:
+            groups = pair["by"][field]
+            adjusted = multiple([group["mcnemar_p"] for group in groups], method="fdr_bh")[1]
+            assert [group["adjusted_p"] for group in groups] == pytest.approx(list(adjusted))
+            assert sum(group["paired"] for group in groups) == len(pairs)
+    adjusted = multiple([pair["mcnemar_p"] for pair in ours["pairs"]], method="holm")[1]
+    assert [pair["adjusted_p"] for pair in ours["pairs"]] == pytest.approx(list(adjusted))
+    shared_ids = [name for name in targets[0] if all(outcome(rows[name]) != "error" for rows in targets)]
+    table = np.array([[int(rows[name]["success"]) for rows in targets] for name in shared_ids])
+    theirs = oracle("statsmodels.stats.contingency_tables").cochrans_q(table)
+    assert ours["overall"]["cochran_q"] == pytest.approx(theirs.statistic)
+
+
+FAMILY = ("long_id", "document_id", "position", "instruction_type", "plugin")
+
+
+# -- functions --------------------------------------------------------------------------------------------------
+
+
+def test_families_of_one_are_entries() -> None:
+    apart = cluster_tango([1] * 8 + [0] * 42, [0] * 48 + [1] * 2, [1] * 50).estimate
+    together = tango(8, 2, 50)
+    assert apart.value == pytest.approx(together.value)
+    # Student's quantile is a little wider than the normal one.
+    assert apart.low == pytest.approx(together.low, abs=0.01) and apart.high == pytest.approx(together.high, abs=0.01)
+
+
+def test_families_that_show_no_variance_count_once_each() -> None:
+    nothing = cluster_tango([0] * 6, [0] * 6, [4] * 6)
+    assert nothing.effective_n == 6 and nothing.p == 1.0
+    assert nothing.estimate.high == pytest.approx(tango(0, 0, 6, level=2 * scipy_stats.norm.cdf(2.570582) - 1).high)
+    same = cluster_tango([1] * 6, [0] * 6, [4] * 6)
+    assert same.p is None and same.design_effect is None
+
+
+def test_one_family_has_a_difference_and_no_interval() -> None:
+    lonely = cluster_tango([2], [1], [9])
+    assert lonely.estimate.value == pytest.approx(1 / 9)
+    assert lonely.estimate.low is None and lonely.p is None
+    assert cluster_mean([3.0], [2]).estimate.value == 1.5
+    assert cluster_mean([3.0], [2]).standard_error is None
+
+
+def test_a_mean_that_never_varies_has_no_test() -> None:
+    assert cluster_mean([0.2] * 5, [1] * 5).p is None
+    assert cluster_mean([0.0] * 5, [1] * 5).p == 1.0
+    assert cluster_mean([], []).estimate.value is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: cluster_tango([1], [1], [1]), lambda: cluster_tango([1], [0], [1, 2]), lambda: cluster_mean([1.0], [])],
+)
+def test_impossible_counts_are_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r"famil|differ"):
+        wrong()
+
+
+def figures_with(table: Table) -> Figures:
+    rate = undefined("entry", 0.95, "")
+    return Figures(table, rate, rate, rate, None, effective_n=float(table.paired))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.0625])
+def test_the_exact_test_needs_so_many_flips(alpha: float) -> None:
+    least = least_flips(alpha)
+    assert scipy_stats.binomtest(0, least).pvalue < alpha <= scipy_stats.binomtest(0, least - 1).pvalue
+
+
+def test_what_could_have_been_shown_is_found_four_times_in_five() -> None:
+    # 15 % discordant, 500 pairs: the table of the specification.
+    could = known(detectable(figures_with(Table(100, 40, 35, 325)), 0.05))
+    assert could == pytest.approx(0.048411, abs=1e-5)
+    rng = np.random.default_rng(3)
+    up = (0.15 + could) / 2
+    hits = 0
+    for b, c, _ in rng.multinomial(500, [up, 0.15 - up, 0.85], size=2000):
+        hits += scipy_stats.binomtest(int(b), int(b + c)).pvalue < 0.05
+    assert hits / 2000 == pytest.approx(0.8, abs=0.05)
+
+
+def test_files_that_agree_on_everything_could_have_shown_six_flips() -> None:
+    assert detectable(figures_with(Table(10, 0, 0, 110)), 0.05) == pytest.approx(6 / 120)
+    assert detectable(figures_with(Table(1, 0, 0, 2)), 0.05) is None
+
+
+@pytest.mark.parametrize(("count", "size", "alike"), [(10, 20, 0.6), (36, 7, 0.3)])
+def test_the_interval_over_families_covers_where_drawing_families_does_not(count: int, size: int, alike: float) -> None:
+    rng = np.random.default_rng(5)
+    chances = np.array([0.1, 0.05, 0.85])
+    covered = np.zeros(3)
+    runs = 400
+    for own in rng.dirichlet(chances * (1 - alike) / alike, size=(runs, count)):
+        drawn = rng.multinomial(size, own / own.sum(axis=1, keepdims=True))
+        only_a, only_b, sizes = drawn[:, 0].tolist(), drawn[:, 1].tolist(), [size] * count
+        tried = (
+            cluster_tango(only_a, only_b, sizes).estimate,
+            cluster_bootstrap_difference(only_a, only_b, sizes),
+            tango(sum(only_a), sum(only_b), size * count),
+        )
+        covered += [known(found.low) <= 0.05 <= known(found.high) for found in tried]
+    ours, bootstrap, independent = covered / runs
+    assert ours >= 0.94
+    assert bootstrap < ours and independent < 0.85

@@ -1,0 +1,563 @@
+"""Gates: what an expression means, when a gate is met, failed or inconclusive, and how many entries would decide."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from faircount import stats
+from faircount.analysis.comparing.compare import compare_files
+from faircount.analysis.comparing.document import document as comparison_of
+from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.document import document, estimate_data
+from faircount.analysis.gates import needed
+from faircount.analysis.gates.expression import FIGURES, Gate, parse
+from faircount.analysis.gates.judging import GateResult, judge, subjects_of
+from faircount.errors import UsageError
+from faircount.model import Estimate
+from tests.conftest import Write, analysis_of, standard
+from tests.gate_documents import (
+    analysis_document,
+    as_tasks,
+    cells,
+    comparison_document,
+    families_difference,
+    unpaired_cells,
+)
+from tests.simulate_gates import DISCORDANT, ENTRIES, TITLES, WORSE, recorded, rows, shares, verdict
+
+
+def one(text: str, analysis: dict[str, Any] | None = None, comparison: dict[str, Any] | None = None) -> GateResult:
+    """Return the only result of a gate."""
+    (result,) = judge([parse(text)], subjects_of(analysis, comparison))
+    return result
+
+
+# -- expressions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("asr > 0.05", Gate("asr > 0.05", "asr", "value", ">", 0.05)),
+        ("asr>5%", Gate("asr>5%", "asr", "value", ">", 0.05)),
+        ("asr.high >= 5.1 %", Gate("asr.high >= 5.1 %", "asr", "high", ">=", 0.051)),
+        ("asr.low > 0", Gate("asr.low > 0", "asr", "low", ">", 0.0)),
+        ("PASS-RATE.value < .9", Gate("PASS-RATE.value < .9", "pass_rate", "value", "<", 0.9)),
+        ("errors <= 1e-1", Gate("errors <= 1e-1", "errors", "value", "<=", 0.1)),
+        ("regression > 2%", Gate("regression > 2%", "regression", "value", ">", 0.02)),
+    ],
+)
+def test_a_gate_compares_a_figure_with_a_share(text: str, expected: Gate) -> None:
+    assert parse(f"  {text} ") == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "field", "value"),
+    [
+        ("jailbreak_type=dan", "jailbreak_type", "dan"),
+        ("jailbreak_type = 'dan mode'", "jailbreak_type", "dan mode"),
+        ('suite="a: b > c"', "suite", "a: b > c"),
+        ('"my field"="say \\"hi\\""', "my field", 'say "hi"'),
+        ('plugin="\\u202e"', "plugin", "\u202e"),
+        ("plugin=null", "plugin", None),
+        ('plugin="null"', "plugin", "null"),
+        ('plugin=""', "plugin", None),
+        ("metric.accuracy=1", "metric.accuracy", "1"),
+    ],
+)
+def test_a_gate_may_be_about_one_group(group: str, field: str, value: str | None) -> None:
+    gate = parse(f"{group}: asr.high > 0.2")
+    assert (gate.field, gate.value) == (field, value)
+    assert (gate.figure, gate.part, gate.threshold) == ("asr", "high", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "says"),
+    [
+        ("", 1, "there is nothing"),
+        ("asr", 4, "a sign is expected"),
+        ("asr = 0.05", 5, "= is no sign"),
+        ("asr => 0.05", 6, "value of the facet"),
+        ("asr ≥ 0.05", 5, "a sign is expected"),
+        ("asr > ", 7, "a number is expected"),
+        ("asr > 0,05", 8, "a comma"),
+        ("asr > 5", 7, "between 0 and 1"),
+        ("asr > -5%", 7, "between 0 and 1"),
+        ("asr > 1", 7, "can never fail"),
+        ("pass_rate < 0", 13, "can never fail"),
+        ("asr >= 0%", 8, "can never be met"),
+        ("asr > 0.05 or errors > 0.1", 12, "after the end"),
+        ("arr > 0.05", 1, "no figure arr"),
+        ("asr.mid > 0.05", 5, "low or high"),
+        ("regression.high > 0.05", 11, "no parts"),
+        ("regression < 0.05", 12, "only if it is too large"),
+        ("regression > 2", 14, "a margin lies between"),
+        ("lang: asr > 0.05", 5, "= and a value are expected"),
+        ("lang=en asr > 0.05", 9, ": is expected"),
+        ("lang=new york: asr > 0.05", 10, ": is expected"),
+        ("lang='en: asr > 0.05", 6, "has no end"),
+        ("lang=e\u200bn: asr > 0.05", 7, "cannot be seen"),
+        ("“lang”=en: asr > 0.05", 1, "typographic"),
+        ("asr > 0.05" + " " * 10_000, 10_001, "longer than"),
+    ],
+)
+def test_a_bad_expression_points_at_the_character(text: str, character: int, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)) as caught:
+        parse(text)
+    message = str(caught.value)
+    assert message.startswith(f"the gate is not understood at character {character}: ")
+    if len(text) < 50:
+        quoted, mark = message.split("\n")[1:3]
+        assert quoted[mark.index("^") :].startswith(text[character - 1 : character].replace("\u200b", "\\u200b"))
+
+
+def test_a_misspelt_figure_gets_a_hint() -> None:
+    with pytest.raises(UsageError, match=re.escape("Did you mean guardrail?")):
+        parse("guardrails > 0.1")
+
+
+@given(
+    st.sampled_from([figure for figure in FIGURES if figure != "regression"]),
+    st.sampled_from(["value", "low", "high"]),
+    st.sampled_from([">", ">=", "<", "<="]),
+    st.integers(1, 99),
+    st.text(min_size=1, max_size=8).filter(lambda text: not set(text) & set("\\\"'")),
+)
+def test_a_gate_reads_back_as_it_is_written(figure: str, part: str, sign: str, percent: int, value: str) -> None:
+    written = f'field="{value}": {figure}.{part} {sign} {percent}%'
+    gate = parse(written)
+    assert (gate.figure, gate.part, gate.sign, gate.threshold) == (figure, part, sign, percent / 100)
+    assert (gate.field, gate.value) == ("field", value)
+
+
+@given(st.text(alphabet="asr.high<>=% 0.5:'\"\\\x1b", max_size=30))
+def test_any_text_is_a_gate_or_an_error_on_purpose(text: str) -> None:
+    try:
+        gate = parse(text)
+    except UsageError as error:
+        assert "\x1b" not in str(error)
+    else:
+        assert 0 <= gate.threshold <= 1
+
+
+def test_one_gate_has_one_canonical_spelling() -> None:
+    spellings = ["lang=en: asr.high > 5%", ' lang = "en" :ASR.high>0.05', "'lang'='en': asr.high > .05"]
+    assert {parse(text).canonical for text in spellings} == {'"lang"="en": asr.high > 0.05'}
+    assert parse("lang=null: asr > 0.1").canonical != parse('lang="null": asr > 0.1').canonical
+
+
+# -- rates ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("asr > 0.05", "met"),
+        ("asr >= 0.05", "failed"),
+        ("asr < 0.05", "met"),
+        ("asr <= 0.05", "failed"),
+        ("asr > 0.0499", "failed"),
+        ("asr.high > 0.05", "failed"),
+        ("asr.high > 0.2", "met"),
+        ("asr.low > 0", "failed"),
+        ("asr.low > 0.05", "met"),
+    ],
+)
+def test_a_gate_on_a_rate_or_its_limit_is_decided(write: Write, text: str, state: str) -> None:
+    assert one(text, analysis_document(write, 5, 95)).state == state
+
+
+def test_the_limits_are_those_of_the_analysis(write: Write) -> None:
+    told = analysis_document(write, 7, 93)
+    rate = told["analyses"][0]["rates"]["asr"]
+    above, below = rate["high"] - 1e-9, rate["high"] + 1e-9
+    assert one(f"asr.high > {above:.12f}", told).state == "failed"
+    assert one(f"asr.high > {below:.12f}", told).state == "met"
+
+
+def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write: Write) -> None:
+    near = one("asr > 0.05", analysis_document(write, 4, 96))
+    assert near.state == "met"
+    assert "5 % lies inside the interval, so that chance may have decided" in near.reason
+    assert f"about {near.more:,} more entries" in near.reason
+    far = one("asr > 0.5", analysis_document(write, 4, 96))
+    assert (far.state, far.more) == ("met", None)
+    assert "inside the interval" not in far.reason
+
+
+def test_a_limit_that_lies_beyond_the_rate_says_what_would_help(write: Write) -> None:
+    result = one("asr.high > 0.05", analysis_document(write, 2, 98))
+    assert result.state == "failed"
+    assert "the rate itself lies on the other side of 5 %" in result.reason
+    assert f"about {result.more:,} more entries at this rate" in result.reason
+
+
+def test_a_figure_is_shown_with_enough_digits_to_tell_it_from_the_threshold(write: Write) -> None:
+    told = analysis_document(write, 1, 19)
+    told["analyses"][0]["rates"]["asr"]["value"] = 0.0500001
+    assert "is 5.00001 %" in one("asr > 0.05", told).reason
+
+
+@pytest.mark.parametrize(
+    "text", ["errors > 0.1", "errors >= 10%", "errors.high > 0.1", "unjudged > 0", "guardrail > 0"]
+)
+def test_shares_are_of_all_entries(write: Write, text: str) -> None:
+    result = one(text, analysis_document(write, 5, 85, errors=10))
+    assert result.state == ("failed" if text in ("errors >= 10%", "errors.high > 0.1") else "met")
+    errors = 10 if text.startswith("errors") else 0
+    assert result.estimate == stats.wilson(errors, 100, unit="entry")
+
+
+def test_a_gate_may_be_about_a_group(write: Write) -> None:
+    rows = [standard(n, success=n < 20, jailbreak_type="dan mode" if n < 40 else "dev") for n in range(100)]
+    rows += [standard(f"n{n}", success=False) for n in range(10)]
+    told = document([analysis_of(write(rows))])
+    assert one("jailbreak_type='dan mode': asr > 0.49", told).estimate.value == 0.5
+    assert one("jailbreak_type='dan mode': asr > 0.49", told).state == "failed"
+    assert one("jailbreak_type=dev: asr > 0", told).state == "met"
+    assert one("jailbreak_type=dev: errors.high > 0.1", told).estimate.n == 60
+    assert one("jailbreak_type=null: asr > 0", told).estimate.n == 10
+
+
+def test_a_value_that_is_not_there_is_an_error_that_lists_the_values(write: Write) -> None:
+    told = analysis_document(write, 5, 5, jailbreak_type="dan", lang="e\x1bn")
+    with pytest.raises(UsageError, match=r"jailbreak_type has no value dam; there are: dan"):
+        one("jailbreak_type=dam: asr > 0.2", told)
+    with pytest.raises(UsageError, match=r"lang has no value xx; there are: e\\x1bn"):
+        one("lang=xx: asr > 0.2", told)
+    with pytest.raises(UsageError, match=r"no breakdown by jailbrake; there are: .*jailbreak_type"):
+        one("jailbrake=dan: asr > 0.2", told)
+
+
+def test_asr_is_for_attacks_and_pass_rate_for_tasks(write: Write) -> None:
+    attacks = analysis_document(write, 5, 95)
+    with pytest.raises(UsageError, match="results of attacks, which should not succeed: their figure is asr"):
+        one("pass_rate < 0.9", attacks)
+    tasks = as_tasks(analysis_document(write, 89, 11))
+    assert one("pass_rate < 0.9", tasks).state == "failed"
+    assert one("pass_rate.low < 0.8", tasks).state == "met"
+    with pytest.raises(UsageError, match="results of tasks, which should succeed: their figure is pass_rate"):
+        one("asr > 0.05", tasks)
+
+
+def empty(write: Write) -> dict[str, Any]:
+    """Return a document without entries."""
+    told = analysis_document(write, 1, 1)
+    analysis = told["analyses"][0]
+    nothing = {"value": None, "low": None, "high": None, "n": 0}
+    analysis["entries"] = dict.fromkeys(analysis["entries"], 0)
+    analysis["rates"]["asr"].update(nothing)
+    analysis["breakdowns"] = {}
+    return told
+
+
+@pytest.mark.parametrize(
+    "text", ["asr > 0.05", "asr < 0.05", "asr.high > 0.05", "asr.low > 0", "errors > 0.1", "lang=en: asr > 0.1"]
+)
+def test_without_entries_no_gate_is_met(write: Write, text: str) -> None:
+    assert one(text, empty(write)).state == "inconclusive"
+
+
+def test_without_entries_it_is_said_how_many_would_show_something(write: Write) -> None:
+    result = one("asr.high > 0.05", empty(write))
+    assert result.more == 59  # the rule of three: 0.95^59 < 0.05
+    assert "there are no entries; at least 59 entries" in result.reason
+
+
+def test_a_rate_without_an_interval_leaves_its_limits_open(write: Write) -> None:
+    told = analysis_document(write, 5, 5)
+    told["analyses"][0]["rates"]["asr"].update(low=None, high=None)
+    assert one("asr.high > 0.9", told).state == "inconclusive"
+    assert one("asr > 0.4", told).state == "failed"
+
+
+def test_a_gate_is_judged_on_every_analysis(write: Write) -> None:
+    told = analysis_document(write, 5, 95, name="a.jsonl")
+    told["analyses"] += analysis_document(write, 50, 50, name="b.jsonl")["analyses"]
+    results = judge([parse("asr > 0.1"), parse("errors > 0")], subjects_of(told, None))
+    assert [result.state for result in results] == ["met", "failed", "met", "met"]
+    assert results[1].subject.name.endswith("b.jsonl")
+
+
+# -- regressions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "margin", "upper", "state"),
+    [  # the examples of the specification, whose figures another program made: both, only new, only old, neither
+        ((20, 4, 6, 170), 0.05, 0.017978, "met"),
+        ((20, 14, 6, 160), 0.05, 0.079848, "inconclusive"),
+        ((5, 2, 2, 91), 0.05, 0.041472, "met"),
+        ((0, 0, 0, 100), 0.05, 0.026343, "met"),
+        ((0, 0, 0, 30), 0.05, 0.082724, "inconclusive"),
+        ((40, 12, 10, 138), 0.1, 0.050656, "met"),
+    ],
+)
+def test_a_regression_is_a_test_of_non_inferiority(
+    table: tuple[int, int, int, int], margin: float, upper: float, state: str
+) -> None:
+    both, only_new, only_old, neither = table
+    told = comparison_document(cells(both, only_old, only_new, neither))
+    result = one(f"regression > {margin}", comparison=told)
+    assert result.state == state
+    assert result.estimate.high == pytest.approx(upper, abs=1e-6)
+
+
+def test_a_regression_beyond_the_margin_fails() -> None:
+    result = one("regression > 0.05", comparison=comparison_document(cells(20, 5, 60, 115)))
+    assert result.state == "failed"
+    assert result.estimate == stats.non_inferiority_paired(60, 5, 200, 0.05).difference
+
+
+def test_worse_is_a_higher_success_rate_or_a_lower_pass_rate() -> None:
+    figures = cells(100, 5, 60, 100)
+    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "failed"
+    better = one("regression > 0.05", comparison=comparison_document(figures, aim="task"))
+    assert better.state == "met"
+    assert better.estimate.value == pytest.approx(-55 / 265)
+    worse = one("regression > 0.05", comparison=comparison_document(cells(100, 60, 5, 100), aim="task"))
+    assert worse.state == "failed"
+    assert "pass rate from 60.38 % to 39.62 %, a change for the worse of +20.75 points" in worse.reason
+
+
+def test_what_is_compared_must_be_known() -> None:
+    with pytest.raises(ValueError, match="of attacks or of tasks"):
+        one("regression > 0.05", comparison=comparison_document(cells(1, 1, 1, 1), aim=None))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state"),
+    [((26, 200), (24, 200), "met"), ((26, 200), (34, 200), "inconclusive"), ((26, 200), (80, 200), "failed")],
+)
+@pytest.mark.parametrize("aim", ["attack", "task"])
+def test_runs_on_different_entries_are_tested_unpaired(
+    old: tuple[int, int], new: tuple[int, int], state: str, aim: str
+) -> None:
+    if aim == "task":
+        old, new = (old[1] - old[0], old[1]), (new[1] - new[0], new[1])
+    told = comparison_document(unpaired_cells(*old, *new), paired=False, aim=aim)
+    result = one("regression > 0.05", comparison=told)
+    assert result.state == state
+    assert "unpaired" in result.reason
+    if state == "inconclusive":
+        assert result.reason.endswith("would decide, of each run")
+
+
+def test_an_interval_of_families_decides_where_there_is_one() -> None:
+    figures = cells(20, 6, 4, 170)
+    figures["difference"] = families_difference(-0.01, -0.15, 0.13, 200)
+    result = one("regression > 0.05", comparison=comparison_document(figures))
+    assert result.state == "inconclusive"  # entries taken as independent would have met it
+    scale = norm.ppf(0.95) / norm.ppf(0.975)
+    assert result.estimate.high == pytest.approx(-0.01 + scale * 0.14)
+    figures["difference"] = families_difference(0.3, 0.2, 0.4, 200)
+    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "failed"
+    figures["difference"] = families_difference(-0.3, -0.4, -0.2, 200)
+    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "met"
+    assert one("regression > 0.05", comparison=comparison_document(figures, aim="task")).state == "failed"
+
+
+@pytest.mark.parametrize("figures", [cells(0, 0, 0, 0), unpaired_cells(0, 0, 0, 0), unpaired_cells(1, 5, 0, 0)])
+def test_nothing_to_compare_is_inconclusive(figures: dict[str, Any]) -> None:
+    told = comparison_document(figures, paired=figures["both"] is not None)
+    assert one("regression > 0.05", comparison=told).state == "inconclusive"
+
+
+def test_an_open_regression_says_that_worse_is_shown_where_it_is() -> None:
+    result = one("regression > 0.05", comparison=comparison_document(cells(20, 6, 22, 352)))
+    assert result.state == "inconclusive"
+    assert "shown to be worse, but not by how much" in result.reason
+
+
+def test_a_regression_may_be_about_a_group() -> None:
+    by = {"lang": [{"value": "en", **cells(20, 60, 5, 115)}, {"value": "de", **cells(20, 5, 60, 115)}]}
+    told = comparison_document(cells(40, 65, 65, 230), by=by)
+    assert one("lang=de: regression > 0.05", comparison=told).state == "failed"
+    assert one("lang=en: regression > 0.05", comparison=told).state == "met"
+    with pytest.raises(UsageError, match="there are: en, de"):
+        one("lang=fr: regression > 0.05", comparison=told)
+
+
+def test_rates_of_a_comparison_are_those_of_the_new_run() -> None:
+    told = comparison_document(cells(10, 50, 0, 40))
+    assert one("asr > 0.1", comparison=told).estimate.value == 0.1
+    with pytest.raises(UsageError, match="a comparison does not count errors of this"):
+        one("errors > 0.1", comparison=told)
+
+
+def answers(wins: set[int], errors: set[int]) -> list[dict[str, Any]]:
+    """Return 300 entries, with those that succeeded and those that ended in an error."""
+    return [standard(n, success=n in wins, error="time-out" if n in errors else None, lang="en") for n in range(300)]
+
+
+def test_the_document_of_results_compare_is_understood(write: Write) -> None:
+    old = write(answers(set(range(60)), set()), "old.jsonl")
+    new = write(answers(set(range(20, 170)), set(range(290, 300))), "new.jsonl")
+    told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    result = one("regression > 0.1", comparison=told)
+    assert (result.state, result.subject.name, result.subject.against) == ("failed", new, old)
+    assert result.estimate.value == pytest.approx((110 - 20) / 290)
+    assert result.estimate == msgspec.structs.replace(
+        stats.non_inferiority_paired(110, 20, 290, 0.1).difference, unit=result.estimate.unit
+    )
+    assert one("lang=en: regression > 0.1", comparison=told).state == "failed"
+    assert one("errors > 0.03", comparison=told).estimate == stats.wilson(10, 300)
+    assert one("errors > 0.04", comparison=told).state == "met"
+    back = comparison_of(compare_files([new, old]))
+    assert one("regression > 0.1", comparison=back).state == "met"
+
+
+def test_files_that_share_no_entry_are_compared_unpaired(write: Write) -> None:
+    old = write([standard(f"a{n}", success=n < 20) for n in range(200)], "old.jsonl")
+    new = write([standard(f"b{n}", success=n < 90) for n in range(200)], "new.jsonl")
+    result = one("regression > 0.1", comparison=comparison_of(compare_files([old, new])))
+    assert (result.state, result.subject.paired) == ("failed", False)
+    assert result.estimate == stats.non_inferiority_unpaired(90, 200, 20, 200, 0.1).difference
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 8)), min_size=8, max_size=40),
+    st.sampled_from([0.9, 0.95]),
+)
+def test_limits_of_families_are_about_those_of_their_own_level(
+    families: list[tuple[int, int, int]], level: float
+) -> None:
+    worse, better = [f[0] for f in families], [f[1] for f in families]
+    sizes = [sum(f) for f in families]
+    two_sided = stats.cluster_tango(worse, better, sizes, level=level)
+    one_sided = stats.cluster_tango(worse, better, sizes, level=2 * level - 1).estimate
+    assume(two_sided.effective_n is not None and two_sided.effective_n > 30)
+    figures = {**cells(0, sum(better), sum(worse), sum(sizes) - sum(better) - sum(worse))}
+    figures.update(difference=estimate_data(two_sided.estimate), families=two_sided.families)
+    found = one("regression > 0.05", comparison=comparison_document(figures)).estimate
+    assert one_sided.low is not None and one_sided.high is not None
+    allowed = 0.05 * (one_sided.high - one_sided.low)
+    assert found.low == pytest.approx(one_sided.low, abs=allowed)
+    assert found.high == pytest.approx(one_sided.high, abs=allowed)
+
+
+def test_only_runs_beside_the_baseline_are_judged() -> None:
+    told = comparison_document(cells(20, 4, 6, 170))
+    told["pairs"] += [{**told["pairs"][0], "b": "third.jsonl"}, {**told["pairs"][0], "a": "new.jsonl"}]
+    names = [result.subject.name for result in judge([parse("regression > 0.05")], subjects_of(None, told))]
+    assert names == ["new.jsonl", "third.jsonl"]
+
+
+def test_a_regression_needs_a_baseline(write: Write) -> None:
+    with pytest.raises(UsageError, match="--baseline FILE"):
+        one("regression > 0.02", analysis_document(write, 1, 1))
+
+
+def test_the_level_is_that_of_the_comparison() -> None:
+    figures = cells(20, 4, 6, 170, level=0.999)
+    result = one("regression > 0.05", comparison=comparison_document(figures))
+    assert result.state == "inconclusive"
+    assert "one-sided limits at 99.9 %" in result.reason
+
+
+# -- how many more ----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(1, 99))
+def test_as_many_more_entries_tell_a_rate_from_a_threshold(n: int, k: int, percent: int) -> None:
+    k, threshold = min(k, n), percent / 100
+    estimate = stats.wilson(k, n)
+    more = needed.to_tell_apart(estimate, threshold)
+    if more is None:
+        assert abs(k / n - threshold) < 1e-3
+        return
+    found = stats.wilson(round(k / n * (n + more)), n + more)
+    assert found.low is not None and found.high is not None
+    assert not found.low <= threshold <= found.high
+
+
+def test_families_cost_entries() -> None:
+    estimate = stats.wilson(30, 600)
+    plain = needed.to_tell_apart(estimate, 0.06)
+    dear = needed.to_tell_apart(estimate, 0.06, design_effect=4.0)
+    assert plain is not None and dear is not None
+    assert (dear + 600) / (plain + 600) == pytest.approx(4, rel=0.1)
+
+
+def test_no_number_of_entries_tells_equal_things_apart() -> None:
+    assert needed.to_tell_apart(stats.wilson(5, 100), 0.05) is None
+    assert needed.to_tell_apart(Estimate(None, None, None, 0, "entry", 0.95, "wilson"), 0.05) is None
+    assert needed.to_show_regression_paired(7, 5, 100, 0.02, 0.05) is None
+    assert needed.to_narrow(0.0, 0.1, 100, 0.05) is None
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 300), st.sampled_from([0.01, 0.02, 0.05, 0.1]))
+def test_as_many_more_pairs_decide_a_regression(worse: int, better: int, others: int, margin: float) -> None:
+    n = worse + better + others
+    more = needed.to_show_regression_paired(worse, better, n, margin, 0.05)
+    if not n or more is None:
+        return
+    entries = n + more
+    new = round(worse * entries / n)
+    old = min(round(better * entries / n), entries - new)
+    assert stats.non_inferiority_paired(new, old, entries, margin).verdict != "not_shown"
+
+
+@pytest.mark.parametrize(
+    "counts", [((20, 200), (20, 200)), ((0, 50), (0, 50)), ((50, 50), (50, 50)), ((90, 200), (20, 200))]
+)
+def test_as_many_more_entries_of_each_run_decide_a_regression(counts: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    new, old = counts
+    more = needed.to_show_regression_unpaired(new, old, 0.04, 0.05)
+    assert more is not None
+    n = min(new[1], old[1]) + more
+    new_k, old_k = round(new[0] / new[1] * n), round(old[0] / old[1] * n)
+    assert stats.non_inferiority_unpaired(new_k, n, old_k, n, 0.04).verdict != "not_shown"
+
+
+def test_the_number_is_that_of_the_planning_formula() -> None:
+    more = needed.to_show_regression_paired(30, 30, 400, 0.02, 0.05)
+    planned = (norm.ppf(0.95) + norm.ppf(0.8)) ** 2 * 0.15 / 0.02**2
+    assert more == pytest.approx(planned - 400, abs=1)
+
+
+def test_an_interval_narrows_with_the_root_of_the_entries() -> None:
+    more = needed.to_narrow(0.02, 0.04, 500, 0.05)
+    factor = (norm.ppf(0.95) + norm.ppf(0.8)) / norm.ppf(0.95)
+    assert more == pytest.approx(500 * (2 * factor) ** 2 - 500, abs=1)
+
+
+# -- how often it decides rightly -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_page_records_how_often_the_gate_decides_rightly() -> None:
+    assert recorded() == [TITLES, ("---:",) * len(TITLES), *rows()]
+
+
+def test_the_page_has_every_row() -> None:
+    shown = [row[:2] for row in recorded()[2:]]
+    assert shown == [(f"{n:,}", f"{100 * discordant:g} %") for n in ENTRIES for discordant in DISCORDANT]
+
+
+@pytest.mark.parametrize("worsening", [0.0, WORSE])
+def test_drawn_runs_fare_as_the_page_says(worsening: float) -> None:
+    n, discordant, draws = 200, 0.1, 4_000
+    expected = shares(n, discordant, worsening)
+    worse, better = (discordant + worsening) / 2, (discordant - worsening) / 2
+    tables = np.random.default_rng(7).multinomial(n, [worse, better, 1 - discordant], draws)
+    drawn = Counter(verdict(int(table[0]), int(table[1]), n) for table in tables)
+    for state in ("met", "inconclusive", "failed"):
+        share = getattr(expected, state)
+        assert drawn[state] / draws == pytest.approx(share, abs=4 * (share * (1 - share) / draws) ** 0.5 + 0.001)
+    blocks = float(np.mean(tables[:, 0] > tables[:, 1]))
+    assert blocks == pytest.approx(expected.naive_blocks, abs=0.04)
+
+
+def test_the_gate_is_met_by_no_more_than_the_promised_share_of_runs_at_the_margin() -> None:
+    assert shares(1_000, 0.1, 0.02).met == pytest.approx(0.05, abs=0.01)
+    assert shares(1_000, 0.1, WORSE).met < 0.001

@@ -1,0 +1,289 @@
+"""Gates on the command line: exit codes, the sentences that say why, and what is written where."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+
+from faircount.cli.gating import SUMMARY_VARIABLE, add_gates, apply_gates, fields_of_gates, read_gates
+from faircount.cli.parsing import Parser
+from faircount.errors import UsageError
+from faircount.text import visible
+from tests.conftest import Write
+from tests.gate_documents import analysis_document, cells, comparison_document
+from tests.test_architecture import HEAVY
+
+OPEN = comparison_document(cells(20, 6, 14, 160))
+"""A comparison that leaves a margin of 5 points open."""
+
+
+@pytest.fixture(autouse=True)
+def _no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
+
+
+def given(*words: str) -> Any:
+    """Return the arguments that words are parsed into."""
+    parser = Parser("faircount")
+    add_gates(parser, baseline=True)
+    return parser.parse_args(words)
+
+
+def gates(*texts: str) -> list[str]:
+    return [word for text in texts for word in ("--fail-on", text)]
+
+
+# -- exit codes and sentences -----------------------------------------------------------------------------------
+
+
+def test_a_gate_that_is_met_gives_0_and_one_that_fails_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    told = analysis_document(write, 5, 95)
+    assert apply_gates(given(*gates("asr > 0.1")), analysis=told) == 0
+    assert apply_gates(given(*gates("asr > 0.1", "asr.high > 0.1")), analysis=told) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    *_, met, failed = captured.err.splitlines()
+    assert met.startswith("faircount: gate asr > 0.1: met: the success rate is 5.00 % (2.2 to 11.2 %) of 100 entries")
+    assert failed.startswith("faircount: gate asr.high > 0.1: failed: the upper limit of the success rate is 11.18 %")
+
+
+def test_without_gates_nothing_is_said_and_nothing_asked_of_the_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply_gates(given(), analysis={}) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 1), (("--inconclusive", "fail"), 1), (("--inconclusive", "pass"), 0)])
+def test_what_is_inconclusive_counts_as_the_user_says(
+    words: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert apply_gates(given(*gates("regression > 0.05"), *words), comparison=OPEN) == code
+    said = capsys.readouterr().err
+    assert f"inconclusive, which counts as {'passed' if code == 0 else 'a failure'}: " in said
+    assert "more entries would decide" in said
+
+
+def test_what_failed_is_no_pass_however_inconclusive_counts(write: Write) -> None:
+    arguments = given(*gates("asr > 0.01"), "--inconclusive", "pass")
+    assert apply_gates(arguments, analysis=analysis_document(write, 5, 95)) == 1
+
+
+def test_the_file_is_named_where_there_are_several(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    told = analysis_document(write, 5, 95, name="a.jsonl")
+    told["analyses"] += analysis_document(write, 5, 95, name="b.jsonl")["analyses"]
+    told["analyses"][1]["name"] = "b\x1b[2J.jsonl"
+    apply_gates(given(*gates("asr > 0.1")), analysis=told)
+    said = capsys.readouterr().err
+    assert "a.jsonl): met" in said
+    assert "(b\\x1b[2J.jsonl): met" in said
+
+
+def test_rates_are_the_analysis_and_regressions_the_comparison(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = given(*gates("asr > 0.5", "regression > 0.05"), "--inconclusive", "pass")
+    assert apply_gates(arguments, analysis=analysis_document(write, 5, 95), comparison=OPEN) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert "5.00 %" in first
+    assert "200 paired entries" in second
+
+
+def test_a_comparison_may_be_told_what_it_is_about() -> None:
+    told = comparison_document(cells(20, 60, 5, 115), aim=None)
+    assert apply_gates(given(*gates("regression > 0.05")), comparison=told, aim="attack") == 0
+    assert apply_gates(given(*gates("regression > 0.05")), comparison=told, aim="task") == 1
+
+
+# -- what is refused --------------------------------------------------------------------------------------------
+
+
+def test_gates_are_refused_before_any_work() -> None:
+    with pytest.raises(UsageError, match="at character 5: a sign is expected"):
+        read_gates(given(*gates("asr ! 3")))
+    with pytest.raises(UsageError, match="--baseline FILE"):
+        read_gates(given(*gates("regression > 0.02")), compared=False)
+    assert read_gates(given(*gates("regression > 0.02")), compared=True)
+    with pytest.raises(UsageError, match="a file of their own"):
+        read_gates(given("--junit", "x.xml", "--sarif", "./x.xml"))
+
+
+def test_the_facets_of_gates_are_known_before_the_analysis() -> None:
+    found = read_gates(given(*gates("lang=en: asr > 0.1", "asr > 0.1", "plugin=x: asr > 0.1", "lang=de: asr > 0.1")))
+    assert fields_of_gates(found) == ("lang", "plugin")
+
+
+def test_an_unknown_value_is_a_usage_error(write: Write) -> None:
+    with pytest.raises(UsageError, match="there are: dan") as caught:
+        apply_gates(
+            given(*gates("jailbreak_type=x: asr > 0.1")), analysis=analysis_document(write, 1, 1, jailbreak_type="dan")
+        )
+    assert caught.value.exit_code == 2
+
+
+def test_options_can_be_parsed_without_loading_anything_heavy() -> None:
+    code = (
+        "import sys; from faircount.cli.parsing import Parser; from faircount.cli.gating import add_gates;"
+        "p = Parser('x'); add_gates(p, baseline=True); p.parse_args(['--fail-on', 'asr > 0.1']); p.format_help();"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_written_whole_also_if_a_gate_fails(write: Write, tmp_path: Path) -> None:
+    junit, sarif = tmp_path / "gates.xml", tmp_path / "gates.sarif"
+    arguments = given(*gates("asr > 0.01"), "--junit", str(junit), "--sarif", str(sarif))
+    assert apply_gates(arguments, analysis=analysis_document(write, 5, 95)) == 1
+    assert ElementTree.parse(junit).getroot().get("failures") == "1"
+    assert len(json.loads(sarif.read_text())["runs"][0]["results"]) == 1
+
+
+def test_an_input_is_never_overwritten(write: Write, tmp_path: Path) -> None:
+    path = tmp_path / "results_x.jsonl"
+    told = analysis_document(write, 5, 95)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is an input"):
+        apply_gates(given("--junit", str(path)), analysis=told, inputs=[str(path)])
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_a_usage_error_after_the_sentences(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = given(*gates("asr > 0.01"), "--sarif", str(tmp_path / "no" / "gates.sarif"))
+    with pytest.raises(UsageError, match="cannot be written"):
+        apply_gates(arguments, analysis=analysis_document(write, 5, 95))
+    assert "gate asr > 0.01: failed" in capsys.readouterr().err
+
+
+# -- the summary of a job ---------------------------------------------------------------------------------------
+
+
+def test_a_summary_is_added_to_that_of_the_job(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("# Before\n", encoding="utf-8")
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
+    told = analysis_document(write, 5, 95)
+    apply_gates(given(*gates("asr > 0.01", "errors > 0.1")), analysis=told)
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("# Before\n")
+    assert "1 of 2 gates block." in text
+    assert "| `asr > 0.01` | failed |" in text
+    assert "| `errors > 0.1` | met |" in text
+    assert "5.00 % [2.2, 11.2]" in text
+    tables = [token for token in MarkdownIt().enable("table").parse(text) if token.type == "table_open"]
+    assert len(tables) == 2
+
+
+def test_a_summary_of_a_comparison_names_both_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "summary.md"))
+    apply_gates(given(*gates("regression > 0.05"), "--inconclusive", "pass"), comparison=OPEN)
+    text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "The gate lets this pass. 1 inconclusive, which counts as passed." in text
+    assert "Comparison, success rate of `new.jsonl`" in text
+    assert "`old.jsonl`" in text
+
+
+def test_without_gates_a_summary_must_be_asked_for(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = analysis_document(write, 5, 95)
+    summary = tmp_path / "summary.md"
+    assert apply_gates(given("--job-summary"), analysis=told) == 0
+    assert "$GITHUB_STEP_SUMMARY is not set" in capsys.readouterr().err
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
+    assert apply_gates(given("--junit", str(tmp_path / "x.xml")), analysis=told) == 0
+    assert not summary.exists()
+    assert apply_gates(given("--job-summary"), analysis=told) == 0
+    assert "Results of" in summary.read_text(encoding="utf-8")
+    assert "Gates" not in summary.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("place", ["missing/summary.md", ".", "nul\0byte"])
+def test_a_summary_that_cannot_be_written_is_said_and_changes_nothing(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    path = str(tmp_path / place)
+    monkeypatch.setattr("os.environ", {SUMMARY_VARIABLE: path})
+    assert apply_gates(given(*gates("asr > 0.1")), analysis=analysis_document(write, 5, 95)) == 0
+    assert f"the summary of the job could not be written to {visible(path)}: " in capsys.readouterr().err
+
+
+def test_hostile_values_and_names_stay_inert_in_a_summary(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nasty = "</code><script>x</script> | [a](http://evil.invalid) ` @all \x1b[2J"
+    told = analysis_document(write, 5, 95, jailbreak_type=nasty)
+    told["analyses"][0]["name"] = nasty
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "summary.md"))
+    quoted = nasty.replace("\x1b", "\\x1b")
+    apply_gates(given(*gates(f'jailbreak_type="{quoted}": asr > 0.01')), analysis=told)
+    tokens = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .parse((tmp_path / "summary.md").read_text(encoding="utf-8"))
+    )
+    inline = [child for token in tokens for child in token.children or ()]
+    assert not [token for token in tokens if token.type == "html_block"]
+    assert {token.type for token in inline} <= {"text", "code_inline"}
+    assert len([token for token in inline if "script" in token.content]) == 3
+
+
+# -- the example of the guide -----------------------------------------------------------------------------------
+
+GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "ci.md"
+_RUN = re.compile(r"^( *)(?:- )?run: (\|\n(?:(?:\1  .*|)\n)+|.+\n)", re.MULTILINE)
+
+
+def steps_of(workflow: str) -> list[str]:
+    """Return what the steps of a workflow run, in order."""
+    found = [body.removeprefix("|\n") for _, body in _RUN.findall(workflow)]
+    return [textwrap.dedent(body).strip() for body in found]
+
+
+def test_the_steps_of_the_example_are_found() -> None:
+    (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    install, demo, analyze, compare = steps_of(workflow)
+    assert install == "pip install ."
+    assert demo == "faircount demo"
+    assert analyze.startswith("faircount results analyze ")
+    assert analyze.endswith("--junit gates.xml --sarif gates.sarif")
+    assert compare.startswith("faircount results compare ")
+
+
+def test_the_commands_of_the_example_run(tmp_path: Path) -> None:
+    (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, does in (("faircount", f'exec "{sys.executable}" -m faircount "$@"'), ("pip", "exit 0")):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        SUMMARY_VARIABLE: str(folder / "summary.md"),
+        "PYTHONUTF8": "1",
+    }
+    for step in steps_of(workflow):
+        done = subprocess.run(["sh", "-e", "-c", step], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{step}\n{done.stderr}"
+    uploaded = re.findall(r"^ +(?:sarif_file: )?([\w.-]+\.(?:md|xml|sarif))$", workflow, re.MULTILINE)
+    assert {"analysis.md", "gates.xml", "gates.sarif"} <= set(uploaded)
+    assert all((folder / name).stat().st_size > 100 for name in uploaded)
+    summary = (folder / "summary.md").read_text(encoding="utf-8")
+    assert "All 3 gates let this pass." in summary
+    assert "`regression > 2%`" in summary
