@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from faircount.analysis.choices import RANKED_BY
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_level, add_noun, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Verbs, add_level, add_max_line, add_noun, add_output, command
 
 SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _JUDGE = "a name such as refusal, or a name with parameters: 'contains(text=\"BYPASSED\")'; see judges list"
@@ -130,13 +130,7 @@ def _add_judges_and_labels(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--invert-labels", action="store_true", help="the labels say the opposite of what the judges look for"
     )
-    group.add_argument(
-        "--max-line",
-        type=int,
-        default=64 * 1024 * 1024,
-        metavar="BYTES",
-        help="a longer line is reported and left out (default: 67108864)",
-    )
+    add_max_line(group)
 
 
 def _add_how_to_measure(parser: argparse.ArgumentParser) -> None:

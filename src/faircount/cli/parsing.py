@@ -109,13 +109,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="every results_*.jsonl in a folder, packed or not, by name (repeatable)",
     )
-    group.add_argument(
-        "--max-line",
-        type=int,
-        default=64 * 1024 * 1024,
-        metavar="BYTES",
-        help="a longer line is reported and left out (default: 67108864)",
-    )
+    add_max_line(group)
     group.add_argument("--strict", action="store_true", help="exit with 3 if any line could not be read")
     group.add_argument(
         "--no-cache",
@@ -140,6 +134,17 @@ def add_output(
         help=f"{page} (default: console)",
     )
     group.add_argument("-o", "--output", metavar="FILE", help=place)
+
+
+def add_max_line(group: argparse._ArgumentGroup) -> None:
+    """Add the limit on the length of a line."""
+    group.add_argument(
+        "--max-line",
+        type=int,
+        default=64 * 1024 * 1024,
+        metavar="BYTES",
+        help="a longer line is reported and left out (default: 67108864)",
+    )
 
 
 def add_level(group: argparse._ArgumentGroup) -> None:
