@@ -183,7 +183,9 @@ def _fared(source: Source) -> str:
     lines += f"{source.blank_lines:,} blank"
     if source.tool_version is None:
         return lines
-    return f"{lines}; written by {source.tool} {source.tool_version}, as the fields suggest"
+    told = f"{lines}; written by {source.tool} {source.tool_version}"
+    # spikee does not say its version.
+    return f"{told}, as the fields suggest" if source.tool == "spikee" else told
 
 
 def verdict(checks: Checks) -> str:

@@ -103,7 +103,7 @@ def _default_path(table: Export, kind: str) -> str:
             stem = stem.removesuffix(packed)
     # Lines keep the ending of their source and must not take its name.
     addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
-    return str(source.parent / (stem.removesuffix(".jsonl") + addition + SUFFIXES[kind]))
+    return str(source.parent / (stem.removesuffix(".jsonl").removesuffix(".json") + addition + SUFFIXES[kind]))
 
 
 def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None:
