@@ -183,10 +183,16 @@ def as_spikee(head: str, value: object) -> object:
 def test_an_interrupted_command_leaves_nothing(write: Write, tmp_path: Path, command: list[str]) -> None:
     path = write([standard(number, response="x" * 20_000) for number in range(2000)])
     words = [sys.executable, "-m", "faircount", "results", *command, path]
-    running = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=interruptible)
-    wait_for(lambda: len(list(tmp_path.iterdir())) > 1 or running.poll() is not None)
-    running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    for _ in range(5):
+        running = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=interruptible)
+        wait_for(lambda running=running: len(list(tmp_path.iterdir())) > 1 or running.poll() is not None)  # type: ignore[misc]
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=60)
+        if running.returncode != 0:
+            break
+        # On a busy machine the command can be done before the signal comes.
+        for item in set(tmp_path.iterdir()) - {Path(path)}:
+            item.unlink()
     assert (running.returncode, told) == (130, b"faircount: interrupted\n")
     assert [item.name for item in tmp_path.iterdir()] == ["results_x.jsonl"]
 
