@@ -263,7 +263,7 @@ def test_results_of_files_that_differ_in_their_dates_alone_are_told_apart(write:
     ("path", "uri"),
     [
         ("results/a b.jsonl", "results/a%20b.jsonl"),
-        ("/tmp/x.jsonl", "file:///tmp/x.jsonl"),
+        ("/somewhere/x.jsonl", "file:///somewhere/x.jsonl"),
         ("-", "stdin"),
         ("javascript:alert(1)", "javascript%3Aalert%281%29"),
         ("a\x1b\u202eb", "a%5Cx1b%5Cu202eb"),

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from faircount.query.mistakes import QueryError
-from faircount.query.scanning import QUOTES, Scanner
+from faircount.query.scanning import CURLY_QUOTES, QUOTES, Scanner
 from faircount.text import visible
 
 DEEPEST = 20
@@ -218,9 +218,15 @@ def render(call: Call) -> str:
     """Return the text of a judge; to parse it gives the same judge. Characters that cannot be seen are spelled out."""
     given = [_written(value) for value in call.positional]
     given += [f"{name}={_written(value)}" for name, value in call.keywords.items()]
-    bare = _BARE.fullmatch(call.name) and visible(call.name) == call.name and not _is_literal(call.name)
+    bare = _is_bare(call.name)
     name = call.name if bare else _quoted(call.name)
     return f"{name}({', '.join(given)})" if given or not bare else name
+
+
+def _is_bare(name: str) -> bool:
+    """Tell whether a name is understood without quotes around it."""
+    plain = _BARE.fullmatch(name) is not None and visible(name) == name
+    return plain and not _is_literal(name) and name[0] not in CURLY_QUOTES
 
 
 def _written(value: Value) -> str:

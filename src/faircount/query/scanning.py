@@ -18,7 +18,7 @@ _INDEX = re.compile(r"-?[0-9]{1,9}")
 _PLAIN = {quote: re.compile(rf"[^{quote}\\]+") for quote in "\"'"}
 _CODES = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\x[0-9a-fA-F]{2}")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
-_CURLY_QUOTES = "“”„‟‘’‚«»"
+CURLY_QUOTES = "“”„‟‘’‚«»"
 
 QUOTES = ("'", '"')
 
@@ -104,7 +104,7 @@ class Scanner:
         return Word(text, range(*bare.span()), quoted=False)
 
     def _refuse_curly_quotes(self) -> None:
-        if self.next and self.next in _CURLY_QUOTES:
+        if self.next and self.next in CURLY_QUOTES:
             raise self.error("a typographic quotation mark", "Use straight ones, \" or '.")
 
     def _quoted(self) -> Word:
