@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -41,15 +41,19 @@ class NewFile:
 
     def __enter__(self) -> NewFile:
         folder = Path(self.path).parent
+        # The name is known before the file is there, so that an interrupt at any moment leaves nothing behind.
+        self._temporary = folder / f".{Path(self.path).name[:100]}.{secrets.token_hex(8)}"
         try:
             if self._may_number:
                 self._make(folder)
-            descriptor, name = tempfile.mkstemp(prefix=f".{Path(self.path).name[:100]}.", dir=folder)
-        except OSError as error:
+            self._file = open(self._temporary, "xb", buffering=_BUFFER_BYTES, opener=_owner_only)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
             self._remove_folders()
-            raise _unwritable(self.path, error) from error
-        self._temporary = Path(name)
-        self._file = os.fdopen(descriptor, "wb", buffering=_BUFFER_BYTES)
+            if isinstance(error, OSError):
+                raise _unwritable(self.path, error) from error
+            raise
         return self
 
     @property
@@ -141,6 +145,11 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
             yield new.file
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def _owner_only(path: str, flags: int) -> int:
+    """Open a file that nobody else may read before it is whole."""
+    return os.open(path, flags, 0o600)
 
 
 def _take_name(temporary: Path, path: str) -> None:
