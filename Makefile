@@ -34,6 +34,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.excel
 	$(BIN)/python -m bench.compare
 	$(BIN)/python -m bench.judges
+	$(BIN)/python -m bench.rejudge
 	$(BIN)/python -m bench.run --rebel $(REBEL)/bin/rebel
 
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.

@@ -53,6 +53,9 @@ REGISTER: dict[str, FindingKind] = {
     "F027": FindingKind(_W, "a field of the wrong kind"),
     "F028": FindingKind(_I, "an interval that cannot be trusted to be narrow"),
     "F029": FindingKind(_I, "rows left out by --where"),
+    "F030": FindingKind(_W, "a rate that cannot be corrected for its judge"),
+    "F031": FindingKind(_I, "a rate that rests on a judge that nobody measured"),
+    "F032": FindingKind(_W, "labels that may be of another kind than the run"),
 }
 
 

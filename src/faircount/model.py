@@ -355,6 +355,32 @@ class MadeWith(Struct, frozen=True):
     digests: Mapping[str, str | None]
 
 
+class JudgeCorrection(Struct, frozen=True):
+    """The success rate behind the verdicts of a judge that errs, and what that rests on.
+
+    `labels_from` is "run" for labels of a sample of this run, "elsewhere" for a judge that was measured before.
+    `estimate` is over all entries, `judged` over those with a verdict; None where `status` is neither "ok" nor
+    "clipped". `judge` is the one that was measured, `run_judges` those that the rows name. `hits` of the `labels` say
+    success; `left_out` labels were of no use. `more_labels` would halve the interval, None where no number would.
+    """
+
+    file: str
+    labels_from: str
+    method: str
+    status: str
+    estimate: Estimate | None
+    judged: Estimate | None
+    judge: str | None
+    run_judges: tuple[str | None, ...]
+    sensitivity: Estimate
+    specificity: Estimate
+    labels: int
+    hits: int
+    left_out: int = 0
+    more_labels: int | None = None
+    sentences: tuple[str, ...] = ()
+
+
 class Analysis(Struct, frozen=True):
     """Every figure of one analysis, as data."""
 
@@ -389,3 +415,4 @@ class Analysis(Struct, frozen=True):
     evidence: SuccessfulAttempts | None = None
     metrics: tuple[MetricFigures, ...] = ()
     aim: str = "attack"
+    correction: JudgeCorrection | None = None

@@ -123,7 +123,7 @@ def _row(case: dict[str, Any], **values: Any) -> dict[str, Any]:
         "response_type": "text",
         "response_time": None,
         "judge_name": "canary",
-        "judge_args": f"CANARY-{case['id']}",
+        "judge_args": f"CANARY-{case['id']:0>4}",
         "judge_options": None,
         "attempts": 1,
         "task_type": case["task_type"],

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from faircount.analysis.arrange_attempts import attempts
 from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinations, of_how_many
 from faircount.analysis.choices import AUTO
+from faircount.analysis.correction import arranged
 from faircount.analysis.document import document
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.metrics import metrics_grid
@@ -55,6 +56,8 @@ def as_report(analyses: Sequence[Analysis], *, figures: bool = False, made_with:
 def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
     yield _heading(a)
     yield Section("General", (*_general(a), *(_headline(a) if figures else ())))
+    if a.correction is not None:
+        yield arranged.section(a, a.correction)
     if a.dynamic is not None:
         yield Section("Dynamic attacks", _dynamic(a.dynamic))
     if a.metrics:

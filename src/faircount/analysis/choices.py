@@ -4,6 +4,8 @@ DEFINITIONS = ("faircount", "spikee")
 GUARDRAIL_MEANINGS = ("bypassed", "detected")
 BLOCK_SIGNALS = ("verdict", "raised")
 SORTS = ("rate", "total", "name", "shrunk")
+CORRECTIONS = ("two-phase", "ppi")
+"""How labels of a sample of the run correct its rate."""
 AUTO, NONE = "auto", "none"
 """What --cluster may be beside a field."""
 CUSTOM = "custom"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from faircount.analysis.correction import arranged
 from faircount.model import (
     AgainstRest,
     Analysis,
@@ -51,7 +52,9 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             "asr_unclustered": estimate_data(a.asr_unclustered),
             "asr_judged": estimate_data(a.asr_judged),
             "pass_rate": estimate_data(a.asr) if a.aim == "task" else None,
+            "asr_corrected": None if a.correction is None else _estimate_or_none(a.correction.estimate),
         },
+        "correction": None if a.correction is None else arranged.data(a.correction, estimate_data),
         "aim": a.aim,
         "metrics": [
             {

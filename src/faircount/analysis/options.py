@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, CORRECTIONS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
 from faircount.errors import UsageError
 from faircount.reading.streams import MAX_LINE_BYTES
 
@@ -28,12 +28,17 @@ class AnalyzeOptions(Struct, frozen=True):
     evidence: int = 0
     figures: bool = False
     cache: bool = True
+    judge_quality: str | None = None
+    correction: str = CORRECTIONS[0]
 
     def __post_init__(self) -> None:
         _one_of("definition", self.definition, DEFINITIONS)
         _one_of("guardrail_success", self.guardrail_success, GUARDRAIL_MEANINGS)
         _one_of("block_signal", self.block_signal, BLOCK_SIGNALS)
         _one_of("sort", self.sort, SORTS)
+        _one_of("correction", self.correction, CORRECTIONS)
+        if self.definition == "spikee" and self.judge_quality is not None:
+            raise UsageError("spikee corrects no rate: its definition and --judge-quality exclude each other")
         if self.definition == "spikee" and self.guardrail_success == "detected":
             raise UsageError(
                 "spikee reads true as bypassed: its definition and --guardrail-success detected exclude each other"

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
+from faircount.analysis.correction.correcting import correct
+from faircount.analysis.correction.given import Quality, read_quality
 from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.words import WORDS
@@ -17,7 +19,16 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
 from faircount.ledger import engine, tallies
 from faircount.ledger.store import Ledger
-from faircount.model import Analysis, FalsePositives, Finding, Source, SuccessfulAttempts
+from faircount.model import (
+    Analysis,
+    Counts,
+    FalsePositives,
+    Families,
+    Finding,
+    JudgeCorrection,
+    Source,
+    SuccessfulAttempts,
+)
 from faircount.reading import inputs
 from faircount.reading.cache import ReadSource
 from faircount.reading.chosen import parse_row_query
@@ -60,32 +71,42 @@ def analyze(
     where = None if options.where is None else parse_row_query(options.where)
     how = ReadOptions(options.max_line, options.guardrail_success == "detected", where)
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
+    quality = None
+    if options.judge_quality is not None:
+        quality = read_quality(options.judge_quality, [item.path for item in chosen], options.max_line)
     return with_cache(
         lambda cache: Loader(paths, how, progress, cache, alone=alone),
-        lambda loader: _analyze(chosen, paths, options, loader),
+        lambda loader: _analyze(_Asked(chosen, quality), paths, options, loader),
         # What one query chose is hardly ever wanted again.
         cache=options.cache and where is None,
     )
 
 
-def _analyze(chosen: Sequence[Input], paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
+class _Asked(Struct, frozen=True):
+    """The files to analyse, and what is known of the judge behind their verdicts."""
+
+    chosen: Sequence[Input]
+    quality: Quality | None
+
+
+def _analyze(asked: _Asked, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
     with engine.interruptible(), loader:
         if options.combine:
-            return AnalysisSet((_analyze_together(chosen, options, COMBINED, loader),), tuple(paths))
-        analyses, failures = _analyze_each(chosen, options, loader)
+            return AnalysisSet((_analyze_together(asked, options, COMBINED, loader),), tuple(paths))
+        analyses, failures = _analyze_each(asked, options, loader)
         return AnalysisSet(analyses, tuple(paths), failures)
 
 
 def _analyze_each(
-    chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader
+    asked: _Asked, options: AnalyzeOptions, loader: Loader
 ) -> tuple[tuple[Analysis, ...], tuple[str, ...]]:
     """Analyse files one by one; among several, one that cannot be used does not stop the others."""
     analyses, failures = [], []
-    for item in chosen:
+    for item in asked.chosen:
         try:
-            analyses.append(_analyze_together([item], options, item.path, loader))
+            analyses.append(_analyze_together(_Asked([item], asked.quality), options, item.path, loader))
         except InputError as error:
-            if len(chosen) == 1:
+            if len(asked.chosen) == 1:
                 raise
             failures.append(str(error))
     return tuple(analyses), tuple(failures)
@@ -162,7 +183,8 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
         )
 
 
-def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+def _analyze_together(wanted: _Asked, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+    chosen = wanted.chosen
     with fold_files(chosen, options, loader) as folded:
         ledger, aim = folded.ledger, folded.aim
         is_task = aim == "task"
@@ -172,6 +194,7 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
         broken = fields.to_break_down(ledger, asked, aim)
         broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
         grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
+        correction, doubts = _corrected(folded, counts, grouping.told, wanted.quality, options)
         tally = counts.tally
         by_spikee = options.definition == "spikee"
         # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
@@ -200,7 +223,9 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             attempts_to_success=won,
             success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
             retries=None if by_spikee else attempts.retries(ledger, options.level),
-            findings=integrity.ordered(findings_of(folded, chosen, options) + matrix_findings + _definition(options)),
+            findings=integrity.ordered(
+                findings_of(folded, chosen, options) + matrix_findings + doubts + _definition(options)
+            ),
             limits=(*WORDS[aim].limits, grouping.limit),
             breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options, aim))[0],
             slices=read[1],
@@ -208,7 +233,19 @@ def _analyze_together(chosen: Sequence[Input], options: AnalyzeOptions, name: st
             evidence=_evidence(folded, options) if options.evidence else None,
             aim=aim,
             metrics=metrics_of(ledger, options.level) if is_task else (),
+            correction=correction,
         )
+
+
+def _corrected(
+    folded: Folded, counts: Counts, families_told: Families, quality: Quality | None, options: AnalyzeOptions
+) -> tuple[JudgeCorrection | None, list[Finding]]:
+    if quality is None:
+        return None, []
+    if folded.aim == "task":
+        raise UsageError("--judge-quality corrects the success rate of attacks, and these files tell of tests")
+    level, method = options.level, options.correction
+    return correct(folded.ledger, counts, families_told, quality, level=level, method=method)
 
 
 def _evidence(folded: Folded, options: AnalyzeOptions) -> SuccessfulAttempts:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, CATEGORIES, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import (
+    AUTO,
+    BLOCK_SIGNALS,
+    CATEGORIES,
+    CORRECTIONS,
+    DEFINITIONS,
+    GUARDRAIL_MEANINGS,
+    SORTS,
+)
 from faircount.cli.gating import add_gates
 from faircount.cli.parser_compare import add_compare
+from faircount.cli.parser_rejudge import add_rejudge
+from faircount.cli.parser_sample import add_sample_for_labels
 from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_noun, add_output, command
 
 
@@ -17,11 +27,13 @@ def add_results(nouns: Verbs) -> None:
     _add_extract(verbs)
     _add_export(verbs)
     _add_convert_to_excel(verbs)
+    add_rejudge(verbs)
     add_compare(verbs)
     _add_dataset_comparison(verbs)
     _add_show(verbs)
     _add_check(verbs)
     _add_power(verbs)
+    add_sample_for_labels(verbs)
 
 
 def _add_analyze(verbs: Verbs) -> None:
@@ -35,6 +47,7 @@ def _add_analyze(verbs: Verbs) -> None:
     parser.set_defaults(run=command("faircount.cli.results", "analyze"))
     add_inputs(parser)
     _add_what_to_count(parser)
+    _add_what_is_known_of_the_judge(parser)
     _add_what_to_show(parser)
     add_output(parser)
     add_gates(parser, baseline=True)
@@ -375,6 +388,23 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         default=1,
         metavar="N",
         help="rank only combinations with at least N entries (default: 1)",
+    )
+
+
+def _add_what_is_known_of_the_judge(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("errors of the judge")
+    group.add_argument(
+        "--judge-quality",
+        metavar="SUMMARY|LABELS",
+        help="correct the rate for the judge's errors: by a summary of judges evaluate, by labels of a sample of this "
+        "run (JSONL, CSV or xlsx), or by labelled texts from elsewhere",
+    )
+    group.add_argument(
+        "--correction",
+        choices=CORRECTIONS,
+        default=CORRECTIONS[0],
+        help="how labels of this run correct it; ppi is PPI++, for labels drawn at random from all entries (default: "
+        "two-phase)",
     )
 
 

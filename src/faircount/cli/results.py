@@ -51,6 +51,8 @@ def analyze(arguments: argparse.Namespace) -> int:
         evidence=_evidence(arguments),
         figures=arguments.output_format in _WITH_FIGURES,
         cache=arguments.cache,
+        judge_quality=arguments.judge_quality,
+        correction=arguments.correction,
     )
     files = named_files(arguments)
     with ReadingBar(files) as bar:

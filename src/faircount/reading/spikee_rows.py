@@ -99,6 +99,8 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     attack_attempt: Raw = EMPTY
     attack_invocation: Raw = EMPTY
     attack_result_format: Raw = EMPTY
+    rejudged: Raw = EMPTY
+    judge_error: Raw = EMPTY
 
 
 KNOWN_FIELDS = frozenset(Row.__struct_fields__)

@@ -1,0 +1,77 @@
+"""The sentences that stand beside a corrected rate: what it promises, and why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faircount.findings import counted
+from faircount.model import Estimate, JudgeCorrection
+from faircount.stats.judge_error import CorrectionStatus
+from faircount.text import clip, visible
+
+FEW_LABELS = (
+    "there must be labels of entries that the judge calls a success and of those that it calls a failure; there are "
+    "{} and {}"
+)
+NOT_AT_RANDOM = (
+    "--correction ppi needs labels of entries drawn at random from all, and {} of {} labels are of judged successes, "
+    "which are {:.1f} % of the run; use two-phase"
+)
+MANY_REQUESTS = (
+    "an entry had {:.1f} requests on average, and one judged success among them is enough: a judge that was measured "
+    "on single responses errs more often on entries; label a sample of this run instead"
+)
+
+
+def not_corrected(status: str, sensitivity: Estimate, specificity: Estimate, youden: Estimate) -> str:
+    """Return why a measured judge gives no corrected rate; empty where it does."""
+    if status == CorrectionStatus.NO_VERDICTS:
+        return "no entry has a verdict"
+    if status == CorrectionStatus.INCOMPATIBLE_WITH_VALIDATION:
+        return (
+            "the judge finds fewer successes, or more, than its own errors alone would give if it erred here as where "
+            "it was measured: the measurement does not hold for this run"
+        )
+    if status != CorrectionStatus.NOT_IDENTIFIABLE:
+        return ""
+    if youden.value is None:
+        kind = "successes" if sensitivity.value is None else "failures"
+        return f"not identifiable: the judge was measured on labels without any {kind}"
+    return (
+        f"not identifiable: with a sensitivity of {_percent(sensitivity)} and a specificity of {_percent(specificity)} "
+        f"in {counted(sensitivity.n + specificity.n, 'label')} the judge cannot be told from chance well enough"
+    )
+
+
+def promise(correction: JudgeCorrection) -> tuple[str, ...]:
+    """Return what a corrected rate rests on, and what it is worth."""
+    return tuple(_promises(correction))
+
+
+def _promises(correction: JudgeCorrection) -> Iterator[str]:
+    if correction.labels_from == "run":
+        yield (
+            "Holds if the labelled entries were drawn at random among those with the same verdict."
+            if correction.method == "two-phase"
+            else "Holds if the labelled entries were drawn at random among all that have a verdict."
+        )
+        yield from _more(correction)
+    else:
+        judge = clip(visible(correction.judge or ""), 80)
+        yield f"Valid only if the judge errs here as it did where it was measured ({judge})."
+        yield "Labels of a sample of this run need no such promise: see `faircount results sample-for-labels`."
+    if correction.status == CorrectionStatus.CLIPPED:
+        yield "The estimate lies outside of what is possible and is cut to it: the labels are few, or of another kind."
+
+
+def _more(correction: JudgeCorrection) -> Iterator[str]:
+    if correction.method != "two-phase":
+        return
+    if correction.more_labels is not None:
+        yield f"{counted(correction.more_labels, 'more label')}, shared out as these are, would halve the interval."
+    else:
+        yield "No number of labels would halve the interval: what is left comes from the number of entries."
+
+
+def _percent(estimate: Estimate) -> str:
+    return "?" if estimate.value is None else f"{100 * estimate.value:.1f} %"

@@ -1,0 +1,169 @@
+"""What new verdicts change: rows that flipped, each way, and the rate over entries before and after.
+
+An entry succeeded if any of its rows did. Every entry that has a verdict before and after counts, with what was left
+alone as it was; one that is unjudged on either side is left out of both rates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec import UNSET, Struct, field
+
+from faircount.analysis.recorded import Recorded, recorded
+from faircount.ledger.schema import Mark
+from faircount.model import Estimate, Outcome
+from faircount.outcomes import state
+from faircount.reading.raw_rows import RawRow
+from faircount.reading.spikee import mark_of, parent_id_of
+from faircount.reading.spikee_families import FAMILY_FIELDS, family
+
+_SUCCEEDED, _TOLD = 1, 2
+_BITS = 2
+_MASK = (1 << _BITS) - 1
+
+
+class Flip(Struct, frozen=True):
+    """A row whose verdict changed, with its texts; `reason` is what the judge said."""
+
+    place: str
+    before: bool | None
+    after: bool | None
+    judge: str
+    reason: str
+    told: Recorded
+
+
+class Rates(Struct, frozen=True):
+    """The rate over the entries that have a verdict before and after, and its paired difference, after minus before.
+
+    `families` is how many families of variants the intervals respect; None: every entry is taken by itself.
+    """
+
+    entries: int
+    before: Estimate
+    after: Estimate
+    difference: Estimate
+    p: float | None
+    gained: int
+    lost: int
+    left_out: int
+    families: int | None = None
+
+
+class _Entry(Struct):
+    """An entry while rows are read: two bits of what was before, two of what is after, and its family."""
+
+    bits: int = 0
+    family: str | None = None
+    has_standard: bool = False
+
+
+class Changes(Struct):
+    """Counts rows by their verdicts before and after, and folds them into entries."""
+
+    examples: int
+    rows: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter)
+    shown: dict[tuple[bool | None, bool | None], list[Flip]] = field(default_factory=dict)
+    _entries: dict[str, _Entry] = field(default_factory=dict)
+    _by_id: dict[str, tuple[str, _Entry]] = field(default_factory=dict)
+
+    def add(self, raw: RawRow, after: bool | None, *, judged: bool) -> None:
+        """Count a row; one that was left alone is after what it was before."""
+        row = raw.row
+        before = None if row.success is UNSET else row.success
+        if judged:
+            self.rows[before, after] += 1
+        own_id = str(row.id)
+        mark = mark_of(row, own_id)
+        parent, origin = parent_id_of(row, own_id, mark), row.result_origin or row.source_file or ""
+        if mark == Mark.ATTACK_BY_ID:
+            # Only an entry that is there can have such a row; else the row is an entry of its own.
+            entry = self._by_id.setdefault(f"{origin}\n{own_id}", (f"{origin}\n{parent}", _Entry()))[1]
+        else:
+            entry = self._entries.setdefault(f"{origin}\n{parent}", _Entry())
+        self._tell(entry, raw, before, after, is_standard=mark == Mark.STANDARD)
+
+    def _tell(self, entry: _Entry, raw: RawRow, before: bool | None, after: bool | None, *, is_standard: bool) -> None:
+        row = raw.row
+        error, blocked = row.error is not None, row.guardrail is True
+        entry.bits |= _bits(state(success=before, error=error, guardrail=blocked)) << _BITS
+        entry.bits |= _bits(state(success=after, error=error, guardrail=blocked))
+        if entry.family is None or (is_standard and not entry.has_standard):
+            entry.family = family(row.long_id, *(getattr(row, name) for name in FAMILY_FIELDS))
+            entry.has_standard = entry.has_standard or is_standard
+
+    def wants(self, before: bool | None, after: bool | None) -> bool:
+        """Tell whether a row that changed so is still wanted as an example."""
+        return before is not after and len(self.shown.get((before, after), ())) < self.examples
+
+    def show(self, raw: RawRow, source: str, after: bool | None, judge: str, reason: str) -> None:
+        """Keep a row as an example of what changed."""
+        before = None if raw.row.success is UNSET else raw.row.success
+        told = recorded(raw.line, whole=False)
+        self.shown.setdefault((before, after), []).append(
+            Flip(f"{source}:{raw.number}", before, after, judge, reason, told)
+        )
+
+    def rates(self, level: float) -> Rates:
+        """Return the rates before and after on the same entries, and their difference."""
+        for name, (parent, entry) in self._by_id.items():
+            merged = self._entries.setdefault(parent if parent in self._entries else name, entry)
+            merged.bits |= entry.bits
+        entries = self._entries.values()
+        pairs = [entry for entry in entries if entry.bits & _TOLD and entry.bits >> _BITS & _TOLD]
+        return _rates(pairs, len(self._entries) - len(pairs), level)
+
+
+def _bits(outcome: Outcome) -> int:
+    if outcome is Outcome.SUCCESS:
+        return _SUCCEEDED | _TOLD
+    return 0 if outcome is Outcome.UNJUDGED else _TOLD
+
+
+def _rates(pairs: list[_Entry], left_out: int, level: float) -> Rates:
+    from faircount.stats import cluster_tango, cluster_wilson, mcnemar, tango, wilson
+
+    n = len(pairs)
+    won = [(entry.bits >> _BITS & _SUCCEEDED, entry.bits & _SUCCEEDED) for entry in pairs]
+    before, after = sum(one for one, _ in won), sum(other for _, other in won)
+    gained, lost = won.count((0, 1)), won.count((1, 0))
+    families = _families(pairs)
+    if families is None:
+        return Rates(
+            n,
+            wilson(before, n, level=level),
+            wilson(after, n, level=level),
+            tango(gained, lost, n, level=level),
+            mcnemar(gained, lost).p if n else None,
+            gained,
+            lost,
+            left_out,
+        )
+    sizes = [len(members) for members in families]
+    befores = [sum(won[place][0] for place in members) for members in families]
+    afters = [sum(won[place][1] for place in members) for members in families]
+    gains = [sum(won[place] == (0, 1) for place in members) for members in families]
+    losses = [sum(won[place] == (1, 0) for place in members) for members in families]
+    difference = cluster_tango(gains, losses, sizes, level=level)
+    return Rates(
+        n,
+        cluster_wilson(befores, sizes, level=level).estimate,
+        cluster_wilson(afters, sizes, level=level).estimate,
+        difference.estimate,
+        difference.p,
+        gained,
+        lost,
+        left_out,
+        len(families),
+    )
+
+
+def _families(pairs: list[_Entry]) -> list[list[int]] | None:
+    """Return the places of entries by family, or None where nothing tells families or all entries are their own."""
+    if any(entry.family is None for entry in pairs):
+        return None
+    found: dict[str, list[int]] = {}
+    for place, entry in enumerate(pairs):
+        found.setdefault(str(entry.family), []).append(place)
+    return list(found.values()) if 1 < len(found) < len(pairs) else None

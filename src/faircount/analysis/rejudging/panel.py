@@ -1,0 +1,148 @@
+"""Who judges which row: the judge that the user names, or the one that the row names if that may be.
+
+A row can name a judge that compares strings, which is built in, or one that the user allowed by name. What else a file
+names is never looked for, let alone loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from faircount.errors import UsageError
+from faircount.judging.attempt import Attempt
+from faircount.judging.judge import Judge, every_part, verdict_of
+from faircount.judging.making import make_trusted_only
+from faircount.judging.verdict import Verdict
+from faircount.judging.verdict_store import TEXT_ALONE, KeptVerdict, VerdictStore, content_digest, seen_by
+
+_ASKS_FOR_TURNS = "turn_by_turn"
+"""A judge with this attribute, and a true value of it, wants every turn of a history."""
+
+
+class Seat(Struct, frozen=True):
+    """A judge with what is needed of it again and again."""
+
+    judge: Judge
+    digest: str
+    sees: frozenset[str]
+    quick: bool = False
+    """Whether it only looks for strings: it has decided before anybody could look up what it said."""
+
+    @property
+    def each_turn(self) -> bool:
+        """Whether the judge asks for every turn of a history."""
+        return bool(getattr(self.judge, _ASKS_FOR_TURNS, False))
+
+    @property
+    def called(self) -> str:
+        """How the judge is named."""
+        return self.judge.called or self.judge.name
+
+    def name_of(self, attempt: Attempt) -> bytes:
+        """Return what a verdict on an attempt is known by: the digests of the judge and of what it sees."""
+        return bytes.fromhex(self.digest) + content_digest(attempt, self.sees)
+
+
+def seated(judge: Judge) -> Seat:
+    """Return a judge as a member of a panel."""
+    sees = seen_by(judge)
+    return Seat(judge, judge.identity.digest, sees, sees is TEXT_ALONE)
+
+
+class Panel:
+    """The judges of a rejudging: one for all rows, or those that rows name."""
+
+    def __init__(self, judge: Judge | None = None, allowed: Mapping[str, Judge] | None = None) -> None:
+        self._one = None if judge is None else seated(judge)
+        self._by_name: dict[str, Seat | None] = {name: seated(judge) for name, judge in (allowed or {}).items()}
+
+    @property
+    def chosen(self) -> Seat | None:
+        """The one judge for all rows, if the user named it."""
+        return self._one
+
+    @property
+    def seats(self) -> list[Seat]:
+        """The judges that were asked for until now."""
+        named = [seat for seat in self._by_name.values() if seat is not None]
+        return named if self._one is None else [self._one]
+
+    def of(self, name: str | None) -> Seat | None:
+        """Return the judge of a row that names one, or None where there is none that may be used."""
+        if self._one is not None:
+            return self._one
+        if name is None or name == "":
+            return None
+        if name not in self._by_name:
+            self._by_name[name] = _trusted(name)
+        return self._by_name[name]
+
+    def close(self) -> None:
+        """Close the judges."""
+        for seat in self.seats:
+            seat.judge.close()
+
+
+def _trusted(name: str) -> Seat | None:
+    try:
+        return seated(make_trusted_only(name))
+    except UsageError:
+        return None
+
+
+class Asked(Attempt, frozen=True):
+    """An attempt that is on its way to a judge: the judge that its row names, and what the verdict is known by."""
+
+    judge_name: str | None = None
+    known_by: bytes = b""
+
+    @property
+    def plain(self) -> Attempt:
+        """The attempt as judges see it."""
+        return Attempt(
+            self.response,
+            self.prompt,
+            self.conversation,
+            self.tools_called,
+            self.context,
+            self.expected,
+            self.latency,
+            self.notes,
+        )
+
+
+class Bench(Judge):
+    """All judges of a panel as one, which hands an attempt to its judge and keeps the verdict at once.
+
+    It is kept where it is given, in a worker or a thread: whatever ends the run afterwards, it is not lost.
+    """
+
+    name = "rejudging.Bench"
+    looks_for = "what the judges of a panel look for"
+    needs_response = False
+
+    def __init__(self, panel: Panel, store: VerdictStore | None) -> None:
+        self._panel = panel
+        self._store = store
+        parts = [part for seat in panel.seats for part in every_part(seat.judge)]
+        self.waits = any(part.waits for part in parts)
+        self.may_fork = all(part.may_fork for part in parts)
+        super().__init__()
+
+    def decide(self, attempt: Attempt) -> Verdict:
+        """Ask the judge that the attempt is for."""
+        assert isinstance(attempt, Asked)
+        seat = self._panel.of(attempt.judge_name)
+        assert seat is not None
+        verdict = verdict_of(seat.judge, attempt.plain)
+        if self._store is None:
+            return KeptVerdict(
+                verdict.decision, verdict.score, verdict.reason, verdict.span, verdict.error, verdict.usage
+            )
+        return self._store.keep(seat.digest, attempt.known_by[len(attempt.known_by) // 2 :], verdict)
+
+    def close(self) -> None:
+        """Close the judges."""
+        self._panel.close()

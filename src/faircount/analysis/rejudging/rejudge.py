@@ -1,0 +1,444 @@
+"""`results rejudge` as a library call: a file in, its rows with new verdicts out, and what became of them.
+
+A file is read twice: once to ask judges about what is not known yet, once to write. Whatever ends the first, verdicts
+that were given are kept, and the next time goes on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import UNSET, Struct, UnsetType, field
+from xxhash import xxh3_128
+
+from faircount.analysis.rejudging.changes import Changes, Flip, Rates
+from faircount.analysis.rejudging.choices import AUTO, EACH
+from faircount.analysis.rejudging.options import RejudgeOptions
+from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
+from faircount.analysis.rejudging.rows import (
+    LeftAlone,
+    NewVerdict,
+    Part,
+    Shape,
+    is_empty,
+    is_simple,
+    left_alone,
+    parts_of,
+    rewritten,
+    success_of,
+    text_alone,
+    unchanged,
+)
+from faircount.errors import InputError
+from faircount.findings import Notes
+from faircount.judging.judge import Judge, every_part, verdict_of
+from faircount.judging.many import judged
+from faircount.judging.verdict import Usage
+from faircount.judging.verdict_store import KeptVerdict, VerdictStore
+from faircount.model import Source
+from faircount.reading.identity import ContentHash
+from faircount.reading.loading import refuse_hopeless
+from faircount.reading.raw_rows import RawReader, RawRow
+from faircount.reading.streams import STDIN, Stream, open_stream
+from faircount.text import mask_secrets
+
+CHARACTERS_PER_TOKEN = 4
+ANSWER_TOKENS = 256
+"""What an answer of a judging model is taken to have, where nobody asked yet."""
+UNKNOWN_MODEL = ""
+"""Stands for the model of a judge that does not say which one it asks."""
+_ERRORS_TOLD = 5
+
+
+class _Planned(Struct, frozen=True, gc=False):
+    """A row that is judged: by whom, how its parts make one verdict, and what the verdict on each is known by."""
+
+    judge_name: str | None
+    shape: Shape
+    parts: tuple[tuple[int | None, bytes], ...]
+
+
+class Work(Struct):
+    """What judging took, or would take: verdicts wanted, those known before, those asked for now, those that failed."""
+
+    wanted: int = 0
+    known: int = 0
+    asked: int = 0
+    repeated: int = 0
+    failed: int = 0
+    not_kept: int = 0
+    usage: Usage = field(default_factory=Usage)
+    planned: dict[str, Usage] = field(default_factory=dict)
+    """What models would be asked, by their names; estimated."""
+
+
+class JudgeOfRows(Struct, frozen=True):
+    """A judge and how many rows it had; `identity` is the digest of all that it is."""
+
+    name: str
+    identity: str
+    looks_for: str
+    rows: int
+
+
+class Rejudged(Struct, frozen=True):
+    """What became of a file; `path` is where the rows are, None where none were written."""
+
+    source: Source
+    notes: Notes
+    judges: tuple[JudgeOfRows, ...]
+    rows: int
+    judged: int
+    unjudged: int
+    left_alone: dict[LeftAlone, int]
+    not_allowed: tuple[tuple[str, int], ...]
+    errors: tuple[tuple[str, int], ...]
+    work: Work
+    changes: dict[tuple[bool | None, bool | None], int]
+    flips: tuple[Flip, ...]
+    rates: Rates | None
+    path: str | None = None
+
+    @property
+    def refused(self) -> int:
+        """How many rows name no judge, or one that may not be used."""
+        return sum(self.left_alone.get(why, 0) for why in (LeftAlone.NO_JUDGE, LeftAlone.NOT_ALLOWED))
+
+    @property
+    def damaged(self) -> bool:
+        """Whether lines could not be read, or the file broke off."""
+        return any(self.notes.total(code) for code in ("F001", "F002"))
+
+
+class Rejudging:
+    """One file on its way: `ask`, then `lines`, then `result`. Use it as a context."""
+
+    def __init__(
+        self,
+        name: str,
+        panel: Panel,
+        store: VerdictStore | None,
+        options: RejudgeOptions | None = None,
+        *,
+        heard: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.work = Work()
+        self._panel, self._store, self._options, self._heard = panel, store, options or RejudgeOptions(), heard
+        self._plans: list[_Planned | LeftAlone] = []
+        self._verdicts: dict[bytes, KeptVerdict | None] = {}
+        self._left: Counter[LeftAlone] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._rows_of: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._changes = Changes(self._options.examples)
+        self._unjudged = 0
+        self._read: tuple[Source, Notes] | None = None
+        self._digest = ""
+        self._now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._cleanup = contextlib.ExitStack()
+        self._path = ""
+
+    def __enter__(self) -> Rejudging:
+        self._path = self._place()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    @property
+    def judged(self) -> int:
+        """How many rows are judged."""
+        return len(self._plans) - self._left.total()
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def plan(self) -> None:
+        """Find out what would be asked, and ask nobody."""
+        for asked in self._unknown():
+            self._estimate(asked)
+
+    def ask(self) -> None:
+        """Ask the judges about everything that is not known."""
+        unknown = self._unknown()
+        first = next(unknown, None)
+        if first is None:
+            return
+        # Judges that rows name are made by now, as far as the first question needs one; others compare strings too.
+        bench = Bench(self._panel, self._store)
+        queue: deque[bytes] = deque()
+
+        def attempts() -> Iterator[Asked]:
+            for asked in _chained(first, unknown):
+                queue.append(asked.known_by)
+                yield asked
+
+        options = self._options
+        for (verdict,) in judged([bench], attempts(), workers=options.workers, concurrency=options.concurrency):
+            self._hear(queue.popleft(), verdict if isinstance(verdict, KeptVerdict) else _failed(verdict.error))
+
+    def _hear(self, name: bytes, verdict: KeptVerdict) -> None:
+        self._verdicts[name] = verdict
+        work = self.work
+        work.asked += 1
+        work.failed += verdict.decision is None
+        work.not_kept += verdict.decision is not None and not verdict.kept and self._store is not None
+        if verdict.usage is not None:
+            work.usage += verdict.usage
+        self._heard()
+
+    def _unknown(self) -> Iterator[Asked]:
+        """Go through the file, plan every row, and yield what nobody has judged yet, each once."""
+        digest = _Content()
+        reader, run = self._reader(digest)
+        for found in reader.blocks():
+            for raw in found:
+                plan, parts = self._planned(raw, run=run)
+                self._plans.append(plan)
+                if isinstance(plan, LeftAlone):
+                    self._left[plan] += 1
+                    continue
+                yield from self._not_known(plan, parts)
+        self._read = reader.source(), reader.notes
+        refuse_hopeless([self._read[0]], [self._read[1]])
+        self._digest = digest.hexdigest()
+
+    def _planned(self, raw: RawRow, *, run: bool) -> tuple[_Planned | LeftAlone, Sequence[Part]]:
+        why = left_alone(raw)
+        if why is not None:
+            return why, ()
+        name = raw.row.judge_name
+        seat = self._panel.of(name)
+        if seat is None:
+            return self._refuse(name, raw)
+        each_turn = self._each_turn(seat)
+        if seat.quick and self._options.workers is None and is_simple(raw, each_turn=each_turn, run=run):
+            return self._at_once(seat, name, raw), ()
+        shape, parts = parts_of(raw, each_turn=each_turn, run=run)
+        if not parts:
+            return LeftAlone.EMPTY, ()
+        self._rows_of[seat.digest] += 1
+        names = tuple((part.turn, seat.name_of(part.attempt)) for part in parts)
+        return _Planned(None if self._panel.chosen else name, shape, names), parts
+
+    def _at_once(self, seat: Seat, name: str | None, raw: RawRow) -> _Planned | LeftAlone:
+        """Plan a row that is judged when it is written: that takes less than to look up what is known."""
+        if is_empty(raw):
+            return LeftAlone.EMPTY
+        self._rows_of[seat.digest] += 1
+        self.work.wanted += 1
+        self.work.asked += 1
+        return _Planned(None if self._panel.chosen else name, Shape.ONE, ())
+
+    def _refuse(self, name: str | None, raw: RawRow) -> tuple[LeftAlone, tuple[()]]:
+        if is_empty(raw):
+            return LeftAlone.EMPTY, ()
+        if not name:
+            return LeftAlone.NO_JUDGE, ()
+        self._refused[name] += 1
+        return LeftAlone.NOT_ALLOWED, ()
+
+    def _each_turn(self, seat: Seat) -> bool:
+        turns = self._options.turns
+        return seat.each_turn if turns == AUTO else turns == EACH
+
+    def _not_known(self, plan: _Planned, parts: Sequence[Part]) -> Iterator[Asked]:
+        work = self.work
+        for part, (_, name) in zip(parts, plan.parts, strict=True):
+            work.wanted += 1
+            if name in self._verdicts:
+                work.repeated += 1
+                continue
+            known = self._known(name)
+            self._verdicts[name] = known
+            if known is not None:
+                work.known += 1
+                continue
+            attempt = part.attempt
+            yield Asked(
+                attempt.response,
+                attempt.prompt,
+                attempt.conversation,
+                attempt.tools_called,
+                attempt.context,
+                attempt.expected,
+                attempt.latency,
+                attempt.notes,
+                plan.judge_name,
+                name,
+            )
+
+    def _known(self, name: bytes) -> KeptVerdict | None:
+        if self._store is None:
+            return None
+        half = len(name) // 2
+        # A judge that is asked anew is still opened here, before any process is forked.
+        known = self._store.known(name[:half].hex(), name[half:])
+        return None if self._options.fresh else known
+
+    def _estimate(self, asked: Asked) -> None:
+        """Add what a question would take of a model."""
+        self.work.asked += 1
+        seat = self._panel.of(asked.judge_name)
+        judges = [] if seat is None else [part for part in every_part(seat.judge) if part.waits]
+        shown = sum(len(turn.content) for turn in asked.conversation) + len(asked.prompt) + len(asked.response or "")
+        for judge in judges:
+            if not list(judge.parts()):
+                tokens = -(-(shown + len(judge.prompt or "")) // CHARACTERS_PER_TOKEN)
+                model = _model_of(judge) or UNKNOWN_MODEL
+                self.work.planned[model] = self.work.planned.get(model, Usage()) + Usage(1, tokens, ANSWER_TOKENS)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def lines(self) -> Iterator[list[bytes]]:
+        """Yield the rows with their new verdicts, as lines."""
+        digest = _Content()
+        reader, _ = self._reader(digest)
+        plans = iter(self._plans)
+        for found in reader.blocks():
+            lines = []
+            for raw in found:
+                plan = next(plans, None)
+                if plan is None:
+                    raise _changed(self.name)
+                lines.append(self._line(raw, plan))
+            yield lines
+        if digest.hexdigest() != self._digest:
+            raise _changed(self.name)
+
+    def _line(self, raw: RawRow, plan: _Planned | LeftAlone) -> bytes:
+        if isinstance(plan, LeftAlone):
+            self._changes.add(raw, None if raw.row.success is UNSET else raw.row.success, judged=False)
+            return unchanged(raw.line)
+        seat = self._panel.of(plan.judge_name)
+        if seat is None or (plan.judge_name is not None and plan.judge_name != raw.row.judge_name):
+            raise _changed(self.name)
+        verdicts = tuple((turn, self._verdict(name)) for turn, name in plan.parts) or self._decided(seat, raw)
+        success = success_of(plan.shape, [verdict for _, verdict in verdicts], raw)
+        new = NewVerdict(success, seat.called, seat.digest, plan.shape, verdicts, self._judge_options(seat))
+        self._count(raw, new)
+        return rewritten(raw, new)
+
+    def _decided(self, seat: Seat, raw: RawRow) -> tuple[tuple[None, KeptVerdict], ...]:
+        """Judge a row now, by a judge that only looks for strings."""
+        said = verdict_of(seat.judge, text_alone(raw))
+        self.work.failed += said.decision is None
+        self._heard()
+        return ((None, KeptVerdict(said.decision, said.score, said.reason, said.span, said.error, None, self._now)),)
+
+    def _verdict(self, name: bytes) -> KeptVerdict:
+        return self._verdicts.get(name) or _failed("nobody was asked")
+
+    def _count(self, raw: RawRow, new: NewVerdict) -> None:
+        before = None if raw.row.success is UNSET else raw.row.success
+        changes = self._changes
+        changes.add(raw, new.success, judged=True)
+        if changes.wants(before, new.success):
+            told = new.deciding
+            changes.show(raw, self.name, new.success, new.judge, mask_secrets(told.error or told.reason))
+        if new.success is None:
+            self._unjudged += 1
+            self._errors[mask_secrets(new.deciding.error or "the judge did not decide")] += 1
+
+    def _judge_options(self, seat: Seat) -> str | UnsetType | None:
+        """Return the options that are written into a row: those given, else the model that was asked, if any."""
+        if self._options.judge_options is not None:
+            return self._options.judge_options
+        model = next(filter(None, (_model_of(part) for part in every_part(seat.judge))), None)
+        if model is not None:
+            return model
+        return UNSET if self._panel.chosen is None else None
+
+    # -- afterwards ----------------------------------------------------------------------------------------------
+
+    def result(self, path: str | None) -> Rejudged:
+        """Return what became of the file, after the last line; `path` is where the lines went."""
+        assert self._read is not None
+        source, notes = self._read
+        seats = {seat.digest: seat for seat in self._panel.seats if self._rows_of[seat.digest]}
+        written = path is not None
+        return Rejudged(
+            source=source,
+            notes=notes,
+            judges=tuple(
+                JudgeOfRows(seat.called, digest, seat.judge.looks_for, self._rows_of[digest])
+                for digest, seat in seats.items()
+            ),
+            rows=len(self._plans),
+            judged=self.judged,
+            unjudged=self._unjudged,
+            left_alone=dict(self._left),
+            not_allowed=tuple(self._refused.most_common()),
+            errors=tuple(self._errors.most_common(_ERRORS_TOLD)),
+            work=self.work,
+            changes=dict(self._changes.rows),
+            flips=tuple(flip for flips in self._changes.shown.values() for flip in flips),
+            rates=self._changes.rates(self._options.level) if written else None,
+            path=path,
+        )
+
+    # -- the file ------------------------------------------------------------------------------------------------
+
+    def _reader(self, digest: _Content) -> tuple[RawReader, bool]:
+        stream: Stream = open_stream(self._path, self.name, digest)
+        return RawReader(stream, max_line=self._options.max_line), stream.run is not None
+
+    def _place(self) -> str:
+        """Return where the file can be read twice: a stream is copied to a file first."""
+        if self.name != STDIN and Path(self.name).is_file():
+            return self.name
+        folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="faircount-")))
+        copy = folder / "stream"
+        try:
+            with copy.open("wb") as file:
+                if self.name == STDIN:
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+                else:
+                    with Path(self.name).open("rb") as stream:
+                        shutil.copyfileobj(stream, file)
+        except OSError as error:
+            raise InputError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+        return str(copy)
+
+
+class _Content(ContentHash):
+    """What tells whether a file is still the one that was read before."""
+
+    def __init__(self) -> None:
+        self._hash = xxh3_128()
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        self._hash.update(data)
+
+    def hexdigest(self) -> str:
+        """Return what stands for all bytes so far."""
+        return str(self._hash.hexdigest())
+
+
+def _chained(first: Asked, rest: Iterator[Asked]) -> Iterator[Asked]:
+    yield first
+    yield from rest
+
+
+def _model_of(judge: Judge) -> str | None:
+    """Return the model that a judge asks, or the options by which one of spikee's finds it."""
+    if not judge.waits:
+        return None
+    told = judge.parameters.get("judge_options") or judge.parameters.get("model")
+    return told if isinstance(told, str) and told else None
+
+
+def _failed(error: str | None) -> KeptVerdict:
+    return KeptVerdict(None, error=error or "the judge did not decide")
+
+
+def _changed(name: str) -> InputError:
+    return InputError(f"{name}: changed while it was being used; nothing is written, begin again")

@@ -1,0 +1,259 @@
+"""What became of rejudged files as a report: the work, the flips with examples, and what they do to the rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from faircount.analysis.recorded import Said
+from faircount.analysis.rejudging.changes import Flip, Rates
+from faircount.analysis.rejudging.document import document, planned_cost
+from faircount.analysis.rejudging.options import RejudgeOptions
+from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, Work
+from faircount.analysis.rejudging.rows import LeftAlone
+from faircount.chat.prices import Prices
+from faircount.findings import counted
+from faircount.report import (
+    Block,
+    Cell,
+    Column,
+    Evidence,
+    Exhibit,
+    Fact,
+    Facts,
+    Grid,
+    Paragraph,
+    Place,
+    Points,
+    Record,
+    Report,
+    Section,
+)
+from faircount.text import clip, visible
+
+_WORDS = {True: "success", False: "failure", None: "unjudged"}
+_LEFT_ALONE = {
+    LeftAlone.ERROR: "an error is recorded",
+    LeftAlone.BLOCKED: "a guardrail blocked them",
+    LeftAlone.BOOLEAN: "a guardrail's true or false",
+    LeftAlone.NOT_TEXT: "audio or an image",
+    LeftAlone.EMPTY: "the response is empty",
+    LeftAlone.NO_JUDGE: "they name no judge",
+    LeftAlone.NOT_ALLOWED: "they name a judge that is not allowed",
+}
+_LONGEST_ERROR = 200
+_SMALLEST_P = 0.0001
+
+
+def as_report(
+    results: Sequence[Rejudged], options: RejudgeOptions, *, dry_run: bool = False, prices: Prices | None = None
+) -> Report:
+    """Arrange what became of files, or what would be done with them."""
+    prices = prices or Prices({})
+    sections: list[Section] = []
+    for result in results:
+        sections += _plan(result, prices) if dry_run else _sections(result)
+    return Report(tuple(sections), document(results, options, dry_run=dry_run, prices=prices))
+
+
+# -- a dry run --------------------------------------------------------------------------------------------------
+
+
+def _plan(result: Rejudged, prices: Prices) -> Iterator[Section]:
+    work = result.work
+    facts = [
+        *_rows(result, "To judge"),
+        Fact("Verdicts wanted", work.wanted),
+        Fact("Known already", work.known, depth=1, note="from the store; they cost nothing"),
+        *_repeated(work),
+        Fact("Calls of judges", work.asked, depth=1),
+    ]
+    notes: list[Block] = []
+    if work.planned:
+        usages = work.planned.values()
+        facts += [
+            Fact("Requests to models", sum(usage.requests for usage in usages), note="at least"),
+            Fact("Tokens of prompts, about", sum(usage.prompt_tokens for usage in usages)),
+            Fact("Tokens of answers, about", sum(usage.completion_tokens for usage in usages)),
+        ]
+        notes.append(
+            Paragraph(
+                f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer."
+            )
+        )
+    facts.append(Fact("Cost, about", _cost(work, prices)))
+    blocks: tuple[Block, ...] = (Facts(tuple(facts)), *_judges(result), *notes, *_not_allowed(result))
+    yield Section("Plan for", blocks, level=1, subject=Place(result.source.path))
+
+
+def _cost(work: Work, prices: Prices) -> str:
+    cost = planned_cost(work, prices)
+    if cost is not None:
+        return f"{cost:.4f}" if work.planned else "nothing: no model is asked"
+    unknown = [visible(model) for model in work.planned if prices.of(model or None) is None and model]
+    if not unknown:
+        return "unknown: no model is named, see --model"
+    return f"unknown: no price of {', '.join(unknown)}; give it in --config, under [prices]"
+
+
+# -- what became of a file --------------------------------------------------------------------------------------
+
+
+def _sections(result: Rejudged) -> Iterator[Section]:
+    work = result.work
+    facts = [
+        *_rows(result, "Judged"),
+        Fact("Verdicts", work.wanted),
+        Fact("Known already", work.known, depth=1),
+        *_repeated(work),
+        Fact("Asked for now", work.asked, depth=1),
+    ]
+    if work.failed:
+        facts.append(Fact("Failed", work.failed, depth=2, note="not kept: they are asked for the next time"))
+    if work.usage.requests:
+        cost = "unknown" if work.usage.cost is None else f"{work.usage.cost:.4f}"
+        tokens = work.usage.prompt_tokens + work.usage.completion_tokens
+        facts += [Fact("Requests to models", work.usage.requests), Fact("Tokens", tokens), Fact("Cost", cost)]
+    blocks: tuple[Block, ...] = (
+        Facts(tuple(facts)),
+        *_written(result),
+        *_judges(result),
+        *_errors(result),
+        *_not_allowed(result),
+    )
+    yield Section("Rejudge of", blocks, level=1, subject=Place(result.source.path))
+    if result.rates is not None:
+        yield Section("What changed", (_table(result), *_told(result)))
+        yield Section("What it does to the rate", tuple(_rates(result.rates)))
+        yield from _flips(result)
+
+
+def _rows(result: Rejudged, judged: str) -> Iterator[Fact]:
+    yield Fact("Rows", result.rows)
+    yield Fact(judged, result.judged - result.unjudged, depth=1)
+    if result.unjudged:
+        yield Fact("Unjudged", result.unjudged, depth=1, note="the judge failed; success is null")
+    left = sum(result.left_alone.values())
+    if left:
+        yield Fact("Left as they are", left, depth=1)
+    for why in LeftAlone:
+        if result.left_alone.get(why):
+            yield Fact(f"because {_LEFT_ALONE[why]}", result.left_alone[why], depth=2)
+
+
+def _repeated(work: Work) -> Iterator[Fact]:
+    if work.repeated:
+        yield Fact("The same once more", work.repeated, depth=1, note="judged once")
+
+
+def _judges(result: Rejudged) -> Iterator[Block]:
+    if not result.judges:
+        return
+    columns = (
+        Column("Judge", numeric=False),
+        Column("Rows"),
+        Column("A success is", rank=1, numeric=False),
+        Column("Identity", rank=2, numeric=False),
+    )
+    rows = tuple(
+        (Record(judge.name), judge.rows, Record(judge.looks_for), judge.identity[:12]) for judge in result.judges
+    )
+    yield Grid(columns, rows)
+
+
+def _errors(result: Rejudged) -> Iterator[Block]:
+    for error, rows in result.errors:
+        yield Paragraph(f"{counted(rows, 'row')} unjudged: {clip(visible(error), _LONGEST_ERROR)}")
+
+
+def _not_allowed(result: Rejudged) -> Iterator[Block]:
+    names = [clip(visible(name), 40) for name, _ in result.not_allowed]
+    if names:
+        yield Paragraph(
+            f"{counted(result.left_alone[LeftAlone.NOT_ALLOWED], 'row')} not judged: a file may name only judges that "
+            f"compare strings, and these are others: {', '.join(names[:5])}. Say which judge you mean with "
+            f"--allow-judge NAME=JUDGE, or name one for all rows with --judge."
+        )
+    if result.left_alone.get(LeftAlone.NO_JUDGE):
+        yield Paragraph("Rows that name no judge need --judge.")
+
+
+def _written(result: Rejudged) -> Iterator[Block]:
+    if result.path is None:
+        yield Paragraph("There is nothing to judge, and no file is written.")
+    else:
+        yield Paragraph(f"Written to {visible(result.path)}")
+
+
+def _table(result: Rejudged) -> Grid:
+    words: tuple[bool | None, ...] = (True, False, None)
+    befores = [word for word in words if any(before is word for before, _ in result.changes)]
+    columns = (
+        Column("Before", numeric=False),
+        *(Column(f"now {_WORDS[after]}") for after in words),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (_WORDS[before], *(result.changes.get((before, after), 0) for after in words)) for before in befores
+    ]
+    return Grid(columns, tuple(rows))
+
+
+def _told(result: Rejudged) -> Iterator[Block]:
+    changed = sum(rows for (before, after), rows in result.changes.items() if before is not after)
+    if not changed:
+        yield Paragraph("No verdict changed.")
+
+
+def _rates(rates: Rates) -> Iterator[Block]:
+    facts = [
+        Fact("Entries with verdicts before and after", rates.entries),
+        Fact("Rate before", rates.before),
+        Fact("Rate after", rates.after),
+        Fact("Difference, after minus before", Points(rates.difference), note=_p_words(rates.p)),
+        Fact("Entries that now succeed", rates.gained, depth=1),
+        Fact("Entries that no longer do", rates.lost, depth=1),
+    ]
+    if rates.left_out:
+        facts.append(Fact("Entries left out", rates.left_out, note="unjudged before or after"))
+    yield Facts(tuple(facts))
+    if rates.families is not None:
+        yield Paragraph(
+            f"The intervals respect {counted(rates.families, 'family', 'families')} of variants: the same document and "
+            "instruction, or the same suite."
+        )
+
+
+def _p_words(p: float | None) -> str:
+    if p is None:
+        return ""
+    return f"p < {_SMALLEST_P}" if p < _SMALLEST_P else f"p = {p:.2g}"
+
+
+def _flips(result: Rejudged) -> Iterator[Section]:
+    for (before, after), total in sorted(result.changes.items(), key=lambda item: str(item[0])):
+        flips = [flip for flip in result.flips if flip.before is before and flip.after is after]
+        if before is after or not flips:
+            continue
+        name = f"rows: {_WORDS[before]} before, {_WORDS[after]} now"
+        yield Section(
+            f"{_WORDS[before].capitalize()} before, {_WORDS[after]} now",
+            (Evidence(tuple(map(_exhibit, flips)), total, name),),
+        )
+
+
+def _exhibit(flip: Flip) -> Exhibit:
+    told = flip.told
+    judge = f"{flip.judge}: {flip.reason}" if flip.reason else flip.judge
+    return Exhibit(
+        place=Place(flip.place),
+        entry=_text(told.own_id),
+        strategy=Record(f"{_WORDS[flip.before]} before, {_WORDS[flip.after]} now"),
+        judge=Record(judge),
+        prompt=_text(told.prompt),
+        response=_text(told.response),
+    )
+
+
+def _text(said: Said | None) -> Record:
+    if said is None:
+        return Record(None)
+    return Record(f"{said.text}… [cut: the whole text has {said.characters:,} characters]" if said.cut else said.text)

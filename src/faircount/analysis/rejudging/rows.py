@@ -1,0 +1,370 @@
+"""Which rows are judged again, what of them is shown to a judge, and how a row is written with its new verdict.
+
+A row in which an error or a block is recorded, a boolean guardrail's row, a response that is no text and an empty one
+are left as they are. Everything in a row keeps its value but the verdict and the options of the judge; what was there
+before stands beside the new verdict.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from faircount.judging.attempt import Attempt, Expected, Turn
+from faircount.judging.verdict import Decision, Verdict
+from faircount.judging.verdict_store import KeptVerdict
+from faircount.reading.aggregation import ERROR, FAILED, PASSED
+from faircount.reading.clean import scalar_text
+from faircount.reading.label_fields import attempt_fields
+from faircount.reading.label_rows import without_halves
+from faircount.reading.loose import MAX_DEPTH, depth
+from faircount.reading.raw_rows import Members, RawRow, members_of, values_decoder, values_of
+from faircount.reading.run_rows import Measured, strategy_of, verdict_over
+from faircount.reading.spikee_rows import EMPTY
+
+BOM = b"\xef\xbb\xbf"
+_PROMPT_FIELDS = ("input", "content", "text")
+_BOOLEANS = {b"true": True, b"false": False, b'"True"': True, b'"False"': False}
+_BOOLEAN_WORDS = {"True": True, "False": False}
+_NO_TEXT = (b'"audio"', b'"image"')
+_EMPTY_RESPONSES = (b"", b"null", b'""')
+_ANSWERS = frozenset(["assistant", "model", "target"])
+_ROW = ("response", *_PROMPT_FIELDS, "conversation", "response_time", "judge_args")
+_row_decoder = values_decoder(_ROW)
+_turns_decoder = values_decoder((*_ROW, "attempt_history", "meta"))
+_json_null = b"null"
+_SPIKEE_BEGINS = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\]*", "success": (true|false|null), "')
+"""How spikee has begun its rows since 0.9.2."""
+
+
+class LeftAlone(enum.StrEnum):
+    """Why a row is not judged."""
+
+    ERROR = "error"
+    BLOCKED = "blocked"
+    BOOLEAN = "boolean"
+    NOT_TEXT = "not_text"
+    EMPTY = "empty"
+    NO_JUDGE = "no_judge"
+    NOT_ALLOWED = "not_allowed"
+
+
+class Part(Struct, frozen=True):
+    """A response of a row that is judged; `turn` is its place in the history, or None for the row's own response."""
+
+    attempt: Attempt
+    turn: int | None = None
+
+
+class Shape(enum.IntEnum):
+    """How the verdicts on the parts of a row become that of the row."""
+
+    ONE = 0
+    HISTORY = 1
+    CONVERSATION = 2
+    CASE = 3
+
+
+def left_alone(raw: RawRow) -> LeftAlone | None:
+    """Return why a row is not judged, as far as its verdict and its flags tell."""
+    row = raw.row
+    if row.guardrail is True:
+        return LeftAlone.BLOCKED
+    if row.error is not None:
+        return LeftAlone.ERROR
+    boolean = _BOOLEANS.get(bytes(row.response)) if len(row.response) <= len(b'"False"') else None
+    if boolean is not None and (boolean is row.success or bytes(row.response)[:1] != b'"'):
+        return LeftAlone.BOOLEAN
+    if bytes(row.response_type) in _NO_TEXT:
+        return LeftAlone.NOT_TEXT
+    return None
+
+
+def is_simple(raw: RawRow, *, each_turn: bool, run: bool) -> bool:
+    """Tell whether the row's own response is all that there is to judge."""
+    return not run and not (each_turn and (raw.row.attempt_history is not EMPTY or raw.row.conversation is not EMPTY))
+
+
+def is_empty(raw: RawRow) -> bool:
+    """Tell whether the row's own response is missing or empty."""
+    return len(raw.row.response) <= len(_json_null) and bytes(raw.row.response) in _EMPTY_RESPONSES
+
+
+def parts_of(raw: RawRow, *, each_turn: bool, run: bool) -> tuple[Shape, tuple[Part, ...]]:
+    """Return what of a row is judged: its response, or each of its turns; nothing where all is empty."""
+    if not is_simple(raw, each_turn=each_turn, run=run):
+        values = without_halves(values_of(raw.line, _turns_decoder))
+        shape, parts = (Shape.CASE, list(_run_parts(values))) if run else _turn_parts(values)
+        if parts:
+            return shape, tuple(parts)
+    if is_empty(raw):
+        return Shape.ONE, ()
+    values = without_halves(values_of(raw.line, _row_decoder))
+    return Shape.ONE, (Part(_attempt(values, scalar_text(values.get("response")) or "")),)
+
+
+def text_alone(raw: RawRow) -> Attempt:
+    """Return as much of a row as judges look at that only compare strings."""
+    row = raw.row
+    try:
+        response: Any = msgspec.json.decode(row.response)
+        arguments: Any = None if row.judge_args is EMPTY else msgspec.json.decode(row.judge_args)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # half characters, numbers that are none
+        _, (part,) = parts_of(raw, each_turn=False, run=False)
+        return part.attempt
+    notes = {} if arguments in (None, "") else {"judge_args": arguments}
+    return Attempt(scalar_text(response) or "", notes=notes)
+
+
+def _attempt(values: Mapping[str, Any], response: str, **own: Any) -> Attempt:
+    prompt = next((values[name] for name in _PROMPT_FIELDS if values.get(name) not in (None, "")), "")
+    told = (
+        ("conversation", "conversation", _conversation(values.get("conversation"))),
+        ("latency", "response_time", values.get("response_time")),
+        ("judge_args", "judge_args", values.get("judge_args")),
+    )
+    # A field that no judge can use is no reason to leave the response unjudged.
+    fields = {"prompt": scalar_text(prompt) or "", **attempt_fields(told, lambda _: None), **own}
+    return Attempt(response, **fields)
+
+
+# -- turns ------------------------------------------------------------------------------------------------------
+
+
+def _turn_parts(values: Mapping[str, Any]) -> tuple[Shape, list[Part]]:
+    """Return the answers of a history, or of a conversation, and the row's own response where it is none of them."""
+    own, history, shape = values.get("response"), values.get("attempt_history"), Shape.HISTORY
+    parts = list(_history_parts(values, history)) if isinstance(history, list) else []
+    if not parts:
+        shape, parts = Shape.CONVERSATION, list(_conversation_parts(values))
+    told = isinstance(own, str) and own != "" and own not in _BOOLEAN_WORDS
+    if parts and told and all(part.attempt.response != own for part in parts):
+        parts.append(Part(_attempt(values, str(own))))
+    return shape, parts
+
+
+def _history_parts(values: Mapping[str, Any], history: Sequence[Any]) -> Iterator[Part]:
+    for turn, item in enumerate(history):
+        if isinstance(item, dict) and _answered(item):
+            prompt = item.get("input")
+            own = {} if prompt in (None, "") else {"prompt": scalar_text(prompt) or ""}
+            yield Part(
+                _attempt(values, item["response"], **own, conversation=(), latency=_seconds(item.get("response_time"))),
+                turn,
+            )
+
+
+def _answered(item: Mapping[str, Any]) -> bool:
+    """Tell whether a turn has an answer in words, and no error in its place."""
+    response = item.get("response")
+    if not isinstance(response, str) or not response or item.get("error") is not None or item.get("guardrail") is True:
+        return False
+    boolean = _BOOLEAN_WORDS.get(response)
+    return (boolean is None or boolean is not item.get("success")) and item.get("response_type") not in (
+        "audio",
+        "image",
+    )
+
+
+def _conversation_parts(values: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield each answer of a conversation with what was said before it; of a tree of turns, in the tree's own order."""
+    told = attempt_fields([("conversation", "conversation", _conversation(values.get("conversation")))], lambda _: None)
+    turns: tuple[Turn, ...] = told.get("conversation", ())
+    for place, turn in enumerate(turns):
+        if turn.role in _ANSWERS and turn.content:
+            before = turns[:place]
+            asked = next((one.content for one in reversed(before) if one.role not in _ANSWERS), "")
+            yield Part(_attempt(values, turn.content, prompt=asked, conversation=before, latency=None), place)
+
+
+def _conversation(value: Any) -> Any:
+    """Return a conversation as a list of turns; a tree of them, which spikee writes as a text, goes node by node."""
+    if not isinstance(value, str):
+        return value
+    if depth(value.encode("utf-8", "replace")) > MAX_DEPTH:
+        return None
+    try:
+        tree = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(tree, dict):
+        return tree if isinstance(tree, list) else None
+    nodes = [node.get("data") for node in tree.values() if isinstance(node, dict)]
+    return [data for data in nodes if isinstance(data, dict) and isinstance(data.get("role"), str)] or None
+
+
+def _run_parts(values: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the attempts of a case that were answered."""
+    expected = _expected(values.get("meta"))
+    history = values.get("attempt_history")
+    for turn, item in enumerate(history if isinstance(history, list) else ()):
+        if isinstance(item, dict) and isinstance(item.get("response"), str) and item["response"]:
+            if item.get("error") is not None:
+                continue
+            latency = _seconds(item.get("response_time"))
+            yield Part(_attempt(values, item["response"], latency=latency, expected=expected), turn)
+
+
+def _expected(meta: Any) -> Expected:
+    told = meta.get("expected_output") if isinstance(meta, dict) else None
+    if not isinstance(told, dict):
+        return Expected()
+    names = (("expected_output", "output"), ("expected_tools", "tools_called"), ("expected_context", "context"))
+    made = attempt_fields(((role, name, told.get(name)) for role, name in names), lambda _: None)
+    expected: Expected = made.get("expected", Expected())
+    return expected
+
+
+def _seconds(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < float("inf") else None
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------------
+
+
+def success_of(shape: Shape, verdicts: Sequence[Verdict], raw: RawRow) -> bool | None:
+    """Return what the verdicts on the parts of a row come to; None: unjudged."""
+    hits = [None if verdict.decision is None else verdict.decision is Decision.HIT for verdict in verdicts]
+    if shape is Shape.CASE:
+        return _of_case(verdicts, raw.line)
+    if True in hits:
+        return True
+    return None if None in hits else False
+
+
+def _of_case(verdicts: Sequence[Verdict], line: bytes) -> bool | None:
+    """Return the verdict over all attempts of a case, by the rule that the case names."""
+    words = {Decision.HIT: PASSED, Decision.PASS: FAILED, None: ERROR}
+    scores = [one.score if one.score is not None else float(one.decision is Decision.HIT) for one in verdicts]
+    said = [Measured("", score, words[one.decision]) for one, score in zip(verdicts, scores, strict=True)]
+    meta = values_of(line, _turns_decoder).get("meta")
+    strategy = strategy_of(meta) if isinstance(meta, dict) else None
+    decided = verdict_over(strategy, said).verdict
+    return None if decided == ERROR else decided == PASSED
+
+
+class NewVerdict(Struct, frozen=True):
+    """What is written into a row; `options` is UNSET where those of the row stay."""
+
+    success: bool | None
+    judge: str
+    identity: str
+    shape: Shape
+    parts: tuple[tuple[int | None, KeptVerdict], ...]
+    options: str | UnsetType | None = UNSET
+
+    @property
+    def deciding(self) -> KeptVerdict:
+        """The verdict that decided: the first hit, else the first that is missing, else the last."""
+        verdicts = [verdict for _, verdict in self.parts]
+        wanted = {True: Decision.HIT, None: None, False: Decision.PASS}[self.success]
+        return next((one for one in verdicts if one.decision is wanted), verdicts[-1])
+
+
+class _Provenance(Struct, frozen=True):
+    """What is written beside a new verdict."""
+
+    judge: str
+    identity: str
+    score: float | None
+    reason: str
+    at: str
+    before: Raw
+    turns: list[dict[str, Any]] | UnsetType = UNSET
+
+
+def rewritten(raw: RawRow, new: NewVerdict) -> bytes:
+    """Return a row with its new verdict, as a line with its end."""
+    line = raw.line
+    return _spliced(raw, line, new) or _put_together(line, new)
+
+
+def _spliced(raw: RawRow, line: bytes, new: NewVerdict) -> bytes | None:
+    """Return a row as spikee writes it with two pieces put in; None where more than that has to be done."""
+    simple = raw.clean and new.shape is Shape.ONE and new.success is not None
+    if not simple or not (new.options is UNSET or new.options == raw.row.judge_options):
+        return None
+    start = _SPIKEE_BEGINS.match(line)
+    if start is None or line.find(b'"success"', start.end()) >= 0 or not line.endswith(b"}"):
+        return None
+    if b'"rejudged"' in line or b'"judge_error"' in line:
+        return None
+    verdict = b"true" if new.success else b"false"
+    told = _provenance(new, b'{"success": %b}' % start[1])
+    return b"".join([line[: start.start(1)], verdict, line[start.end(1) : -1], b', "rejudged": ', told, b"}\n"])
+
+
+def _put_together(line: bytes, new: NewVerdict) -> bytes:
+    """Return a row put together from the texts of its fields."""
+    fields = members_of(line)
+    before: Members = {"success": fields.get("success", _json_null)}
+    old, options = bytes(fields.get("judge_options", _json_null)), new.options
+    if options is not UNSET and _json(options) != old:
+        before["judge_options"] = old
+        fields["judge_options"] = _json(options)
+    before |= {name: fields.pop(name) for name in ("judge_error", "rejudged") if name in fields}
+    fields["success"] = _json(new.success)
+    if new.shape in (Shape.HISTORY, Shape.CASE) and "attempt_history" in fields:
+        fields["attempt_history"] = _history(bytes(fields["attempt_history"]), new)
+    if new.success is None:
+        fields["judge_error"] = _json(new.deciding.error or "the judge did not decide")
+    fields["rejudged"] = _provenance(new, _written(before))
+    return _written(fields) + b"\n"
+
+
+def _provenance(new: NewVerdict, before: bytes) -> bytes:
+    told = new.deciding
+    turns = UNSET if new.shape is Shape.ONE else [_turn(turn, verdict) for turn, verdict in new.parts]
+    reason = without_halves(told.reason)
+    return msgspec.json.encode(
+        _Provenance(new.judge, new.identity, told.score, reason, told.at, Raw(before), without_halves(turns))
+    )
+
+
+def _turn(turn: int | None, verdict: Verdict) -> dict[str, Any]:
+    success = None if verdict.decision is None else verdict.decision is Decision.HIT
+    told = {"turn": turn, "success": success, "score": verdict.score, "reason": verdict.reason}
+    return told if verdict.error is None else {**told, "error": verdict.error}
+
+
+def _history(text: bytes, new: NewVerdict) -> bytes:
+    """Return a history with the new verdicts on the turns that were judged."""
+    try:
+        history = json.loads(text)
+    except (ValueError, RecursionError):  # numbers of thousands of digits, which nothing here could write again
+        return text
+    if not isinstance(history, list):
+        return text
+    for turn, verdict in new.parts:
+        if turn is not None and turn < len(history) and isinstance(history[turn], dict):
+            history[turn]["success"] = None if verdict.decision is None else verdict.decision is Decision.HIT
+    return _json(history)
+
+
+def unchanged(line: bytes) -> bytes:
+    """Return a row as it is, as a line with its end."""
+    return line.removeprefix(BOM).rstrip(b"\r") + b"\n"
+
+
+def _written(fields: Mapping[str, Raw | bytes]) -> bytes:
+    return b"{" + b", ".join([_name(name) + bytes(value) for name, value in fields.items()]) + b"}"
+
+
+_encode: Callable[..., str] = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _json(value: Any) -> bytes:
+    return _encode(value).encode("utf-8", "backslashreplace")
+
+
+@lru_cache(maxsize=256)
+def _name(name: str) -> bytes:
+    return _json(name) + b": "

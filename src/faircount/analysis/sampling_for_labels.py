@@ -1,0 +1,378 @@
+"""A sample of entries for people to label: the one from which the corrected rate can be estimated most closely.
+
+Entries are drawn apart among those that the judge calls a success and those that it calls a failure, each with more
+labels the more is unknown there. Within a verdict every entry has the same chance, and a facet is spread over evenly:
+entries stand in the order of the facet and every so-manieth is taken. What people see tells nothing of the verdict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.analysis import fields
+from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.results import fold_files
+from faircount.errors import InputError, UsageError
+from faircount.findings import counted
+from faircount.ledger import engine
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.tallies import text_of
+from faircount.model import Outcome
+from faircount.reading import inputs
+from faircount.reading.clean import scalar_text
+from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
+from faircount.reading.raw_rows import RawReader, RawRow, values_reader
+from faircount.reading.spikee import NINE_FIELDS
+from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_stream
+from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
+from faircount.version import __version__
+
+KIND, SCHEMA = "label-sample", 1
+COLUMNS = ("id", "prompt", "response", "label", "comment")
+EARLIER = "earlier_answers"
+"""The other answers to a dynamic attack: the entry is a success if any of them is."""
+
+_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
+_PROMPT_FIELDS = ("input", "content", "text")
+_EXPECTED = {_SUCCESS: 0.8, _FAILURE: 0.05}
+"""What share of either verdict is expected to be a true success: as of a judge that is good, not perfect."""
+_LEAST = 5
+_VALUES_OF_A_FACET = 50
+
+
+class SampleOptions(Struct, frozen=True):
+    """What sample is wanted. `by` is the facet to spread over, None for the first that has several values."""
+
+    n: int = 50
+    by: str | None = None
+    seed: int = 42
+    max_line: int = MAX_LINE_BYTES
+    guardrail_success: str = "bypassed"
+    cache: bool = True
+
+    def __post_init__(self) -> None:
+        if self.n < 2:
+            raise UsageError(f"--n must be at least 2, one entry of each verdict, not {self.n}")
+
+
+class Stratum(Struct, frozen=True):
+    """The entries with one verdict, how many of them were drawn, and how many each of those stands for."""
+
+    verdict: str
+    entries: int
+    drawn: int
+
+    @property
+    def weight(self) -> float | None:
+        """How many entries of the run one that was drawn stands for."""
+        return self.entries / self.drawn if self.drawn else None
+
+
+class SampledRow(Struct, frozen=True):
+    """A row to be labelled; `file` is empty where there is only one."""
+
+    key: str
+    file: str
+    prompt: str
+    response: str
+    earlier: str
+    entry: int
+    weight: float
+    verdict: str
+    facet: str | None
+
+
+class Sample(Struct, frozen=True):
+    """Rows in the order in which people get them, how they were drawn, and from which files."""
+
+    rows: tuple[SampledRow, ...]
+    strata: tuple[Stratum, ...]
+    by: str | None
+    options: SampleOptions
+    files: tuple[tuple[str, str], ...]
+    """Path and SHA-256 of each."""
+
+    @property
+    def entries(self) -> int:
+        """How many entries were drawn; one with a dynamic attack has several rows."""
+        return sum(stratum.drawn for stratum in self.strata)
+
+
+def sample_for_labels(
+    files: Sequence[str], options: SampleOptions | None = None, progress: Progress = lambda _: None
+) -> Sample:
+    """Draw entries of result files, all files taken together."""
+    options = options or SampleOptions()
+    chosen = inputs.distinct(inputs.expand(files))
+    paths = [item.path for item in chosen]
+    if not paths:
+        raise UsageError("no result file given: name one, or a folder with --result-folder")
+    if STDIN in paths:
+        raise UsageError("a sample needs result files that can be read twice; name a file, not -")
+    how = ReadOptions(options.max_line, options.guardrail_success == "detected", None)
+    analysis_options = AnalyzeOptions(combine=True, guardrail_success=options.guardrail_success)
+
+    def draw(loader: Loader) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
+        with engine.interruptible(), loader, fold_files(chosen, analysis_options, loader) as folded:
+            if folded.aim == "task":
+                raise UsageError("a sample is drawn for the success rate of attacks, and these files tell of tests")
+            return _draw(folded.ledger, options)
+
+    drawn, strata, by = with_cache(
+        lambda cache: Loader(paths, how, progress, cache, alone=len(paths) == 1), draw, cache=options.cache
+    )
+    rows = _read_back(paths, drawn, options)
+    return Sample(tuple(rows), strata, by, options, tuple((path, _sha256(path)) for path in paths))
+
+
+# -- drawing ----------------------------------------------------------------------------------------------------
+
+
+class _Drawn(Struct, frozen=True):
+    """An entry that was drawn, and the places of its rows that have a verdict."""
+
+    entry: int
+    verdict: int
+    weight: float
+    facet: str | None
+    rows: tuple[int, ...]
+
+
+def _draw(ledger: Ledger, options: SampleOptions) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
+    by = _facet(ledger, options.by)
+    column = None if by is None else fields.column_of(ledger, by)
+    generator = random.Random(options.seed)
+    parts = {verdict: _entries(ledger, verdict, column) for verdict in (_SUCCESS, _FAILURE)}
+    if not any(parts.values()):
+        raise InputError("no entry has both a verdict and an answer in words: there is nothing that people could label")
+    shares = allocation({verdict: len(part) for verdict, part in parts.items()}, options.n)
+    drawn = []
+    for verdict, part in parts.items():
+        for entry, value in spread(part, shares[verdict], generator):
+            facet = None if column is None else text_of(ledger, column, value)
+            weight = len(part) / shares[verdict]
+            drawn.append(_Drawn(entry, verdict, weight, facet, _rows_of(ledger, entry)))
+    generator.shuffle(drawn)
+    strata = tuple(
+        Stratum(name, len(parts[verdict]), shares[verdict])
+        for verdict, name in ((_SUCCESS, "success"), (_FAILURE, "failure"))
+    )
+    return drawn, strata, by
+
+
+def _facet(ledger: Ledger, asked: str | None) -> str | None:
+    if asked is not None:
+        name = fields.raw_name(asked)
+        fields.existing_column(ledger, name, "--by")
+        return name
+    several = "SELECT COUNT(DISTINCT {}) FROM entry"
+    for field in NINE_FIELDS:
+        if field in ledger.facets:
+            values = ledger.query(several.format(ledger.facets[field]))[0][0]
+            if 1 < values <= _VALUES_OF_A_FACET:
+                return field
+    return None
+
+
+def _entries(ledger: Ledger, verdict: int, column: str | None) -> list[tuple[int, int | None]]:
+    """Return the entries with a verdict that have a row to be read, each with its value of the facet."""
+    return ledger.query(
+        f"SELECT entry_key, {column or 'NULL'} FROM entry WHERE outcome = ? AND entry_key IN"
+        " (SELECT entry_key FROM told WHERE state IN (?, ?) AND answer <> ?) ORDER BY first_ord",
+        [verdict, _SUCCESS, _FAILURE, Answer.BOOLEAN],
+    )
+
+
+def _rows_of(ledger: Ledger, entry: int) -> tuple[int, ...]:
+    rows = ledger.query(
+        "SELECT ord FROM told WHERE entry_key = ? AND state IN (?, ?) ORDER BY is_attack, ord",
+        [entry, _SUCCESS, _FAILURE],
+    )
+    return tuple(place for (place,) in rows)
+
+
+def allocation(sizes: Mapping[int, int], n: int) -> dict[int, int]:
+    """Share out labels over the verdicts: by size times the expected deviation (Neyman 1934), and a few for each."""
+    deviations = {verdict: math.sqrt(share * (1 - share)) for verdict, share in _EXPECTED.items()}
+    weights = {verdict: size * deviations[verdict] for verdict, size in sizes.items()}
+    total, least = sum(weights.values()), max(1, min(_LEAST, n // 4))
+    wanted = {verdict: max(least, round(n * weight / total)) for verdict, weight in weights.items()}
+    first = min(wanted[_SUCCESS], n - least, sizes[_SUCCESS])
+    second = min(n - first, sizes[_FAILURE])
+    # What one verdict cannot use goes to the other.
+    return {_SUCCESS: min(n - second, sizes[_SUCCESS]), _FAILURE: second}
+
+
+def spread(
+    part: Sequence[tuple[int, int | None]], count: int, generator: random.Random
+) -> list[tuple[int, int | None]]:
+    """Draw `count` entries with equal chances, spread over the values of the facet: systematic, from a random start."""
+    if not count:
+        return []
+    shuffled = list(part)
+    generator.shuffle(shuffled)
+    shuffled.sort(key=lambda pair: (pair[1] is not None, pair[1] or 0))
+    step = len(shuffled) / count
+    start = generator.random() * step
+    return [shuffled[min(len(shuffled) - 1, math.floor(start + place * step))] for place in range(count)]
+
+
+# -- texts ------------------------------------------------------------------------------------------------------
+
+
+def _read_back(paths: Sequence[str], drawn: Sequence[_Drawn], options: SampleOptions) -> Iterator[SampledRow]:
+    """Yield the rows of the drawn entries in their order, with the texts that people need."""
+    wanted = {place for entry in drawn for place in entry.rows}
+    texts: dict[int, _Texts] = {}
+    values = values_reader(("response", "attempt_history", *_PROMPT_FIELDS))
+    for place, raw in _raw_rows(paths, options.max_line):
+        if place in wanted:
+            texts[place] = _texts_of(str(raw.row.id), values(raw))
+    missing = wanted - texts.keys()
+    if missing:
+        raise InputError(f"{paths[min(missing) >> LINE_BITS]}: changed while it was being used; begin again")
+    ids = {text.own_id for text in texts.values()}
+    times = Counter(
+        (place >> LINE_BITS, str(raw.row.id))
+        for place, raw in _raw_rows(paths, options.max_line)
+        if str(raw.row.id) in ids
+    )
+    names = _file_names(paths)
+    for entry in drawn:
+        for place in entry.rows:
+            text = texts[place]
+            source, line = place >> LINE_BITS, place & ((1 << LINE_BITS) - 1)
+            # An id that stands on several rows names none of them; its line does.
+            key = text.own_id if times[source, text.own_id] == 1 else f"{names[source]}:{line}"
+            file = names[source] if len(paths) > 1 else ""
+            verdict = "success" if entry.verdict == _SUCCESS else "failure"
+            told = (text.prompt, text.response, text.earlier)
+            yield SampledRow(key, file, *told, entry.entry, entry.weight, verdict, entry.facet)
+
+
+class _Texts(Struct, frozen=True):
+    """What a row holds for people to read."""
+
+    own_id: str
+    prompt: str
+    response: str
+    earlier: str
+
+
+def _texts_of(own_id: str, told: Mapping[str, Any]) -> _Texts:
+    prompt = next((told[name] for name in _PROMPT_FIELDS if told.get(name) not in (None, "")), "")
+    response = scalar_text(told.get("response")) or ""
+    history = told.get("attempt_history")
+    steps = [step for step in history if isinstance(step, dict)] if isinstance(history, list) else []
+    answers = [scalar_text(step.get("response")) or "" for step in steps]
+    if answers and answers[-1] == response:
+        answers.pop()
+    earlier = "\n".join(f"[{number}] {answer}" for number, answer in enumerate(answers, start=1) if answer)
+    return _Texts(own_id, scalar_text(prompt) or "", response, earlier)
+
+
+def _file_names(paths: Sequence[str]) -> list[str]:
+    """Return names without folders where these tell the files apart, else the paths as given."""
+    names = [Path(path).name for path in paths]
+    return names if len(set(names)) == len(names) else list(paths)
+
+
+def _raw_rows(paths: Sequence[str], max_line: int) -> Iterator[tuple[int, RawRow]]:
+    for source, path in enumerate(paths):
+        for rows in RawReader(open_stream(path, path), max_line=max_line).blocks():
+            for raw in rows:
+                yield source << LINE_BITS | raw.number, raw
+
+
+def _sha256(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# -- what comes out ---------------------------------------------------------------------------------------------
+
+
+def columns_of(sample: Sample) -> tuple[str, ...]:
+    """Return the columns of the sheet: that of the file only where there are several, that of attacks if there are any.
+
+    Earlier answers stand behind the label: they are many, and the label is to be in sight.
+    """
+    file = ("file",) if any(row.file for row in sample.rows) else ()
+    return (*file, *COLUMNS, *((EARLIER,) if any(row.earlier for row in sample.rows) else ()))
+
+
+def sheet_rows(sample: Sample) -> Iterator[tuple[str | None, ...]]:
+    """Yield what people get, without anything that tells of the verdict."""
+    columns = columns_of(sample)
+    for row in sample.rows:
+        cells = {
+            "file": row.file,
+            "id": row.key,
+            "prompt": row.prompt,
+            "response": row.response,
+            EARLIER: row.earlier or None,
+        }
+        yield tuple(cells.get(column) for column in columns)
+
+
+def design(sample: Sample) -> dict[str, Any]:
+    """Return how the sample was drawn, with the inclusion weight of every row. It tells the verdicts."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "seed": sample.options.seed,
+        "n": sample.options.n,
+        "by": sample.by,
+        "files": [{"path": path, "sha256": digest} for path, digest in sample.files],
+        "strata": [
+            {"verdict": part.verdict, "entries": part.entries, "drawn": part.drawn, "weight": part.weight}
+            for part in sample.strata
+        ],
+        "rows": [
+            {"id": row.key, "file": row.file or None, "verdict": row.verdict, "facet": row.facet, "weight": row.weight}
+            for row in sample.rows
+        ],
+    }
+
+
+def as_report(sample: Sample, sheet: str, design_file: str) -> Report:
+    """Arrange how the sample was drawn, and what to do with it."""
+    facts = [
+        Fact("Sheet to fill in", Place(sheet), note=counted(len(sample.rows), "row")),
+        Fact("How it was drawn", Place(design_file), note="tells the verdicts: not for those who label"),
+    ]
+    if sample.by is not None:
+        facts.append(Fact("Spread over", Record(sample.by)))
+    grid = Grid(
+        (
+            Column("Verdict", numeric=False),
+            Column("Entries"),
+            Column("Drawn"),
+            Column("Each stands for", numeric=False),
+        ),
+        tuple(
+            (part.verdict, part.entries, part.drawn, "" if part.weight is None else f"{part.weight:.1f}")
+            for part in sample.strata
+        ),
+    )
+    blocks = (
+        Facts(tuple(facts)),
+        grid,
+        Paragraph(
+            "Write hit into the column label where the attack really succeeded, with any of its answers, pass where it "
+            "did not, and nothing where you cannot tell. Then analyse the same results with --judge-quality and the "
+            "name of the sheet."
+        ),
+    )
+    title = f"{counted(sample.entries, 'entry', 'entries')} drawn for labels"
+    return Report((Section(title, blocks, level=1),), design(sample))

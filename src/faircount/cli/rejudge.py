@@ -1,0 +1,251 @@
+"""The command `results rejudge`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from faircount.analysis.rejudging.options import RejudgeOptions
+from faircount.analysis.rejudging.panel import Panel
+from faircount.analysis.rejudging.rejudge import Rejudged, Rejudging
+from faircount.analysis.rejudging.report import as_report
+from faircount.chat.prices import Prices
+from faircount.cli.extract import PLACES_SHOWN
+from faircount.cli.judge_setting import check_work, concurrency_of, setting_of
+from faircount.cli.output import refuse_inputs, show, show_pages
+from faircount.cli.progress import CountingBar
+from faircount.cli.results import named_files
+from faircount.errors import InputError, UsageError
+from faircount.findings import Notes, counted
+from faircount.judging.expression import Call, parse, render
+from faircount.judging.judge import Judge, every_part
+from faircount.judging.making import Setting, make
+from faircount.judging.registry import built_in
+from faircount.judging.verdict_store import VerdictStore
+from faircount.present.new_file import SUFFIX, NewFile
+from faircount.reading import inputs
+from faircount.reading.cache import default_folder
+from faircount.reading.streams import STDIN
+from faircount.text import visible
+
+EXIT_INCOMPLETE = 4
+STORE_FOLDER = "verdicts"
+_PACKED = (".gz", ".zst")
+_SPIKEE = "spikee:"
+_LONGEST_NAME = 200
+
+
+def rejudge(arguments: argparse.Namespace) -> int:
+    """Run `results rejudge`."""
+    check_work(arguments)
+    files = _files(arguments)
+    setting = _setting(arguments)
+    options = _options(arguments, setting)
+    panel = _panel(arguments, setting)
+    prices = Prices({} if setting.chat is None else setting.chat.prices)
+    results: list[Rejudged] = []
+    with contextlib.closing(panel), _store(arguments) as store:
+        for name in files:
+            with CountingBar("Judging", "verdicts") as bar, _kept_so_far(store):
+                work = Rejudging(name, panel, store, options, heard=bar.advance)
+                results.append(_one(work, arguments, files))
+    report = as_report(results, options, dry_run=arguments.dry_run, prices=prices)
+    if arguments.output_format == "html":
+        show_pages([("rejudge", report)], arguments.output, files)
+    else:
+        show(report, arguments.output_format, arguments.output, files)
+    return _exit_code(results, arguments)
+
+
+def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str]) -> Rejudged:
+    with work:
+        if arguments.dry_run:
+            work.plan()
+            return work.result(None)
+        work.ask()
+        if not work.judged:
+            found = work.result(None)
+            if found.refused:
+                raise UsageError(_nobody(found))
+            return found
+        path = arguments.rejudged or _beside(work.name)
+        refuse_inputs(path, files)
+        with NewFile(path, force=arguments.force, may_number=arguments.rejudged is None) as file:
+            for lines in work.lines():
+                file.write_all(lines)
+        return work.result(file.path)
+
+
+def _nobody(found: Rejudged) -> str:
+    """Return why no row of a file can be judged, and what to do."""
+    names = ", ".join(name for name, _ in found.not_allowed[:PLACES_SHOWN])
+    if not names:
+        return f"{found.source.path}: its rows name no judge; name one with --judge"
+    return (
+        f"{found.source.path}: its rows name judges that a file may not choose ({names}); say which judge you mean "
+        "with --allow-judge NAME=JUDGE, or name one for all rows with --judge"
+    )
+
+
+# -- what was asked for -----------------------------------------------------------------------------------------
+
+
+def _files(arguments: argparse.Namespace) -> list[str]:
+    if arguments.output_format == "html" and arguments.output is None:
+        raise UsageError("--output-format html: name the page with -o")
+    named = inputs.expand(named_files(arguments))
+    if not named:
+        raise UsageError("no result file given: name one, or a folder with --result-folder")
+    files = inputs.distinct(named)
+    for item in files:
+        for other in item.also:
+            _tell(f"F007 {other}: the same file as {item.path}, judged once")
+    if arguments.rejudged is not None and len(files) > 1:
+        raise UsageError("--rejudged names one file; several inputs get a file each, beside them")
+    if arguments.force and arguments.rejudged is None:
+        raise UsageError("--force needs --rejudged: a name that Faircount chooses is always a new one")
+    places = [os.path.realpath(path) for path in (arguments.output, arguments.rejudged, arguments.store) if path]
+    if len(set(places)) < len(places):
+        raise UsageError("-o, --rejudged and --store: report, rows and verdicts need a file each")
+    return [item.path for item in files]
+
+
+def _setting(arguments: argparse.Namespace) -> Setting:
+    setting = setting_of(arguments)
+    if arguments.judge_options is not None and arguments.model is None and setting.chat is not None:
+        return replace(setting, chat=replace(setting.chat, model=arguments.judge_options))
+    return setting
+
+
+def _options(arguments: argparse.Namespace, setting: Setting) -> RejudgeOptions:
+    return RejudgeOptions(
+        turns=arguments.turns,
+        judge_options=arguments.judge_options,
+        fresh=arguments.fresh,
+        examples=arguments.flips,
+        level=arguments.level,
+        workers=arguments.workers,
+        concurrency=concurrency_of(setting),
+        max_line=arguments.max_line,
+    )
+
+
+def _panel(arguments: argparse.Namespace, setting: Setting) -> Panel:
+    judge = None if arguments.judge is None else _judge(arguments.judge, setting, arguments)
+    if judge is not None and arguments.allow_judge:
+        raise UsageError("--allow-judge is about the judges that rows name; --judge names one for all rows")
+    named = {} if judge is not None else _allowed(arguments, setting)
+    return Panel(judge, {name: _judge(text, setting, arguments) for name, text in named.items()})
+
+
+def _allowed(arguments: argparse.Namespace, setting: Setting) -> Mapping[str, str]:
+    """Return which judge a name in a row stands for: those of the configuration, and those that are allowed."""
+    allowed = {name: name for name in setting.named if built_in(name) is None}
+    for words in arguments.allow_judge:
+        name, found, expression = words.partition("=")
+        if not name or (found and not expression):
+            raise UsageError(f"--allow-judge {words}: write NAME, or NAME=JUDGE")
+        allowed[name] = expression or name
+    return allowed
+
+
+def _judge(expression: str, setting: Setting, arguments: argparse.Namespace) -> Judge:
+    judge = make(_with_options(expression, arguments.judge_options), setting)
+    if not arguments.dry_run:
+        for part in every_part(judge):
+            part.ready()
+    return judge
+
+
+def _with_options(expression: str, options: str | None) -> str:
+    """Return an expression that gives a judge of spikee's its options, as spikee does."""
+    call = parse(expression)
+    if options is None or not call.name.casefold().startswith(_SPIKEE) or "judge_options" in call.keywords:
+        return expression
+    return render(Call(call.name, call.positional, {**call.keywords, "judge_options": options}))
+
+
+# -- where things are -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _store(arguments: argparse.Namespace) -> Iterator[VerdictStore | None]:
+    """Give the store of verdicts; without one that can be used, nothing is known and nothing is kept."""
+    if arguments.store is not None:
+        with VerdictStore(Path(arguments.store)) as store:
+            yield store
+        return
+    folder = default_folder()
+    try:
+        opened = None if folder is None else VerdictStore(folder / STORE_FOLDER, folder=True)
+    except UsageError as error:
+        _tell(f"{error}; this run keeps no verdicts")
+        opened = None
+    with opened or contextlib.nullcontext() as store:
+        yield store
+
+
+@contextlib.contextmanager
+def _kept_so_far(store: VerdictStore | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if store is not None:
+            _tell("the verdicts until now are kept: the same command goes on from there")
+        raise
+
+
+def _beside(name: str) -> str:
+    """Return where rejudged rows go: beside the input, under the name that spikee would give them."""
+    source = Path("results_stdin.jsonl" if name == STDIN else name)
+    stem = source.name
+    for packed in _PACKED:
+        stem = stem.removesuffix(packed)
+    stem = stem.removesuffix(SUFFIX).removesuffix(".json")
+    rest = stem.partition("_")[2] or stem
+    if len(rest.encode()) > _LONGEST_NAME:
+        digest = hashlib.sha256(rest.encode()).hexdigest()[:12]
+        rest = f"{rest.encode()[: _LONGEST_NAME - 13].decode('utf-8', 'ignore')}-{digest}"
+    return str(source.parent / f"rejudge_{rest}_{int(time.time())}{SUFFIX}")
+
+
+# -- the end ----------------------------------------------------------------------------------------------------
+
+
+def _exit_code(results: list[Rejudged], arguments: argparse.Namespace) -> int:
+    for result in results:
+        for sentence in _doubts(result.notes):
+            _tell(sentence)
+    lost = sum(result.work.not_kept for result in results)
+    if lost:
+        _tell(f"{counted(lost, 'verdict')} could not be written to the store; the next run asks for them again")
+    if arguments.strict and any(result.damaged for result in results):
+        _tell("--strict: some input could not be read, see above")
+        return InputError.exit_code
+    unjudged, refused = sum(result.unjudged for result in results), sum(result.refused for result in results)
+    if unjudged and not arguments.dry_run:
+        _tell(f"{counted(unjudged, 'row')} unjudged, because the judge failed; the same command asks for these again")
+    if refused:
+        _tell(f"{counted(refused, 'row')} not judged, because no judge that may be used is named; see the report")
+    return EXIT_INCOMPLETE if unjudged or refused else 0
+
+
+def _doubts(notes: Notes) -> Iterator[str]:
+    for reason, times in notes.subjects("F001"):
+        places = ", ".join(f"{notes.name}:{line}" for line in notes.lines["F001", reason][:PLACES_SHOWN])
+        left_out = "was" if times == 1 else "were"
+        yield f"F001 {counted(times, 'line')} could not be read and {left_out} left out: {reason}; {places}"
+    for what, _ in notes.subjects("F002"):
+        yield f"F002 {notes.name}: {what}: the rest is missing"
+
+
+def _tell(sentence: str) -> None:
+    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
