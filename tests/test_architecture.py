@@ -180,3 +180,16 @@ def test_importing_the_package_costs_nothing() -> None:
     script = f"import sys, faircount; print([n for n in {HEAVY!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_analysis_loads_neither_judges_nor_gates_nor_runs(tmp_path: Path) -> None:
+    (tmp_path / "results_x.jsonl").write_text('{"id": 1, "success": true, "input": "p", "response": "r"}\n')
+    code = (
+        "import sys\n"
+        "from faircount.cli import main\n"
+        "main(['results', 'analyze', 'results_x.jsonl'])\n"
+        "rooms = ('faircount.judging', 'faircount.chat', 'faircount.running', 'faircount.analysis.gates')\n"
+        "print(sorted(name for name in sys.modules if name.startswith(rooms)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"

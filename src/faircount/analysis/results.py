@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
-from faircount.analysis.correction.correcting import correct
-from faircount.analysis.correction.given import Quality, read_quality
 from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.words import WORDS
@@ -36,6 +35,9 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, ReadOptions, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
 from faircount.stats import wilson
+
+if TYPE_CHECKING:
+    from faircount.analysis.correction.given import Quality
 
 COMBINED = "Combined"
 
@@ -73,6 +75,9 @@ def analyze(
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
     quality = None
     if options.judge_quality is not None:
+        # Only a correction needs judges and labels: most analyses do without.
+        from faircount.analysis.correction.given import read_quality
+
         quality = read_quality(options.judge_quality, [item.path for item in chosen], options.max_line)
     return with_cache(
         lambda cache: Loader(paths, how, progress, cache, alone=alone),
@@ -244,6 +249,8 @@ def _corrected(
         return None, []
     if folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these files tell of tests")
+    from faircount.analysis.correction.correcting import correct
+
     level, method = options.level, options.correction
     return correct(folded.ledger, counts, families_told, quality, level=level, method=method)
 

@@ -60,17 +60,27 @@ def read_gates(arguments: argparse.Namespace, *, compared: bool | None = None) -
 
     `compared` says whether there will be something to compare with; None leaves that to `apply_gates`.
     """
-    from faircount.analysis.gates.expression import REGRESSION, parse
-    from faircount.analysis.gates.judging import NEEDS_BASELINE
-
-    gates = tuple(parse(text) for text in arguments.fail_on)
-    for gate in gates:
-        if gate.figure == REGRESSION and compared is False:
-            raise UsageError(f"--fail-on '{clip(visible(gate.text), _WIDTH)}': {NEEDS_BASELINE}")
+    gates = _parsed(arguments.fail_on, compared) if arguments.fail_on else ()
     places = [path for path in (arguments.junit, arguments.sarif, getattr(arguments, "output", None)) if path]
     if len({os.path.realpath(path) for path in places}) < len(places):
         raise UsageError("--junit, --sarif and -o each need a file of their own")
     return gates
+
+
+def _parsed(texts: Sequence[str], compared: bool | None) -> tuple[Gate, ...]:
+    from faircount.analysis.gates.expression import REGRESSION, parse
+    from faircount.analysis.gates.judging import NEEDS_BASELINE
+
+    gates = tuple(parse(text) for text in texts)
+    for gate in gates:
+        if gate.figure == REGRESSION and compared is False:
+            raise UsageError(f"--fail-on '{clip(visible(gate.text), _WIDTH)}': {NEEDS_BASELINE}")
+    return gates
+
+
+def gates_are_asked(arguments: argparse.Namespace) -> bool:
+    """Tell whether there is anything to judge, or to write about it."""
+    return bool(arguments.fail_on or arguments.junit or arguments.sarif or arguments.job_summary)
 
 
 def fields_of_gates(gates: Iterable[Gate]) -> tuple[str, ...]:
@@ -109,7 +119,7 @@ def apply_gates(
     `inputs` are never overwritten.
     """
     gates = read_gates(arguments)
-    if not (gates or arguments.junit or arguments.sarif or arguments.job_summary):
+    if not gates_are_asked(arguments):
         return 0
     from faircount.analysis.gates.judging import judge, subjects_of
 

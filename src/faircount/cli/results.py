@@ -12,7 +12,7 @@ from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import AnalysisSet
 from faircount.analysis.results import analyze as analyze_results
-from faircount.cli.gating import against_baseline, apply_gates, read_gates, with_gates
+from faircount.cli.gating import against_baseline, apply_gates, gates_are_asked, read_gates, with_gates
 from faircount.cli.output import show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
@@ -66,6 +66,8 @@ def analyze(arguments: argparse.Namespace) -> int:
     if arguments.strict and result.damaged:
         print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
         return InputError.exit_code
+    if not gates_are_asked(arguments):
+        return 0
     comparison = against_baseline(arguments, result.files)
     return apply_gates(arguments, analysis=document(result.analyses), comparison=comparison, inputs=result.files)
 
