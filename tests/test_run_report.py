@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.running.aggregating import Result, aggregated
+from faircount.reading.aggregation import Result, aggregated
 from faircount.running.journal import Journal
 from faircount.running.journal_reading import read_journal
 from faircount.running.report_document import Layout, is_report_of, report_pieces

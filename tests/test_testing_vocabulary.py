@@ -18,6 +18,7 @@ import faircount.testing
 from faircount.errors import UsageError
 from faircount.judging.builtin.strings import Contains
 from faircount.judging.judge import Judge
+from faircount.reading.aggregation import check_attempts, plain_names, read_aggregation
 from faircount.stats.reducers import ReducerName
 from faircount.testing import (
     APIClient,
@@ -44,7 +45,6 @@ from faircount.testing import (
     ToolCallsAccuracy,
     test_case,
 )
-from faircount.testing.aggregation import check_attempts, plain_names, read_aggregation
 from faircount.testing.judged import attempt_from
 from faircount.testing.plain import SECRET, is_secret, plain
 from tests.misbehaving_server import Server, answer, completion

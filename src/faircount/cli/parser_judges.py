@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 
 from faircount.analysis.choices import RANKED_BY
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_level, add_max_line, add_noun, add_output, command
+from faircount.cli.parsing import (
+    EXIT_CODES,
+    Verbs,
+    add_level,
+    add_max_line,
+    add_models,
+    add_noun,
+    add_output,
+    add_work,
+    command,
+)
 
 SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _JUDGE = "a name such as refusal, or a name with parameters: 'contains(text=\"BYPASSED\")'; see judges list"
@@ -62,7 +72,7 @@ def _add_try(verbs: Verbs) -> None:
         help="what a row's judge_args would say, such as a canary (repeatable)",
     )
     group.add_argument("--latency", type=float, metavar="SECONDS", help="how long the response took")
-    _add_models(parser)
+    add_models(parser)
     add_output(parser, page="html needs -o", place=_PLACE)
 
 
@@ -78,8 +88,8 @@ def _add_evaluate(verbs: Verbs) -> None:
     parser.set_defaults(run=command("faircount.cli.judges_evaluate", "evaluate_judges"))
     _add_judges_and_labels(parser)
     _add_how_to_measure(parser)
-    _add_models(parser)
-    _add_work(parser)
+    add_models(parser)
+    add_work(parser)
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--output", default=SUMMARY, metavar="FILE", help=f"the summary (default: {SUMMARY})")
     group.add_argument("--predictions", metavar="FILE", help="write what each judge said of each item there, as JSONL")
@@ -153,24 +163,6 @@ def _add_how_to_measure(parser: argparse.ArgumentParser) -> None:
     add_level(group)
 
 
-def _add_models(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("models and configuration")
-    group.add_argument("--config", metavar="FILE", help="a TOML file with judges, prices and models")
-    group.add_argument("--model", metavar="NAME", help="the model that an LLM judge asks")
-    group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")
-    group.add_argument(
-        "--api-key-env", metavar="NAME", help="the environment variable with its key (default: OPENAI_API_KEY)"
-    )
-
-
-def _add_work(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how it is done")
-    group.add_argument("--workers", type=int, metavar="N", help="processes for local judges (default: one per core)")
-    group.add_argument(
-        "--concurrency", type=int, metavar="N", help="requests at once for judges that wait (default: 8)"
-    )
-
-
 def _add_rank(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "rank",
@@ -210,6 +202,6 @@ def _add_agree(verbs: Verbs) -> None:
     )
     group.add_argument("--seed", type=int, default=42, metavar="N", help="of the bootstrap (default: 42)")
     add_level(group)
-    _add_models(parser)
-    _add_work(parser)
+    add_models(parser)
+    add_work(parser)
     add_output(parser, page="html needs -o", place=_PLACE)

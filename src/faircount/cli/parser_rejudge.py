@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from faircount.analysis.rejudging.choices import AUTO, TURNS
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_models, add_output, add_work, command
 
 
 def add_rejudge(verbs: Verbs) -> None:
@@ -22,8 +22,8 @@ def add_rejudge(verbs: Verbs) -> None:
     add_inputs(parser)
     _add_judges(parser)
     _add_verdicts(parser)
-    _add_models(parser)
-    _add_work(parser)
+    add_models(parser)
+    add_work(parser, but="; judges that compare strings need none")
     _add_shown(parser)
     add_output(parser, page="html needs -o", place="write the report there instead of to standard output")
 
@@ -67,29 +67,6 @@ def _add_verdicts(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dry-run", action="store_true", help="say how many calls that takes and what they cost")
     group.add_argument("--rejudged", metavar="FILE", help="write the rows there (default: rejudge_… beside the input)")
     group.add_argument("--force", action="store_true", help="replace the file that --rejudged names")
-
-
-def _add_models(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("models and configuration")
-    group.add_argument("--config", metavar="FILE", help="a TOML file with judges, prices and models")
-    group.add_argument("--model", metavar="NAME", help="the model that an LLM judge asks")
-    group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")
-    group.add_argument(
-        "--api-key-env", metavar="NAME", help="the environment variable with its key (default: OPENAI_API_KEY)"
-    )
-
-
-def _add_work(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how it is done")
-    group.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="processes for local judges (default: one per core; judges that compare strings need none)",
-    )
-    group.add_argument(
-        "--concurrency", type=int, metavar="N", help="requests at once for judges that wait (default: 8)"
-    )
 
 
 def _add_shown(parser: argparse.ArgumentParser) -> None:

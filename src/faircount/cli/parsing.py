@@ -152,3 +152,25 @@ def add_level(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--level", type=float, default=0.95, metavar="P", help="confidence level of the intervals (default: 0.95)"
     )
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add what judges that ask a model need, shared by every command with judges."""
+    group = parser.add_argument_group("models and configuration")
+    group.add_argument("--config", metavar="FILE", help="a TOML file with judges, prices and models")
+    group.add_argument("--model", metavar="NAME", help="the model that an LLM judge asks")
+    group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")
+    group.add_argument(
+        "--api-key-env", metavar="NAME", help="the environment variable with its key (default: OPENAI_API_KEY)"
+    )
+
+
+def add_work(parser: argparse.ArgumentParser, *, but: str = "") -> None:
+    """Add how judges are asked, shared by every command that asks many; `but` says what is different there."""
+    group = parser.add_argument_group("how it is done")
+    group.add_argument(
+        "--workers", type=int, metavar="N", help=f"processes for local judges (default: one per core{but})"
+    )
+    group.add_argument(
+        "--concurrency", type=int, metavar="N", help="requests at once for judges that wait (default: 8)"
+    )

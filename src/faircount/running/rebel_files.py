@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from faircount.judging.outside import is_there
-from faircount.testing.aggregation import DEFAULT
+from faircount.reading.aggregation import DEFAULT
 from faircount.testing.messages import AssistantInput, AssistantOutput, text_of
 from faircount.testing.registering import Suite
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from faircount.model import Estimate
-from faircount.running.aggregating import ERROR, PASSED, Aggregated, Result, aggregated
+from faircount.reading.aggregation import ERROR, PASSED, Aggregated, Result, aggregated
 from faircount.running.journal_reading import JournalReader, State
 from faircount.stats.proportion import wilson
 from faircount.version import __version__

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.judging.making import Setting
 from faircount.judging.outside import in_short
+from faircount.reading.aggregation import check_attempts, read_aggregation
 from faircount.running.case import Case, CaseMetric
 from faircount.running.collecting import collect
 from faircount.running.engine import Ending, Engine, Heard, Limits
@@ -32,7 +33,6 @@ from faircount.running.journal_reading import State, read_journal
 from faircount.running.report_document import Layout
 from faircount.running.selecting import Selection, select
 from faircount.running.targets.seam import Target
-from faircount.testing.aggregation import check_attempts, read_aggregation
 from faircount.text import visible
 from faircount.version import __version__
 

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from faircount.errors import InputError
+from faircount.reading.aggregation import check_attempts, read_aggregation
 from faircount.running.case import Case, CaseMetric, case_metric
-from faircount.testing.aggregation import check_attempts, read_aggregation
 from faircount.testing.registering import Suite
 from faircount.text import visible
 

@@ -105,6 +105,17 @@ class _Several(Judge):
         error = f"{len(without)} of {len(self._parts)} judges did not decide; {_said(*without[0])}"
         return Verdict.unjudged(error, usage=_usage(asked))
 
+    def _settled_by_one(self, attempt: Attempt, settles: Decision, pick: Callable[[Iterable[float]], float]) -> Verdict:
+        """Decide as one part that settles it does; the other way if all decide so; not at all if some do not decide."""
+        otherwise = Decision.of(settles is Decision.PASS)
+        asked = self._ask(attempt, lambda so_far: so_far[-1][1].decision is settles)
+        score = self._score(asked, pick)
+        if _of(asked, settles):
+            return self._decided_by(asked, settles, score)
+        if len(_of(asked, otherwise)) < len(asked):
+            return self._undecided(asked)
+        return self._agreed(asked, otherwise, score)
+
 
 class AnyOf(_Several):
     """Hits when at least one of its judges hits.
@@ -118,13 +129,7 @@ class AnyOf(_Several):
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return a hit if one part hits."""
-        asked = self._ask(attempt, lambda so_far: so_far[-1][1].decision is Decision.HIT)
-        score = self._score(asked, max)
-        if _of(asked, Decision.HIT):
-            return self._decided_by(asked, Decision.HIT, score)
-        if len(_of(asked, Decision.PASS)) < len(asked):
-            return self._undecided(asked)
-        return self._agreed(asked, Decision.PASS, score)
+        return self._settled_by_one(attempt, Decision.HIT, max)
 
 
 class AllOf(_Several):
@@ -139,13 +144,7 @@ class AllOf(_Several):
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return a pass if one part passes."""
-        asked = self._ask(attempt, lambda so_far: so_far[-1][1].decision is Decision.PASS)
-        score = self._score(asked, min)
-        if _of(asked, Decision.PASS):
-            return self._decided_by(asked, Decision.PASS, score)
-        if len(_of(asked, Decision.HIT)) < len(asked):
-            return self._undecided(asked)
-        return self._agreed(asked, Decision.HIT, score)
+        return self._settled_by_one(attempt, Decision.PASS, min)
 
 
 class Majority(_Several):
