@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.coverage_regimes import TABLES, Regime, Role, Table
+from tests import coverage_corrected, coverage_regimes
+from tests.coverage_regimes import Regime, Role, Table
+
+TABLES = (*coverage_regimes.TABLES, *coverage_corrected.TABLES)
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "coverage.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"

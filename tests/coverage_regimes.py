@@ -34,11 +34,15 @@ _NEGLIGIBLE = 1e-9
 
 
 class Role(enum.Enum):
-    """What a method is to Faircount: the one it uses, one it offers besides, or one that others use."""
+    """What a method is to Faircount: the one it uses, one it offers besides, or one that others use.
+
+    `GIVEN` is none: its figure is how often a method gives an interval at all.
+    """
 
     DEFAULT = "ours"
     OFFERED = "also ours"
     NAIVE = "naive"
+    GIVEN = "share of draws"
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ class Regime:
     """One row: a label, the truth, the distribution of counts, and the figures of the specification by method.
 
     `outside` says why the default method leaves the band of 93 to 98 % here. Then the figure of the specification is
-    what must come out or, where it has none, `band`.
+    what must come out or, where it has none, `band`. With `given_only` an interval that a method refuses to give is no
+    miss: the figure is the share among those given.
     """
 
     label: str
@@ -65,15 +70,21 @@ class Regime:
     spec: Mapping[str, float] = field(default_factory=dict)
     outside: str = ""
     band: Interval = BAND
+    given_only: bool = False
 
     def coverage(self, methods: tuple[Method, ...]) -> dict[str, float]:
         """Return the share of outcomes whose interval contains the truth, by method."""
         outcomes = self.outcomes()
+        return {method.name: self._share(method, outcomes) for method in methods}
+
+    def _share(self, method: Method, outcomes: Outcomes) -> float:
+        intervals = [(method.interval(counts), weight) for counts, weight in outcomes.items()]
         total = math.fsum(outcomes.values())
-        return {
-            method.name: math.fsum(w for counts, w in outcomes.items() if self._covers(method.interval(counts))) / total
-            for method in methods
-        }
+        given = math.fsum(weight for interval, weight in intervals if interval is not None)
+        if method.role is Role.GIVEN:
+            return given / total
+        covered = math.fsum(weight for interval, weight in intervals if self._covers(interval))
+        return covered / (given if self.given_only else total)
 
     def _covers(self, interval: Interval | None) -> bool:
         return interval is not None and interval[0] - _ROUNDING <= self.truth <= interval[1] + _ROUNDING

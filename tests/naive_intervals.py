@@ -72,3 +72,16 @@ def judge_taken_as_known(judged: int, n: int, sensitivity: float, specificity: f
         return None
     low, high = (min(max((q + specificity - 1) / youden, 0.0), 1.0) for q in percentile_bootstrap(judged, n))
     return low, high
+
+
+def garak(hits: int, n: int, sensitivity: float, specificity: float) -> Interval:
+    """Return garak's interval: percentiles of corrected bootstrap rates, sensitivity and specificity taken as known.
+
+    Where their sum is 1 but for a hundredth the rates are not corrected; where it is less, they are all the same.
+    """
+    youden = sensitivity + specificity - 1
+    limits = percentile_bootstrap(hits, n)
+    if abs(youden) < 0.01:
+        return limits
+    low, high = sorted(min(max((q + specificity - 1) / youden, 0.0), 1.0) for q in limits)
+    return low, high

@@ -25,6 +25,7 @@ LAYERS = {
     "report": 1,
     "sample": 1,
     "sample_tests": 1,
+    "string_judges": 1,
     "workers": 1,
     "stats": 2,
     "ledger": 2,

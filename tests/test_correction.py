@@ -16,8 +16,8 @@ from scipy import stats as scipy_stats
 from faircount import AnalyzeOptions, InputError, UsageError, analyze
 from faircount.analysis.arrange import as_report
 from faircount.analysis.document import document
-from faircount.model import Analysis
-from faircount.present import console
+from faircount.model import Analysis, Severity
+from faircount.present import console, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
 SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-1.json").read_text("utf-8"))
@@ -131,6 +131,73 @@ def test_without_the_option_nothing_is_corrected_and_nothing_is_said(write: Writ
     assert told["rates"]["asr_corrected"] is None
     assert told["correction"] is None
     assert not {"F030", "F031", "F032"} & set(codes(analysis))
+
+
+OPINIONS = [
+    "llm_judge_output_criteria",
+    "refusal",
+    "refusal.Refusal",
+    "./mine.py:Judge",
+    'llm(rubric="@r.txt")',
+    "any(canary, llm)",
+    "any(",
+]
+BY_THE_TEXT = [
+    "canary",
+    "spikee:canary",
+    "Regex",
+    'strings.Contains(text="a(b")',
+    "exact",
+    "startswith",
+    'combine.AnyOf(canary.Canary, combine.Not(strings.Regex(pattern="x")))',
+]
+
+
+@pytest.mark.parametrize("judge", OPINIONS)
+def test_a_judge_with_an_opinion_that_nobody_measured_is_told_of(write: Write, judge: str) -> None:
+    analysis = analysis_of(write(run_of(5, 5, errors=3, judge_name=judge)))
+    (found,) = [finding for finding in analysis.findings if finding.code == "F031"]
+    assert (found.count, found.severity) == (10, Severity.INFO)
+    assert judge in found.message
+    assert "results sample-for-labels" in found.message
+    assert "--judge-quality" in found.message
+    assert "F031" in console.render(as_report([analysis]))
+    assert "F031" in markdown.render(as_report([analysis]))
+    assert "F031" in {finding["code"] for finding in valid(analysis)["findings"]}
+
+
+@pytest.mark.parametrize("judge", BY_THE_TEXT)
+def test_a_judge_that_compares_strings_has_no_opinion(write: Write, judge: str) -> None:
+    assert "F031" not in codes(analysis_of(write(run_of(5, 5, judge_name=judge))))
+
+
+def test_nothing_is_said_of_rows_that_name_no_judge(write: Write) -> None:
+    assert "F031" not in codes(analysis_of(write(run_of(5, 5, judge_name=None))))
+    assert "F031" not in codes(analysis_of(write([{"id": 1, "success": True}])))
+
+
+def test_a_guardrail_decides_itself_whatever_judge_the_rows_name(write: Write) -> None:
+    rows = [standard(n, success=n < 3, response=n < 3, judge_name="llm") for n in range(6)]
+    assert "F031" not in codes(analysis_of(write(rows)))
+
+
+def test_spikees_definition_tells_nothing_of_judges(write: Write) -> None:
+    assert "F031" not in codes(analysis_of(write(run_of(5, 5, judge_name="llm")), definition="spikee"))
+
+
+def test_several_judges_are_named_once_and_only_those_with_an_opinion(write: Write) -> None:
+    rows = [standard(n, success=n % 2 == 0, response="r", judge_name=f"judge{n % 8}") for n in range(80)]
+    rows += [standard(100 + n, success=False, response="r", judge_name="canary") for n in range(5)]
+    (found,) = [finding for finding in analysis_of(write(rows)).findings if finding.code == "F031"]
+    assert found.count == 80
+    assert "and 3 more" in found.message
+    assert "canary" not in found.message
+
+
+def test_labels_of_the_run_silence_it(write: Write, tmp_path: Path) -> None:
+    rows = write(run_of(133, 367, judge_name="llm"))
+    assert "F031" not in codes(analysis_of(rows, judge_quality=two_phase_labels(tmp_path)))
+    assert "F031" not in codes(analysis_of(rows, judge_quality=summary(tmp_path, llm__Rubric=(80, 20, 96, 4))))
 
 
 def test_entries_without_an_answer_stay_in_the_denominator(write: Write, tmp_path: Path) -> None:
@@ -402,11 +469,42 @@ def test_families_of_variants_widen_the_corrected_interval_too(write: Write, tmp
     assert other is not None
     assert other.value == pytest.approx(one.value)
     assert (other.high or 0) - (other.low or 0) > 1.3 * ((one.high or 0) - (one.low or 0))
-    if kind == "labels":
-        assert together.families.effective_n is not None
-        effect = 500 / together.families.effective_n
-        further = Z**2 * (effect - 1) * 0.29812 * (1 - 0.29812) / 500
-        assert other.high == pytest.approx(0.29812 + math.sqrt((0.369959 - 0.29812) ** 2 + further), abs=1e-5)
+
+
+def test_families_of_labelled_entries_show_themselves_how_they_differ(write: Write, tmp_path: Path) -> None:
+    """50 families of 10; the variance by counting one family after the other a little less."""
+    rows = write(in_families(run_of(133, 367), 10))
+    found = analysis_of(rows, judge_quality=two_phase_labels(tmp_path), cluster="group").correction
+    assert found is not None
+    assert found.estimate is not None
+    labelled = {*range(50), *range(133, 183)}
+    true = {*range(45), *range(133, 137)}
+    less = 1e-6
+
+    def rate(lighter: int) -> float:
+        def weight(entries: set[int]) -> float:
+            return sum(1 - less * (entry // 10 == lighter) for entry in entries)
+
+        parts = [{*range(133)}, {*range(133, 500)}]
+        shares = [weight(true & part) / weight(labelled & part) for part in parts]
+        return sum(weight(part) * share for part, share in zip(parts, shares, strict=True)) / sum(map(weight, parts))
+
+    value = rate(-1)
+    variance = sum(((rate(family) - value) / less) ** 2 for family in range(50)) * 50 / 49
+    t = float(scipy_stats.t.ppf(0.975, 49))
+    size = value * (1 - value) / variance
+    centre, half = value + t**2 / 2 / size, t * math.sqrt(value * (1 - value) / size + (t / 2 / size) ** 2)
+    limits = [(centre + sign * half) / (1 + t**2 / size) for sign in (-1, 1)]
+    assert [found.estimate.low, found.estimate.high] == pytest.approx(limits, abs=1e-6)
+    assert found.estimate.value == pytest.approx(value)
+
+
+def test_one_family_asked_for_gives_a_corrected_rate_without_an_interval(write: Write, tmp_path: Path) -> None:
+    rows = write(in_families(run_of(133, 367), 1000))
+    found = analysis_of(rows, judge_quality=two_phase_labels(tmp_path), cluster="group").correction
+    assert found is not None
+    assert found.estimate is not None
+    assert (found.estimate.low, found.estimate.high, found.more_labels) == (None, None, None)
 
 
 # -- what cannot be asked ---------------------------------------------------------------------------------------

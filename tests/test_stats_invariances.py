@@ -25,11 +25,14 @@ from faircount.stats import (
     comparison,
     detector_scores,
     gates,
+    judge_difference,
     multiplicity,
     planning,
     proportion,
     slices,
 )
+from faircount.stats.judge_difference import LabelledSide
+from faircount.stats.judge_error import LabelledPart, Validation
 
 Counts = tuple[Any, ...]
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]
@@ -45,6 +48,11 @@ TARGETS = [(1, 1, 0, 1), (0, 0, 0, 1), (1, 0, 0, 1), (1, 1, 1, 1), (0, 1, 0, 0),
 SLICES = [(9, 10), (6, 12), (5, 20), (4, 10), (4, 30), (3, 15), (0, 8), (2, 50)]
 SCORED = [(1, 0.9), (0, 0.8), (1, 0.8), (1, 0.6), (0, 0.4), (0, 0.4), (0, 0.1), (0, 0.2), (0, 0.3), (1, 0.2)]
 P_VALUES = [0.2, 0.013, 0.04, 0.04, 0.0009, 1.0, 0.5]
+
+MEASURED = [Validation(80, 100, 96, 100), Validation(30, 30, 40, 40), Validation(45, 50, 35, 50)]
+LABELLED_A = LabelledSide(LabelledPart(40, 20, 17), LabelledPart(55, 25, 2), 5)
+LABELLED_B = LabelledSide(LabelledPart(20, 20, 15), LabelledPart(80, 30, 0))
+PAIRS_OF_VERDICTS = [[15, 25, 0], [4, 51, 0], [1, 4, 0]]
 
 
 def columns(units: Sequence[Counts]) -> list[list[Any]]:
@@ -138,6 +146,26 @@ INTERVALS: dict[str, Interval] = {
     "non_inferiority_unpaired": (
         lambda k, n, x, m, level: gates.non_inferiority_unpaired(k, n, x, m, 0.05, alpha=(1 - level) / 2).difference,
         [(24, 200, 26, 200), (0, 10, 0, 10)],
+        DIFFERENCE,
+    ),
+    "corrected_difference": (
+        lambda pairs, judge, more, level: judge_difference.corrected_difference(
+            comparison.tango(*pairs, level=level), judge, judged_more=more, further_variance=more * more / 100
+        ),
+        [((40, 10, 200), judge, more) for judge in MEASURED for more in (0.0, 0.1, -0.1)]
+        + [((0, 0, 50), MEASURED[0], 0.0), ((3, 60, 100), MEASURED[2], 0.0)],
+        DIFFERENCE,
+    ),
+    "two_phase_difference": (
+        lambda a, b, table, level: judge_difference.two_phase_difference(a, b, table=table, level=level),
+        [(LABELLED_A, LABELLED_B, PAIRS_OF_VERDICTS), (LABELLED_A, LABELLED_B, None), (LABELLED_B, LABELLED_B, None)],
+        DIFFERENCE,
+    ),
+    "added_difference": (
+        lambda b, a, level: judge_difference.added_difference(
+            proportion.wilson(*b, level=level), proportion.wilson(*a, level=level)
+        ),
+        [((30, 100), (18, 100)), ((0, 10), (20, 20))],
         DIFFERENCE,
     ),
     "empirical_bayes": (
@@ -390,6 +418,24 @@ SWAPPED: dict[str, Sides] = {
         lambda a, b: three(comparison.cluster_tango(a, b, [4] * 5).estimate),
         ([2, 0, 1, 3, 0],),
         ([0, 1, 0, 0, 0],),
+        negated,
+    ),
+    "corrected_difference": (
+        lambda b, c: three(judge_difference.corrected_difference(comparison.tango(b, c, 50), MEASURED[0])),
+        (8,),
+        (2,),
+        negated,
+    ),
+    "two_phase_difference": (
+        lambda a, b: three(judge_difference.two_phase_difference(a, b)),
+        (LABELLED_A,),
+        (LABELLED_B,),
+        negated,
+    ),
+    "added_difference": (
+        lambda k, n, x, m: three(judge_difference.added_difference(proportion.wilson(k, n), proportion.wilson(x, m))),
+        (30, 100),
+        (9, 80),
         negated,
     ),
     "sample_size_unpaired": (lambda a, b: (planning.sample_size_unpaired(a, b).n,), (0.2,), (0.3,), kept),
@@ -748,7 +794,7 @@ NOT_IN_TABLES = {"critical_value", "undefined", "score_limits"}
 
 @pytest.mark.parametrize(
     "module",
-    [proportion, clusters, attempts, comparison, multiplicity, planning, slices, gates],
+    [proportion, clusters, attempts, comparison, multiplicity, planning, slices, gates, judge_difference],
     ids=lambda m: m.__name__,
 )
 def test_every_function_has_a_row(module: ModuleType) -> None:

@@ -53,6 +53,7 @@ TITLES = {
     "detector_scores": "Detectors that give scores",
     "agreement": "Agreement of judges",
     "judge_error": "Rates corrected for the judge",
+    "judge_difference": "Differences corrected for the judge",
     "retries": "Repeated attempts",
     "reducers": "Many scores into one",
 }

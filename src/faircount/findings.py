@@ -56,6 +56,7 @@ REGISTER: dict[str, FindingKind] = {
     "F030": FindingKind(_W, "a rate that cannot be corrected for its judge"),
     "F031": FindingKind(_I, "a rate that rests on a judge that nobody measured"),
     "F032": FindingKind(_W, "labels that may be of another kind than the run"),
+    "F033": FindingKind(_W, "an attack that wins only by fooling the judge"),
 }
 
 

@@ -127,11 +127,22 @@ class AgainstRest(Struct, frozen=True):
     stands_out: bool
 
 
+class CorrectedRate(Struct, frozen=True):
+    """The rate of a group behind the verdicts; `estimate` is None where `status` is neither "ok" nor "clipped".
+
+    `labels` are those of judged successes and of judged failures of the group; None where labels are from elsewhere.
+    """
+
+    estimate: Estimate | None
+    status: str
+    labels: tuple[int, int] | None = None
+
+
 class Group(Struct, frozen=True):
     """The entries that share a value of a facet, or a combination of values: counts and rates.
 
     `shrunk` is the rate pulled towards that of all groups as far as chance may have pushed it away; None where that is
-    not done.
+    not done. `corrected` is None where nothing is known of the judge.
     """
 
     value: str | None
@@ -144,6 +155,7 @@ class Group(Struct, frozen=True):
     values: tuple[tuple[str, str | None], ...] = ()
     shrunk: Estimate | None = None
     against_rest: AgainstRest | None = None
+    corrected: CorrectedRate | None = None
 
 
 class Slices(Struct, frozen=True):
@@ -170,6 +182,7 @@ class AttackFigures(Struct, frozen=True):
     guardrail: int | None
     guardrail_entries: int | None
     rate: Estimate
+    corrected: CorrectedRate | None = None
 
 
 class Dynamic(Struct, frozen=True):

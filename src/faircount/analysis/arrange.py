@@ -19,6 +19,7 @@ from faircount.model import (
     Dynamic,
     Estimate,
     FalsePositives,
+    JudgeCorrection,
     MadeWith,
     SuccessfulAttempts,
 )
@@ -59,7 +60,7 @@ def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
     if a.correction is not None:
         yield arranged.section(a, a.correction)
     if a.dynamic is not None:
-        yield Section("Dynamic attacks", _dynamic(a.dynamic))
+        yield Section("Dynamic attacks", _dynamic(a.dynamic, a.correction))
     if a.metrics:
         yield Section("Metrics", (metrics_grid(a),))
     if a.by_source:
@@ -176,19 +177,19 @@ def _guardrail(a: Analysis) -> list[Fact]:
     return [Fact("Guardrail triggers", a.tally.guardrail, _share(a.tally.guardrail, a), note)]
 
 
-def _dynamic(dynamic: Dynamic) -> tuple[Block, ...]:
-    columns = (
-        Column("Attack", numeric=False),
-        Column("Entries"),
-        Column("Successes"),
-        Column("Rate"),
-        Column("Attempts", rank=2),
-        Column("Blocked requests", rank=1),
-    )
-    rows = tuple((Record(f.attack), f.total, f.successes, f.rate, f.attempts, f.guardrail) for f in dynamic.attacks)
-    unknown = any(f.guardrail is None for f in dynamic.attacks)
-    note = "Blocked requests: ? where the file does not tell." if unknown else ""
-    return (Grid(columns, rows, note=note),)
+def _dynamic(dynamic: Dynamic, correction: JudgeCorrection | None) -> tuple[Block, ...]:
+    columns = [Column("Attack", numeric=False), Column("Entries"), Column("Successes"), Column("Rate")]
+    columns += [] if correction is None else [Column("Corrected")]
+    columns += [Column("Attempts", rank=2), Column("Blocked requests", rank=1)]
+    rows = []
+    for figures in dynamic.attacks:
+        cells: list[Cell] = [Record(figures.attack), figures.total, figures.successes, figures.rate]
+        cells += [] if correction is None else [arranged.cell(figures.corrected)]
+        rows.append((*cells, figures.attempts, figures.guardrail))
+    unknown = any(figures.guardrail is None for figures in dynamic.attacks)
+    notes = ["Blocked requests: ? where the file does not tell."] if unknown else []
+    notes += [] if correction is None else [arranged.note(correction, [f.corrected for f in dynamic.attacks])]
+    return (Grid(tuple(columns), tuple(rows), note=" ".join(notes)),)
 
 
 def _source_grid(a: Analysis) -> Grid:

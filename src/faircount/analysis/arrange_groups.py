@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faircount.analysis.correction import arranged
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
 from faircount.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
@@ -56,7 +57,9 @@ def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool
 def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[Group], slices: Slices) -> Grid:
     words = WORDS[a.aim]
     shrunk, marked = any(group.shrunk for group in groups), any(map(stands_out, groups))
+    corrected = any(group.corrected for group in groups)
     columns = [Column(head, numeric=False), Column("Total"), Column(words.wins), Column(words.rate_column)]
+    columns += [Column("Corrected")] if corrected else []
     columns += [Column("Shrunk", rank=2)] if shrunk else []
     columns += [Column("Against the rest", rank=1)] if marked else []
     if a.dynamic is not None:
@@ -68,6 +71,7 @@ def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[G
     for key, group in zip(keys[:ROWS_SHOWN], groups, strict=False):
         counts = group.counts
         cells: list[Cell] = [key, counts.tally.total, counts.tally.success, group.rate]
+        cells += [arranged.cell(group.corrected)] if corrected else []
         cells += [_bare(group.shrunk)] if shrunk else []
         cells += [_against_rest(group, slices)] if marked else []
         if a.dynamic is not None:
@@ -77,7 +81,10 @@ def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[G
         cells.append(counts.attempts)
         rows.append(tuple(cells))
     small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
-    return Grid(tuple(columns), tuple(rows), small, _note(words, slices, groups, marked, len(groups) - len(rows)))
+    note = _note(words, slices, groups, marked, len(groups) - len(rows))
+    if a.correction is not None and corrected:
+        note += f" {arranged.note(a.correction, [group.corrected for group in groups])}"
+    return Grid(tuple(columns), tuple(rows), small, note)
 
 
 def _bare(estimate: Estimate | None) -> Cell:

@@ -10,6 +10,7 @@ from faircount.model import (
     AgainstRest,
     Analysis,
     Combinations,
+    CorrectedRate,
     Dynamic,
     Estimate,
     FalsePositives,
@@ -211,6 +212,7 @@ def _dynamic(dynamic: Dynamic) -> dict[str, Any]:
                 "guardrail": figures.guardrail,
                 "guardrail_entries": figures.guardrail_entries,
                 "rate": estimate_data(figures.rate),
+                **_corrected(figures.corrected),
             }
             for figures in dynamic.attacks
         ],
@@ -239,7 +241,18 @@ def _false_positives(result: FalsePositives) -> dict[str, Any]:
 
 
 def _group(group: Group) -> dict[str, Any]:
-    return {"value": group.value, **_group_figures(group)}
+    return {"value": group.value, **_group_figures(group), **_corrected(group.corrected)}
+
+
+def _corrected(corrected: CorrectedRate | None) -> dict[str, Any]:
+    if corrected is None:
+        return {"asr_corrected": None, "corrected_status": None, "corrected_labels": None}
+    labels = corrected.labels
+    return {
+        "asr_corrected": _estimate_or_none(corrected.estimate),
+        "corrected_status": str(corrected.status),
+        "corrected_labels": None if labels is None else {"successes": labels[0], "failures": labels[1]},
+    }
 
 
 def _group_figures(group: Group) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
+from faircount.analysis.correction import named
+from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.words import WORDS
@@ -22,7 +24,6 @@ from faircount.model import (
     Analysis,
     Counts,
     FalsePositives,
-    Families,
     Finding,
     JudgeCorrection,
     Source,
@@ -199,12 +200,12 @@ def _analyze_together(wanted: _Asked, options: AnalyzeOptions, name: str, loader
         broken = fields.to_break_down(ledger, asked, aim)
         broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
         grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
-        correction, doubts = _corrected(folded, counts, grouping.told, wanted.quality, options)
+        correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
         tally = counts.tally
         by_spikee = options.definition == "spikee"
         # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
         won = () if is_task else tuple(tallies.attempts_to_success(ledger))
-        return Analysis(
+        analysis = Analysis(
             name=name,
             definition=options.definition,
             where=options.where,
@@ -240,19 +241,34 @@ def _analyze_together(wanted: _Asked, options: AnalyzeOptions, name: str, loader
             metrics=metrics_of(ledger, options.level) if is_task else (),
             correction=correction,
         )
+        return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+
+
+def _corrected_groups(analysis: Analysis, ledger: Ledger, family: str | None, quality: Quality | None) -> Analysis:
+    if quality is None or analysis.correction is None:
+        return analysis
+    from faircount.analysis.correction.fooled import fooled
+    from faircount.analysis.correction.groups import known_of, with_corrected_groups
+
+    known = known_of(analysis, analysis.correction, ledger, quality)
+    corrected = with_corrected_groups(analysis, ledger, family, known)
+    found = fooled(corrected, ledger, family, known)
+    return replace(corrected, findings=integrity.ordered([*corrected.findings, *found]))
 
 
 def _corrected(
-    folded: Folded, counts: Counts, families_told: Families, quality: Quality | None, options: AnalyzeOptions
+    folded: Folded, counts: Counts, grouping: Grouping, quality: Quality | None, options: AnalyzeOptions
 ) -> tuple[JudgeCorrection | None, list[Finding]]:
     if quality is None:
-        return None, []
+        # The metrics of tests are what is asked for; the figures of spikee's definition are spikee's.
+        asked = folded.aim != "task" and options.definition != "spikee"
+        return None, named.unmeasured(folded.ledger) if asked else []
     if folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these files tell of tests")
     from faircount.analysis.correction.correcting import correct
 
     level, method = options.level, options.correction
-    return correct(folded.ledger, counts, families_told, quality, level=level, method=method)
+    return correct(folded.ledger, counts, grouping.told, quality, level=level, method=method, family=grouping.column)
 
 
 def _evidence(folded: Folded, options: AnalyzeOptions) -> SuccessfulAttempts:

@@ -51,4 +51,6 @@ def options_of(arguments: argparse.Namespace) -> CompareOptions:
         guardrail_success=arguments.guardrail_success,
         max_line=arguments.max_line,
         cache=arguments.cache,
+        judge_quality=arguments.judge_quality,
+        correction=arguments.correction,
     )

@@ -60,21 +60,25 @@ def read_gates(arguments: argparse.Namespace, *, compared: bool | None = None) -
 
     `compared` says whether there will be something to compare with; None leaves that to `apply_gates`.
     """
-    gates = _parsed(arguments.fail_on, compared) if arguments.fail_on else ()
+    known = getattr(arguments, "judge_quality", None) is not None
+    gates = _parsed(arguments.fail_on, compared, known) if arguments.fail_on else ()
     places = [path for path in (arguments.junit, arguments.sarif, getattr(arguments, "output", None)) if path]
     if len({os.path.realpath(path) for path in places}) < len(places):
         raise UsageError("--junit, --sarif and -o each need a file of their own")
     return gates
 
 
-def _parsed(texts: Sequence[str], compared: bool | None) -> tuple[Gate, ...]:
-    from faircount.analysis.gates.expression import REGRESSION, parse
+def _parsed(texts: Sequence[str], compared: bool | None, known: bool) -> tuple[Gate, ...]:
+    from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, parse
     from faircount.analysis.gates.judging import NEEDS_BASELINE
+    from faircount.analysis.gates.subjects import NEEDS_QUALITY
 
     gates = tuple(parse(text) for text in texts)
     for gate in gates:
         if gate.figure == REGRESSION and compared is False:
             raise UsageError(f"--fail-on '{clip(visible(gate.text), _WIDTH)}': {NEEDS_BASELINE}")
+        if gate.figure == ASR_CORRECTED and not known:
+            raise UsageError(f"--fail-on '{clip(visible(gate.text), _WIDTH)}': {NEEDS_QUALITY}")
     return gates
 
 
@@ -97,12 +101,23 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
     """Return files compared with the baseline that was given, as a document; None where none was."""
     if arguments.baseline is None:
         return None
+    from msgspec.structs import replace
+
     from faircount.analysis.comparing.compare import compare_files
     from faircount.analysis.comparing.document import document
     from faircount.analysis.comparing.options import CompareOptions
 
     options = CompareOptions(baseline=arguments.baseline, flips=0, level=getattr(arguments, "level", DEFAULT_LEVEL))
+    if getattr(arguments, "judge_quality", None) is not None and _has_regression(arguments):
+        options = replace(options, judge_quality=arguments.judge_quality, correction=arguments.correction)
     return document(compare_files(files, options))
+
+
+def _has_regression(arguments: argparse.Namespace) -> bool:
+    """Tell whether the baseline is for a gate, not only for a summary: only then must it be corrected, too."""
+    from faircount.analysis.gates.expression import REGRESSION
+
+    return any(gate.figure == REGRESSION for gate in read_gates(arguments))
 
 
 def apply_gates(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from faircount.analysis.choices import AUTO, GUARDRAIL_MEANINGS
+from faircount.analysis.choices import AUTO, CORRECTIONS, GUARDRAIL_MEANINGS
 from faircount.analysis.comparing.choices import MATCHES
 from faircount.cli.gating import add_gates
 from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_output, command
@@ -23,6 +23,7 @@ def add_compare(verbs: Verbs) -> None:
     parser.set_defaults(run=command("faircount.cli.compare", "compare"))
     add_inputs(parser)
     _add_what_to_compare(parser)
+    _add_what_is_known_of_the_judge(parser)
     _add_what_to_show(parser)
     add_output(parser, page="html needs -o", place="write there instead of to standard output")
     add_gates(parser)
@@ -51,6 +52,23 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
         "are independent (default: auto)",
     )
     add_level(group)
+
+
+def _add_what_is_known_of_the_judge(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("errors of the judge")
+    group.add_argument(
+        "--judge-quality",
+        metavar="SUMMARY|LABELS",
+        help="correct rates and difference for the judge's errors: by a summary of judges evaluate, by labels of a "
+        "sample of the files (JSONL, CSV or xlsx), or by labelled texts from elsewhere",
+    )
+    group.add_argument(
+        "--correction",
+        choices=CORRECTIONS,
+        default=CORRECTIONS[0],
+        help="how labels of the files correct them; ppi is PPI++, for labels drawn at random from all entries "
+        "(default: two-phase)",
+    )
 
 
 def _add_what_to_show(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from faircount import string_judges
 from faircount.errors import UsageError
 from faircount.judging.judge import Judge
 from faircount.judging.outside import in_short, printing_aside
@@ -62,7 +63,7 @@ BUILT_IN = tuple(
         ("threshold", "combine.Threshold"),
     )
 )
-STRING_JUDGES = frozenset(["canary.Canary", "strings.Contains", "strings.Exact", "strings.StartsWith", "strings.Regex"])
+STRING_JUDGES = frozenset(string_judges.STRING_JUDGES.values())
 """The judges that a file may name: they compare strings, and neither open files nor send anything anywhere."""
 
 

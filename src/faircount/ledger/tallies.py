@@ -126,6 +126,14 @@ def families_by_source(ledger: Ledger, column: str) -> dict[int, list[FamilyCoun
     return found
 
 
+def families_by_facet(ledger: Ledger, column: str, facet: str) -> dict[str | None, list[FamilyCounts]]:
+    """Count the entries of families as `families` does, among the entries of each value of a facet by itself."""
+    found: dict[str | None, list[FamilyCounts]] = {}
+    for *counts, value in ledger.query(_families_alike(column, f", {facet}")):
+        found.setdefault(text_of(ledger, facet, value), []).append(FamilyCounts(*counts))
+    return found
+
+
 def _families_alike(column: str, apart: str = "") -> str:
     return f"""
         SELECT COUNT(*), total, success, judged, initial, attack_only{apart}

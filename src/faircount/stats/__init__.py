@@ -90,6 +90,12 @@ if TYPE_CHECKING:
         non_inferiority_unpaired,
         sprt,
     )
+    from faircount.stats.judge_difference import (
+        LabelledSide,
+        added_difference,
+        corrected_difference,
+        two_phase_difference,
+    )
     from faircount.stats.judge_error import (
         Correction,
         CorrectionStatus,
@@ -163,6 +169,7 @@ __all__ = [
     "Correction",
     "CorrectionStatus",
     "LabelledPart",
+    "LabelledSide",
     "LogRank",
     "McNemar",
     "MeanOverEntries",
@@ -172,6 +179,7 @@ __all__ = [
     "Shrinkage",
     "SliceTest",
     "Validation",
+    "added_difference",
     "aggregate",
     "all_of_k",
     "alpha_of_kinds",
@@ -197,6 +205,7 @@ __all__ = [
     "confidence_sequence",
     "confusion_estimates",
     "confusion_metrics",
+    "corrected_difference",
     "delong_standard_error",
     "design_effect",
     "empirical_bayes",
@@ -260,6 +269,7 @@ __all__ = [
     "tango",
     "threshold_sweep",
     "two_phase",
+    "two_phase_difference",
     "undefined",
     "valid_scores",
     "wilson",
@@ -279,6 +289,7 @@ _HOMES = (
     "detector_bootstrap",
     "detector_scores",
     "gates",
+    "judge_difference",
     "judge_error",
     "multiplicity",
     "planning",

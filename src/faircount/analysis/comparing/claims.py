@@ -1,7 +1,8 @@
 """What may be said about two files, in words, and what could have been said had there been something to find.
 
 A difference is claimed where all agree: its interval leaves out 0, and every test, adjusted for the number of tests, is
-below 1 - level. Nothing else is a claim, and no claim is not a claim that there is no difference.
+below 1 - level. Where something is known of the judge, the difference corrected for its errors must say the same.
+Nothing else is a claim, and no claim is not a claim that there is no difference.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from faircount.analysis.comparing.found import Figures
+from faircount.analysis.comparing.found import CorrectedPair, Figures
 from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.stats import minimum_detectable
@@ -34,6 +35,19 @@ def agree(figures: Figures, p: float | None, families_p: float | None, alpha: fl
     if any(test is None or test >= alpha for test in tests):
         return 0
     return 1 if difference.low > 0 else -1 if difference.high < 0 else 0
+
+
+def supported(sign: int, corrected: CorrectedPair | None, alpha: float) -> int:
+    """Return the sign of a raw difference if the corrected one shows it, too, or if nothing was to be corrected."""
+    if corrected is None:
+        return sign
+    difference = corrected.difference
+    if difference is None or difference.low is None or difference.high is None:
+        return 0
+    if corrected.adjusted_p is not None and corrected.adjusted_p >= alpha:
+        return 0
+    shown = 1 if difference.low > 0 else -1 if difference.high < 0 else 0
+    return sign if shown == sign else 0
 
 
 def least_flips(alpha: float) -> int:
@@ -73,8 +87,13 @@ def claim(
     names: tuple[str, str],
     *,
     two: bool,
+    corrected: CorrectedPair | None = None,
+    supports: bool = True,
 ) -> str:
-    """Return the claim in words; `flips` are the entries fixed and broken, None where entries are not paired."""
+    """Return the claim in words; `flips` are the entries fixed and broken, None where entries are not paired.
+
+    `sign` is that of the raw difference; `supports` says whether the corrected one shows it, too.
+    """
     a, b = names
     if figures.difference.value is None:
         return "no difference can be claimed: there is no pair of answered entries to compare"
@@ -82,13 +101,26 @@ def claim(
     if sign:
         word = "higher" if sign > 0 else "lower"
         beside = "" if two else f" than {a}"
-        return f"{b} is {word}{beside} by {points(figures.difference, sign)}{told}"
+        raw = f"{b} is {word}{beside} by {points(figures.difference, sign)}"
+        if corrected is None:
+            return f"{raw}{told}"
+        if supports and corrected.difference is not None:
+            return f"{raw} as judged, and by {points(corrected.difference, sign)} corrected for the judge{told}"
+        return f"no difference can be claimed: {raw} as judged, {_unsupported(corrected)}{told}"
     if could is None:
         shown = "there are too few entries to show any"
     else:
         shown = f"this comparison could have shown {100 * could:.1f} points"
     between = "" if two else f" between {a} and {b}"
+    if corrected is not None and corrected.difference is not None:
+        shown += f"; corrected for the judge it is {points(corrected.difference)}"
     return f"no difference{between} can be claimed; {shown}{told}"
+
+
+def _unsupported(corrected: CorrectedPair) -> str:
+    if corrected.difference is None:
+        return "and that cannot be corrected for the judge"
+    return f"and the difference corrected for the judge, {points(corrected.difference)}, does not show it"
 
 
 def points(difference: Estimate, sign: int = 1) -> str:

@@ -6,14 +6,23 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import integrity
 from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
-from faircount.analysis.comparing.found import Comparison, Figures, File, Flips, Overall, Pair, Unpaired
+from faircount.analysis.comparing.found import (
+    Comparison,
+    CorrectedPair,
+    Figures,
+    File,
+    Flips,
+    Overall,
+    Pair,
+    Unpaired,
+)
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
 from faircount.analysis.results import Folded, fold_files
@@ -27,6 +36,10 @@ from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
 from faircount.reading.streams import STDIN
 from faircount.stats import cochran_q, holm
 from faircount.text import clip, visible
+
+if TYPE_CHECKING:
+    from faircount.analysis.comparing.corrected import CorrectedSide
+    from faircount.analysis.correction.given import Quality
 
 FEW_PAIRED = 0.5
 """Where a smaller share of the answered entries of a file is in pairs, the comparison says so."""
@@ -48,6 +61,10 @@ _BOTH_AGREE = (
     "A difference is claimed only where the interval leaves out 0 and the tests, adjusted for the number of pairs of "
     "files, agree. Groups are adjusted within their field (Benjamini-Hochberg)."
 )
+_CORRECTED_TOO = (
+    "Since something is known of the judge, the corrected difference must leave out 0, too. Groups, flips and tests "
+    "are as the judge has them: they are compared raw."
+)
 _EXACT_TEST = (
     "McNemar's and Cochran's tests take entries as independent; intervals and claims respect families of variants."
 )
@@ -60,9 +77,15 @@ def compare_files(
     options = options or CompareOptions()
     paths = _paths(files, options.baseline)
     how = ReadOptions(options.max_line, options.guardrail_success == "detected")
+    quality = None
+    if options.judge_quality is not None:
+        # Only a correction needs judges and labels: most comparisons do without.
+        from faircount.analysis.correction.given import read_quality
+
+        quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(
         lambda cache: Loader(paths, how, progress, cache),
-        lambda loader: _compare(paths, options, loader),
+        lambda loader: _compare(paths, options, quality, loader),
         cache=options.cache,
     )
 
@@ -90,11 +113,14 @@ def _place(path: str) -> str:
     return path if path == STDIN else os.path.realpath(path)
 
 
-def _compare(paths: Sequence[str], options: CompareOptions, loader: Loader) -> Comparison:
+def _compare(paths: Sequence[str], options: CompareOptions, quality: Quality | None, loader: Loader) -> Comparison:
     with engine.interruptible(), loader, contextlib.ExitStack() as stack:
         sides = [_side(path, options, loader, stack) for path in paths]
         _refuse_both_aims(sides)
-        return _compared(sides, options)
+        for side in sides:
+            if not len(side):
+                raise InputError(f"{side.path}: holds no entry to compare")
+        return _compared(sides, options, _corrected_sides(sides, quality, options))
 
 
 def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.ExitStack) -> Side:
@@ -132,29 +158,68 @@ class _Joined(Struct, frozen=True):
     is_paired: bool
 
 
-def _compared(sides: Sequence[Side], options: CompareOptions) -> Comparison:
-    for side in sides:
-        if not len(side):
-            raise InputError(f"{side.path}: holds no entry to compare")
+def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: CompareOptions) -> list[CorrectedSide]:
+    """Return each file corrected for the judge; nothing where nothing is known of the judge."""
+    if quality is None:
+        return []
+    if sides[0].folded.aim == "task":
+        raise UsageError("--judge-quality corrects the success rate of attacks, and these files tell of tests")
+    from faircount.analysis.comparing.corrected import corrected_sides
+
+    return corrected_sides(sides, quality, options)
+
+
+def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> Comparison:
     chosen = facets.chosen_fields(sides, options)
     means = [scores.scores_of(side, options.max_line) for side in sides]
     joined = [_joined(sides, a, b, options) for a, b in combinations(range(len(sides)), 2)]
     adjusted = holm([pair.p for pair in joined])
     adjusted_families = holm([pair.figures.families_p for pair in joined])
+    corrected = _corrected_pairs(sides, known, joined, options)
     pairs = tuple(
-        _pair(sides, pair, (p, families_p), chosen, (means[pair.a], means[pair.b]), options)
-        for pair, p, families_p in zip(joined, adjusted, adjusted_families, strict=True)
+        _pair(sides, pair, (p, families_p), chosen, (means[pair.a], means[pair.b]), options, found)
+        for pair, p, families_p, found in zip(joined, adjusted, adjusted_families, corrected, strict=True)
     )
     return Comparison(
         aim=sides[0].folded.aim,
         level=options.level,
-        files=tuple(_file(place, side, options) for place, side in enumerate(sides)),
+        files=tuple(_file(place, side, options, known) for place, side in enumerate(sides)),
         pairs=pairs,
         overall=_overall(sides, joined) if len(sides) > 2 else None,
         copies=_copies([side.path for side in sides]),
-        findings=integrity.ordered(_findings(sides, options)),
+        findings=integrity.ordered([*_findings(sides, options), *_doubts(known, pairs)]),
         limits=_limits(sides[0].folded.aim, pairs),
     )
+
+
+def _corrected_pairs(
+    sides: Sequence[Side], known: Sequence[CorrectedSide], joined: Sequence[_Joined], options: CompareOptions
+) -> list[CorrectedPair | None]:
+    """Return each pair of files corrected for the judge, p adjusted for the number of pairs."""
+    import numpy as np
+
+    if not known:
+        return [None] * len(joined)
+    from faircount.analysis.comparing.corrected import Compared, corrected_pair
+
+    found = []
+    for pair in joined:
+        rows = pair.rows
+        if not pair.is_paired:
+            first, second = (np.flatnonzero(sides[place].answered) for place in (pair.a, pair.b))
+            rows = first, second
+        compared = Compared(pair.a, pair.b, rows, pair.families.codes, pair.figures, pair.is_paired)
+        found.append(corrected_pair(sides, known, compared, options))
+    adjusted = holm([item.p for item in found])
+    return [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
+
+
+def _doubts(known: Sequence[CorrectedSide], pairs: Sequence[Pair]) -> list[Finding]:
+    if not known:
+        return []
+    from faircount.analysis.comparing.corrected import doubts_of
+
+    return list(doubts_of(known, [((pair.a, pair.b), pair.corrected) for pair in pairs if pair.corrected is not None]))
 
 
 def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
@@ -179,9 +244,11 @@ def _pair(
     chosen: Sequence[str],
     means: tuple[scores.Means | str, scores.Means | str],
     options: CompareOptions,
+    corrected: CorrectedPair | None,
 ) -> Pair:
     a, b = sides[joined.a], sides[joined.b]
     sign = claims.agree(joined.figures, *adjusted, options.alpha)
+    claimed = claims.supported(sign, corrected, options.alpha)
     fixed, broken = _flips(a, b, joined, options)
     could = (claims.detectable if joined.is_paired else claims.detectable_unpaired)(joined.figures, options.alpha)
     unpaired = pairing.left_out(a, b, joined.matching)
@@ -192,7 +259,7 @@ def _pair(
         figures=joined.figures,
         p=joined.p,
         adjusted_p=adjusted[0],
-        claimed=sign,
+        claimed=claimed,
         claim=claims.claim(
             joined.figures,
             sign,
@@ -200,6 +267,8 @@ def _pair(
             could,
             (claims.letter(joined.a), claims.letter(joined.b)),
             two=len(sides) == 2,
+            corrected=corrected,
+            supports=claimed == sign,
         ),
         detectable=could,
         fixed=fixed,
@@ -209,6 +278,7 @@ def _pair(
         unpaired=unpaired,
         families=joined.families.explanation if joined.is_paired else "Entries are taken as independent.",
         notes=tuple(_notes(a, b, joined, unpaired, options)),
+        corrected=corrected,
     )
 
 
@@ -291,13 +361,17 @@ def _overall(sides: Sequence[Side], joined: Sequence[_Joined]) -> Overall:
     return Overall(test.statistic, test.degrees_of_freedom, test.p, len(rows))
 
 
-def _file(place: int, side: Side, options: CompareOptions) -> File:
+def _file(place: int, side: Side, options: CompareOptions, known: Sequence[CorrectedSide]) -> File:
     import numpy as np
 
     rows = np.flatnonzero(side.answered)
     families = figures.families(side, side, rows, rows, options.cluster)
     rate = figures.figures(figures.cells(side, side, rows, rows), families.codes, options.level, whole=False).rate_a
-    return File(claims.letter(place), side.folded.sources[0], side.counts.tally, replace(rate, unit="answered entry"))
+    corrected, correction = (known[place].answered, known[place].correction) if known else (None, None)
+    if corrected is not None:
+        corrected = replace(corrected, unit="answered entry")
+    rate = replace(rate, unit="answered entry")
+    return File(claims.letter(place), side.folded.sources[0], side.counts.tally, rate, corrected, correction)
 
 
 def _copies(paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -319,6 +393,8 @@ def _limits(aim: str, pairs: Sequence[Pair]) -> tuple[str, ...]:
     limits = [*_LIMITS[aim], _BOTH_AGREE]
     if any(pair.figures.families is not None for pair in pairs):
         limits.append(_EXACT_TEST)
+    if any(pair.corrected is not None for pair in pairs):
+        limits.append(_CORRECTED_TOO)
     if not all(pair.claimed for pair in pairs):
         limits.append(_NO_CLAIM)
     return tuple(limits)

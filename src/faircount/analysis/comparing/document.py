@@ -8,6 +8,7 @@ from typing import Any
 from faircount.analysis.comparing.found import (
     Breakdown,
     Comparison,
+    CorrectedPair,
     Figures,
     File,
     Flip,
@@ -18,6 +19,7 @@ from faircount.analysis.comparing.found import (
     Scores,
 )
 from faircount.analysis.document import estimate_data, finding_data, source_data
+from faircount.model import Estimate, JudgeCorrection
 from faircount.version import __version__
 
 KIND = "comparison"
@@ -51,7 +53,30 @@ def _file(file: File) -> dict[str, Any]:
         **source_data(file.source),
         "entries": {name: getattr(tally, name) for name in tally.__struct_fields__},
         "rate": estimate_data(file.rate),
+        "corrected": _estimate(file.corrected),
+        "correction": None if file.correction is None else _correction(file.correction),
     }
+
+
+def _correction(found: JudgeCorrection) -> dict[str, Any]:
+    return {
+        "file": found.file,
+        "labels_from": found.labels_from,
+        "method": found.method,
+        "status": found.status,
+        "judge": found.judge,
+        "run_judges": list(found.run_judges),
+        "sensitivity": estimate_data(found.sensitivity),
+        "specificity": estimate_data(found.specificity),
+        "judged": _estimate(found.judged),
+        "labels": {"n": found.labels, "hits": found.hits, "left_out": found.left_out},
+        "more_labels": found.more_labels,
+        "sentences": list(found.sentences),
+    }
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else estimate_data(estimate)
 
 
 def _pair(pair: Pair, comparison: Comparison) -> dict[str, Any]:
@@ -62,7 +87,8 @@ def _pair(pair: Pair, comparison: Comparison) -> dict[str, Any]:
         "letters": [a.letter, b.letter],
         **_figures(pair.figures),
         "mid_p": pair.figures.mid_p,
-        "odds_ratio": None if pair.figures.odds_ratio is None else estimate_data(pair.figures.odds_ratio),
+        "odds_ratio": _estimate(pair.figures.odds_ratio),
+        "corrected": None if pair.corrected is None else _corrected(pair.corrected),
         "test": None if pair.p is None else "mcnemar" if pair.paired else "fisher",
         "p": pair.p,
         "adjusted_p": pair.adjusted_p,
@@ -81,6 +107,20 @@ def _pair(pair: Pair, comparison: Comparison) -> dict[str, Any]:
             "a": _left_out(pair.unpaired.a),
             "b": _left_out(pair.unpaired.b),
         },
+    }
+
+
+def _corrected(found: CorrectedPair) -> dict[str, Any]:
+    return {
+        "status": found.status,
+        "method": found.method,
+        "rate_a": _estimate(found.rate_a),
+        "rate_b": _estimate(found.rate_b),
+        "difference": _estimate(found.difference),
+        "p": found.p,
+        "adjusted_p": found.adjusted_p,
+        "reason": found.reason or None,
+        "sentences": list(found.sentences),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.model import Estimate, Finding, Source, Tally
+from faircount.model import Estimate, Finding, JudgeCorrection, Source, Tally
 
 
 class Table(Struct, frozen=True):
@@ -116,12 +116,32 @@ class Unpaired(Struct, frozen=True):
     b: tuple[LeftOut, ...]
 
 
+class CorrectedPair(Struct, frozen=True):
+    """Two rates on the same entries corrected for the judge, and their difference; None where they cannot be.
+
+    `status` is "ok", or "not_corrected" where there is no corrected difference: then `reason` says why. `p` is that of
+    labels, None with a judge that was measured elsewhere, where the tests of the raw difference are those of the
+    corrected one. `adjusted_p` answers for the number of pairs of files.
+    """
+
+    status: str
+    method: str
+    rate_a: Estimate | None
+    rate_b: Estimate | None
+    difference: Estimate | None
+    reason: str = ""
+    sentences: tuple[str, ...] = ()
+    p: float | None = None
+    adjusted_p: float | None = None
+
+
 class Pair(Struct, frozen=True):
     """Two files compared; `a` and `b` are their places among the files.
 
     `paired` is False where the files share no entry: then the figures are those of different entries, and `p` is
     Fisher's. `adjusted_p` answers for the number of pairs of files. `claimed` is the sign of the difference that is
-    claimed, 0 for none; `detectable` is the difference that could have been shown.
+    claimed, 0 for none; `detectable` is the difference that could have been shown. `corrected` is None where nothing
+    is known of the judge.
     """
 
     a: int
@@ -140,6 +160,7 @@ class Pair(Struct, frozen=True):
     unpaired: Unpaired
     families: str
     notes: tuple[str, ...] = ()
+    corrected: CorrectedPair | None = None
 
 
 class Overall(Struct, frozen=True):
@@ -152,12 +173,17 @@ class Overall(Struct, frozen=True):
 
 
 class File(Struct, frozen=True):
-    """A file of the comparison by itself: its outcomes, and its rate among the entries that were answered."""
+    """A file of the comparison by itself: its outcomes, and its rate among the entries that were answered.
+
+    `corrected` is that rate corrected for the judge, and `correction` what that rests on; None where they are not.
+    """
 
     letter: str
     source: Source
     tally: Tally
     rate: Estimate
+    corrected: Estimate | None = None
+    correction: JudgeCorrection | None = None
 
     @property
     def answered(self) -> int:

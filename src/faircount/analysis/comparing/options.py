@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.analysis.choices import AUTO, GUARDRAIL_MEANINGS
+from faircount.analysis.choices import AUTO, CORRECTIONS, GUARDRAIL_MEANINGS
 from faircount.analysis.comparing.choices import MATCHES
 from faircount.analysis.options import AnalyzeOptions
 from faircount.errors import UsageError
@@ -25,6 +25,9 @@ class CompareOptions(Struct, frozen=True):
     guardrail_success: str = GUARDRAIL_MEANINGS[0]
     max_line: int = MAX_LINE_BYTES
     cache: bool = True
+    judge_quality: str | None = None
+    """What is known of the judge: a summary of judges, or labels."""
+    correction: str = CORRECTIONS[0]
 
     def __post_init__(self) -> None:
         if self.match not in MATCHES:
@@ -44,6 +47,7 @@ class CompareOptions(Struct, frozen=True):
             guardrail_success=self.guardrail_success,
             max_line=self.max_line,
             cache=self.cache,
+            correction=self.correction,
         )
 
     @property

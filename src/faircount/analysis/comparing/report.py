@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
+from faircount.analysis.comparing.corrected_report import corrected_blocks
 from faircount.analysis.comparing.document import document
 from faircount.analysis.comparing.found import Breakdown, Comparison, File, Flip, Flips, Group, LeftOut, Pair
 from faircount.analysis.comparing.scores import score_words
@@ -55,17 +56,21 @@ _REASONS = {
 def as_report(comparison: Comparison, *, figures: bool = False) -> Report:
     """Arrange a comparison; `figures` adds the differences and the flips as figures."""
     c = comparison
-    head: list[Block] = [Findings(c.findings)] if c.findings else []
-    sections = [
-        Section("Comparison", (*head, *map(Paragraph, _claims(c))), level=1),
-        Section("Files", (_files(c), *_copies(c))),
-    ]
-    if c.overall is not None:
-        sections.append(Section("All files together", tuple(_overall(c))))
+    sections = [*in_short(c)]
     for pair in _in_full(c):
         sections += _sections(c, pair, figures=figures)
     sections.append(Section("What these numbers cannot tell", tuple(map(Paragraph, c.limits))))
     return Report(tuple(sections), document(c))
+
+
+def in_short(comparison: Comparison) -> Iterator[Section]:
+    """Yield what a comparison comes to: the claims, the files, and all of them together."""
+    c = comparison
+    head: list[Block] = [Findings(c.findings)] if c.findings else []
+    yield Section("Comparison", (*head, *map(Paragraph, _claims(c))), level=1)
+    yield Section("Files", (_files(c), *_copies(c)))
+    if c.overall is not None:
+        yield Section("All files together", tuple(_overall(c)))
 
 
 def _in_full(c: Comparison) -> Sequence[Pair]:
@@ -93,6 +98,7 @@ def _files(c: Comparison) -> Grid:
         Column("", numeric=False),
         Column("Name", numeric=False),
         Column(words.rate_column),
+        *([Column("Corrected")] if _corrects(c) else []),
         Column(words.wins),
         Column("Answered"),
         Column("Errors"),
@@ -100,16 +106,22 @@ def _files(c: Comparison) -> Grid:
         Column("File", numeric=False, rank=2),
     )
     names = short_names(c.paths)
-    rows = tuple(_file(name, file) for name, file in zip(names, c.files, strict=True))
+    rows = tuple(_file(name, file, corrects=_corrects(c)) for name, file in zip(names, c.files, strict=True))
     return Grid(columns, rows, note=f"{words.rate}s are over the entries that were answered; a block is an answer.")
 
 
-def _file(name: str, file: File) -> tuple[Cell, ...]:
+def _corrects(c: Comparison) -> bool:
+    return any(file.correction is not None for file in c.files)
+
+
+def _file(name: str, file: File, *, corrects: bool) -> tuple[Cell, ...]:
     tally = file.tally
+    corrected: Cell = "none" if file.corrected is None else file.corrected
     return (
         file.letter,
         Place(name),
         file.rate,
+        *([corrected] if corrects else []),
         tally.success,
         file.answered,
         tally.error,
@@ -178,6 +190,8 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
         return several + (title if not several else title[0].lower() + title[1:])
 
     yield Section(titled("Difference"), tuple(_difference(c, pair, figures=figures)))
+    if pair.corrected is not None:
+        yield Section(titled("Corrected for the judge"), tuple(corrected_blocks(c, pair, pair.corrected)))
     if pair.scores.metrics:
         yield Section(titled("Scores"), (_scores(c, pair),))
     for found in pair.by:
@@ -301,7 +315,8 @@ def _by(c: Comparison, pair: Pair, found: Breakdown, *, figures: bool) -> Iterat
     )
     rows = tuple(_group(group) for group in shown)
     small = frozenset(place for place, group in enumerate(shown) if group.small)
-    yield Grid(columns, rows, small, note=_by_note(found))
+    raw = "As the judge has them: groups are compared raw." if pair.corrected is not None else ""
+    yield Grid(columns, rows, small, note=" ".join(filter(None, (_by_note(found), raw))))
 
 
 def _words(found: Breakdown) -> str:

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from faircount.findings import counted
-from faircount.model import Analysis, Estimate, JudgeCorrection
-from faircount.report import Block, Fact, Facts, Paragraph, Place, Record, Section
+from faircount.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
+from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
 
+_IN_GROUPS = {
+    "rogan-gladen": "as if the judge erred alike in all groups",
+    "two-phase": "by the labels of each verdict in the group itself",
+    "ppi": "prediction-powered, by the labels in the group itself",
+}
+_WHY_NOT = {
+    "too_few_labels": (
+        "too few labels",
+        "too few labels (of judged successes and of judged failures; at least two of each are needed)",
+    ),
+    "not_identifiable": ("not identifiable", "a judge that cannot be told from chance well enough"),
+    "incompatible_with_validation": (
+        "does not fit",
+        "fewer judged successes, or more, than the judge's own errors alone would give",
+    ),
+    "no_verdicts": ("no verdicts", "no entry with a verdict"),
+    "not_random": ("not random", "labels that were not drawn at random from all entries"),
+    "no_measured_judge": ("no measured judge", "a judge that nobody measured, or several"),
+}
 _METHODS = {
     "rogan-gladen": "Rogan-Gladen with the interval of Lang and Reiczigel",
     "two-phase": "two-phase, by the labels of each verdict",
@@ -61,6 +81,37 @@ def _told(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{100 * estimate.value:.1f} %"
     return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def cell(corrected: CorrectedRate | None) -> Cell:
+    """Return what stands in the column of corrected rates: the rate, or why there is none."""
+    if corrected is None:
+        return ""
+    if corrected.estimate is not None:
+        return corrected.estimate
+    if corrected.status == "too_few_labels" and corrected.labels is not None:
+        return f"too few labels: {corrected.labels[0]:,} and {corrected.labels[1]:,}"
+    return _WHY_NOT[corrected.status][0]
+
+
+def note(correction: JudgeCorrection, rates: Sequence[CorrectedRate | None]) -> str:
+    """Say how the rates of groups were corrected, and in how many groups they could not be."""
+    given = [rate for rate in rates if rate is not None]
+    if not given:
+        return ""
+    missing = Counter(rate.status for rate in given if rate.estimate is None)
+    how = f"Corrected: {_IN_GROUPS[correction.method]}." if len(given) > missing.total() else ""
+    if not missing:
+        return how
+    reasons = [_WHY_NOT[status][1] for status in missing]
+    if len(missing) > 1:
+        reasons = [f"{_WHY_NOT[status][1]} in {times:,}" for status, times in missing.most_common()]
+    if missing.total() == len(given):
+        none = "There is no corrected rate" if len(given) == 1 else "No group has a corrected rate"
+    else:
+        verb = "has" if missing.total() == 1 else "have"
+        none = f"{missing.total():,} of {counted(len(given), 'group')} {verb} no corrected rate"
+    return f"{how} {none}: {', '.join(reasons)}.".lstrip()
 
 
 def data(correction: JudgeCorrection, estimate_data: Callable[[Estimate], dict[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A rate over all entries is the share that has a verdict times the rate among those: an entry that ended in an error or a
 block has no answer that could be a success, and one without a verdict counts as no success, as in the raw rate. Where
-entries come in families, the part of the variance that comes from the choice of entries grows by the design effect.
+entries come in families, a judge measured elsewhere has seen as many as they are worth; labels of the run show
+themselves how families differ.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.analysis.correction.clustered import labelled_families, respecting
 from faircount.analysis.correction.given import Quality
-from faircount.analysis.correction.measured import judges_of_run, measured_judge
+from faircount.analysis.correction.measured import measured_judge
+from faircount.analysis.correction.named import judges_of_run
 from faircount.analysis.correction.sampled import Sampled, groups_without_labels, sampled_entries
 from faircount.analysis.correction.wording import FEW_LABELS, MANY_REQUESTS, NOT_AT_RANDOM, not_corrected, promise
 from faircount.findings import counted, finding
 from faircount.ledger.store import Ledger
 from faircount.model import Counts, Estimate, Families, Finding, JudgeCorrection, Tally
 from faircount.stats import wilson
+from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import (
     CorrectionStatus,
+    LabelledPart,
     Validation,
     labelled_rate,
     lang_reiczigel,
@@ -32,15 +37,16 @@ from faircount.stats.judge_error import (
 from faircount.stats.proportion import critical_value, undefined
 
 TWO_PHASE, PPI = "two-phase", "ppi"
+TOO_FEW = "too_few_labels"
 _RANDOM_WITHIN = 1.645
 """Labels whose share of judged successes lies more standard errors from that of the run are not taken as random.
 
 One in ten random samples is refused for nothing: that costs little, since the two-phase estimate is there for it.
 """
-_SHOWN = (CorrectionStatus.OK, CorrectionStatus.CLIPPED)
+SHOWN = (CorrectionStatus.OK, CorrectionStatus.CLIPPED)
 
 
-class _Run(Struct, frozen=True):
+class Run(Struct, frozen=True):
     """What a correction needs to know of the run. `widening` is None where no interval can be had."""
 
     tally: Tally
@@ -55,34 +61,50 @@ class _Run(Struct, frozen=True):
 
 
 def correct(
-    ledger: Ledger, counts: Counts, families: Families, quality: Quality, *, level: float, method: str = TWO_PHASE
+    ledger: Ledger,
+    counts: Counts,
+    families: Families,
+    quality: Quality,
+    *,
+    level: float,
+    method: str = TWO_PHASE,
+    family: str | None = None,
 ) -> tuple[JudgeCorrection, list[Finding]]:
-    """Return the corrected rate of the entries counted, and what is doubtful about it."""
-    run = _Run(counts.tally, counts.attempts, level, _widening(families, counts.tally), judges_of_run(ledger))
+    """Return the corrected rate of the entries counted, and what is doubtful about it.
+
+    `family` is the column of `entry` that says what family an entry belongs to.
+    """
+    run = Run(counts.tally, counts.attempts, level, _widening(families, counts.tally, level), judges_of_run(ledger))
     if quality.sample is None:
         return _by_measured_judge(quality, run)
     sampled = sampled_entries(ledger, counts.tally, quality.sample)
-    return _by_sample(ledger, quality, run, sampled, method)
+    return _by_sample(ledger, quality, replace(run, widening=1.0), sampled, method, family)
 
 
-def _widening(families: Families, tally: Tally) -> float | None:
-    """Return the factor by which families widen the variance of a rate, at least 1."""
+def _widening(families: Families, tally: Tally, level: float) -> float | None:
+    """Return the factor by which families widen the variance of a rate, at least 1.
+
+    That a few families show little of how families differ is in it, by Student's critical value in place of the normal.
+    """
     if not families.respected:
         return 1.0
-    return None if not families.effective_n else max(1.0, tally.total / families.effective_n)
+    if not families.effective_n or not families.count:
+        return None
+    few = student_critical_value(level, families.count - 1) / critical_value(level)
+    return few**2 * max(1.0, tally.total / families.effective_n)
 
 
 # -- a judge that was measured elsewhere ------------------------------------------------------------------------
 
 
-def _by_measured_judge(quality: Quality, run: _Run) -> tuple[JudgeCorrection, list[Finding]]:
+def _by_measured_judge(quality: Quality, run: Run) -> tuple[JudgeCorrection, list[Finding]]:
     measured = measured_judge(quality, run.judges)
     cells, level = measured.counts, run.level
     status, judged, reason = "no_measured_judge", None, measured.refused
     found, passed = undefined("label", level, "wilson"), undefined("label", level, "wilson")
     if cells is not None:
         validation = Validation(cells.tp, cells.hits, cells.tn, cells.passes)
-        status, judged = _rogan_gladen(run, validation)
+        status, judged = measured_rate(run, validation)
         found = wilson(cells.tp, cells.hits, unit="label", level=level)
         passed = wilson(cells.tn, cells.passes, unit="label", level=level)
         reason = not_corrected(status, found, passed, youden_j(validation))
@@ -111,7 +133,8 @@ def _by_measured_judge(quality: Quality, run: _Run) -> tuple[JudgeCorrection, li
     return _told(correction, reason, doubts)
 
 
-def _rogan_gladen(run: _Run, validation: Validation) -> tuple[str, Estimate | None]:
+def measured_rate(run: Run, validation: Validation) -> tuple[str, Estimate | None]:
+    """Return the rate among judged entries by the errors of a judge elsewhere, and whether there is one."""
     judged = run.tally.judged
     if not judged:
         return CorrectionStatus.NO_VERDICTS, None
@@ -119,7 +142,7 @@ def _rogan_gladen(run: _Run, validation: Validation) -> tuple[str, Estimate | No
     worth = max(1, math.floor(judged / (run.widening or 1.0)))
     successes = run.tally.success if worth == judged else run.rate * worth
     status = rogan_gladen(successes, worth, validation, level=run.level).status
-    if status not in _SHOWN:
+    if status not in SHOWN:
         return status, None
     estimate = lang_reiczigel(successes, worth, validation, unit="judged entry", level=run.level)
     return status, replace(_without_interval(estimate) if run.widening is None else estimate, n=judged)
@@ -129,9 +152,14 @@ def _rogan_gladen(run: _Run, validation: Validation) -> tuple[str, Estimate | No
 
 
 def _by_sample(
-    ledger: Ledger, quality: Quality, run: _Run, sampled: Sampled, method: str
+    ledger: Ledger, quality: Quality, run: Run, sampled: Sampled, method: str, family: str | None
 ) -> tuple[JudgeCorrection, list[Finding]]:
     status, judged, reason = _from_labels(run, sampled, method)
+    estimate = None if judged is None else over_all(judged, run.tally, run.level)
+    further: float | None = 0.0
+    if judged is not None and estimate is not None and family is not None:
+        families = labelled_families(ledger, family, sampled.found)
+        judged, estimate, further = respecting(families, sampled, run.tally, (judged, estimate))
     doubts = []
     groups = groups_without_labels(ledger, sampled)
     if groups:
@@ -148,7 +176,7 @@ def _by_sample(
         labels_from="run",
         method=method,
         status=status,
-        estimate=None if judged is None else over_all(judged, run.tally, run.level),
+        estimate=estimate,
         judged=judged,
         judge=None,
         run_judges=run.judges,
@@ -157,26 +185,32 @@ def _by_sample(
         labels=sampled.labels,
         hits=sampled.hits,
         left_out=sampled.left_out,
-        more_labels=labels_to_halve(run.tally, sampled, run.widening, run.level)
+        more_labels=labels_to_halve(run.tally, sampled, further, run.level)
         if judged is not None and method == TWO_PHASE
         else None,
     )
     return _told(correction, reason, doubts)
 
 
-def _from_labels(run: _Run, sampled: Sampled, method: str) -> tuple[str, Estimate | None, str]:
+def _from_labels(run: Run, sampled: Sampled, method: str) -> tuple[str, Estimate | None, str]:
     if not run.tally.judged:
         return CorrectionStatus.NO_VERDICTS, None, "no entry has a verdict"
-    if method == PPI:
-        if not sampled.labels or not _at_random(sampled):
-            labelled = sampled.successes.labelled
-            return "not_random", None, NOT_AT_RANDOM.format(labelled, sampled.labels, 100 * run.rate)
-        estimate = _prediction_powered(sampled, run.level)
-    else:
-        estimate = two_phase(sampled.successes, sampled.failures, unit="judged entry", level=run.level)
+    if method == PPI and (not sampled.labels or not _at_random(sampled)):
+        labelled = sampled.successes.labelled
+        return "not_random", None, NOT_AT_RANDOM.format(labelled, sampled.labels, 100 * run.rate)
+    estimate = labelled_rate_of(run, sampled.successes, sampled.failures, method)
     if estimate.value is None:
-        return "too_few_labels", None, FEW_LABELS.format(sampled.successes.labelled, sampled.failures.labelled)
-    return CorrectionStatus.OK, _widened(replace(estimate, n=run.tally.judged), run), ""
+        return TOO_FEW, None, FEW_LABELS.format(sampled.successes.labelled, sampled.failures.labelled)
+    return CorrectionStatus.OK, estimate, ""
+
+
+def labelled_rate_of(run: Run, successes: LabelledPart, failures: LabelledPart, method: str) -> Estimate:
+    """Return the rate among judged entries by labels of some of them; undefined where there are none of a verdict."""
+    if method == PPI:
+        estimate = _prediction_powered(successes, failures, run.level)
+    else:
+        estimate = two_phase(successes, failures, unit="judged entry", level=run.level)
+    return estimate if estimate.value is None else widened(replace(estimate, n=run.tally.judged), run)
 
 
 def _at_random(sampled: Sampled) -> bool:
@@ -189,11 +223,11 @@ def _at_random(sampled: Sampled) -> bool:
     return abs(sampled.successes.labelled - chosen * share) <= max(1.0, _RANDOM_WITHIN * math.sqrt(variance))
 
 
-def _prediction_powered(sampled: Sampled, level: float) -> Estimate:
+def _prediction_powered(successes: LabelledPart, failures: LabelledPart, level: float) -> Estimate:
     labels: list[int] = []
     verdicts: list[float] = []
     unlabelled: list[float] = []
-    for verdict, part in ((1, sampled.successes), (0, sampled.failures)):
+    for verdict, part in ((1, successes), (0, failures)):
         labels += [1] * part.true + [0] * (part.labelled - part.true)
         verdicts += [verdict] * part.labelled
         unlabelled += [verdict] * (part.judged - part.labelled)
@@ -202,7 +236,7 @@ def _prediction_powered(sampled: Sampled, level: float) -> Estimate:
     return replace(found, value=cut[0], low=cut[1], high=cut[2])
 
 
-def _widened(estimate: Estimate, run: _Run) -> Estimate:
+def widened(estimate: Estimate, run: Run) -> Estimate:
     """Add what families add to the variance: that of the choice of entries, less what is in it already."""
     if run.widening is None:
         return _without_interval(estimate)
@@ -210,7 +244,7 @@ def _widened(estimate: Estimate, run: _Run) -> Estimate:
     return _spread(estimate, (run.widening - 1) * rate * (1 - rate) / estimate.n)
 
 
-def _shares(run: _Run, sampled: Sampled) -> tuple[Estimate, Estimate]:
+def _shares(run: Run, sampled: Sampled) -> tuple[Estimate, Estimate]:
     """Return the sensitivity and the specificity that the labels show, each verdict weighing as in the run."""
     hits, passes = [0.0, 0.0], [0.0, 0.0]
     for place, part in enumerate((sampled.successes, sampled.failures)):
@@ -226,20 +260,21 @@ def _shares(run: _Run, sampled: Sampled) -> tuple[Estimate, Estimate]:
     return found, passed
 
 
-def labels_to_halve(tally: Tally, sampled: Sampled, widening: float | None, level: float) -> int | None:
+def labels_to_halve(tally: Tally, sampled: Sampled, further: float | None, level: float) -> int | None:
     """Return how many more labels, shared out as these are, would halve the interval; None where none would do.
 
     Labels narrow only what is unknown about the judge; the rest of the variance stays, however many there are.
+    `further` is what families add to it, None where nobody knows.
     """
     parts = [part for part in (sampled.successes, sampled.failures) if part.judged]
     estimate = two_phase(sampled.successes, sampled.failures, level=level)
-    if widening is None or estimate.value is None:
+    if further is None or estimate.value is None:
         return None
     n, rate = tally.judged, estimate.value
     within = math.fsum((part.judged / n) ** 2 * part.careful_variance for part in parts)
     shares = [part.true / part.labelled for part in parts]
     between = math.fsum(part.judged / n * (share - rate) ** 2 / n for part, share in zip(parts, shares, strict=True))
-    between += (widening - 1) * rate * (1 - rate) / n + rate**2 * (1 - n / tally.total) / n
+    between += further + rate**2 * (1 - n / tally.total) / n
     left = (within + between) / 4 - between
     if left <= 0:
         return None

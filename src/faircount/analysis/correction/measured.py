@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from faircount.analysis.correction.given import Quality
+from faircount.analysis.correction.named import told
 from faircount.analysis.judges.evaluation import EvaluateOptions, evaluate
 from faircount.analysis.judges.quality import Confusion, EvaluationSettings
 from faircount.analysis.judges.summary import Summary
@@ -17,15 +18,8 @@ from faircount.errors import InputError, UsageError
 from faircount.judging import registry
 from faircount.judging.expression import parse
 from faircount.judging.making import ADAPTERS, make_trusted_only
-from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import Ledger
-from faircount.model import Outcome
 from faircount.reading.labels import Labels
-from faircount.text import clip, visible
-
-_DECIDED = f"({OUTCOME_NUMBER[Outcome.SUCCESS]}, {OUTCOME_NUMBER[Outcome.FAILURE]})"
-_JUDGE = "judge_name"
-_NAMES_TOLD = 5
+from faircount.text import visible
 
 
 class Measured(Struct, frozen=True):
@@ -41,17 +35,6 @@ class Measured(Struct, frozen=True):
     unsure: str = ""
 
 
-def judges_of_run(ledger: Ledger) -> tuple[str | None, ...]:
-    """Return the judges that the rows of entries with a verdict name, the most frequent first; None for no name."""
-    if _JUDGE not in ledger.facets:
-        return (None,)
-    column = ledger.facets[_JUDGE]
-    rows = ledger.query(
-        f"SELECT {column}, COUNT(*) FROM entry WHERE outcome IN {_DECIDED} GROUP BY 1 ORDER BY 2 DESC, 1"
-    )
-    return tuple(ledger.word(column, number) for number, _ in rows) or (None,)
-
-
 def measured_judge(quality: Quality, run: Sequence[str | None]) -> Measured:
     """Return what is known of the judge of a run from elsewhere."""
     if quality.summary is not None:
@@ -59,13 +42,6 @@ def measured_judge(quality: Quality, run: Sequence[str | None]) -> Measured:
     if quality.labels is None:
         raise AssertionError("a file is a summary, a sample of the run, or labels from elsewhere")
     return _evaluated(quality.labels, quality.path, run)
-
-
-def told(judges: Sequence[str | None]) -> str:
-    """Return the names of judges for a sentence."""
-    names = [clip(visible(name), 60) if name is not None else "no judge" for name in judges]
-    more = len(names) - _NAMES_TOLD
-    return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 # -- in a summary -----------------------------------------------------------------------------------------------

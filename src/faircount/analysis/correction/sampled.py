@@ -7,7 +7,7 @@ successes would make the rate too high.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -29,7 +29,7 @@ _EXPECTED_LABELS = 5
 _GROUPS_NAMED = 3
 
 _ROWS_OF_LABELLED = f"""
-SELECT t.ord, t.entry_key, t.state, e.outcome
+SELECT t.ord, t.entry_key, t.state, e.outcome, CASE WHEN t.is_attack THEN COALESCE(t.attack, 0) END
 FROM told AS t
 INNER JOIN entry AS e ON t.entry_key = e.entry_key
 WHERE t.entry_key IN (SELECT entry_key FROM told WHERE ord IN (SELECT UNNEST(CAST(? AS BIGINT[]))))
@@ -38,17 +38,34 @@ ORDER BY t.ord
 """
 
 
+class LabelledEntry(Struct, frozen=True):
+    """An entry that people labelled: its key, whether the judge calls it a success, and whether people do.
+
+    `attacks` says of each dynamic attack on it, by its number, what the judge and what people say of that alone.
+    """
+
+    key: int
+    success: bool
+    label: bool
+    attacks: tuple[tuple[int, bool, bool], ...] = ()
+
+
 class Sampled(Struct, frozen=True):
-    """Entries with a verdict and a label, by verdict; `entries` are their keys, `left_out` the labels of no use."""
+    """Entries with a verdict and a label, by verdict; `left_out` are the labels of no use."""
 
     successes: LabelledPart
     failures: LabelledPart
-    entries: tuple[int, ...]
+    found: tuple[LabelledEntry, ...]
     left_out: int
     incomplete: int
     """Entries of which only some rows are labelled."""
     by_verdict: bool = False
     """Whether they are known to be drawn by verdict."""
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The keys of the labelled entries."""
+        return tuple(entry.key for entry in self.found)
 
     @property
     def labels(self) -> int:
@@ -65,12 +82,22 @@ class _Entry(Struct):
     """An entry of which a row is labelled: its verdict, and what people said of each row that has one."""
 
     success: bool
-    said: list[bool | None]
+    said: list[tuple[int | None, bool, bool | None]]
+    """Of each row: its dynamic attack, whether the judge calls it a success, and what people say."""
     labelled: int = 0
 
     @property
     def label(self) -> bool | None:
-        return None if None in self.said or not self.said else any(self.said)
+        labels = [label for _, _, label in self.said]
+        return None if None in labels or not labels else any(labels)
+
+    def told(self, key: int) -> LabelledEntry:
+        attacks: dict[int, tuple[bool, bool]] = {}
+        for attack, won, label in self.said:
+            if attack is not None:
+                before = attacks.get(attack, (False, False))
+                attacks[attack] = (before[0] or won, before[1] or bool(label))
+        return LabelledEntry(key, self.success, bool(self.label), tuple((at, *told) for at, told in attacks.items()))
 
 
 def sampled_entries(ledger: Ledger, tally: Tally, given: RunLabels) -> Sampled:
@@ -81,20 +108,32 @@ def sampled_entries(ledger: Ledger, tally: Tally, given: RunLabels) -> Sampled:
         for line, label in given.rows.get(path, {}).items()
     }
     entries: dict[int, _Entry] = {}
-    for ord_, key, state, outcome in ledger.query(_ROWS_OF_LABELLED, [list(labels)]) if labels else ():
+    for ord_, key, state, outcome, attack in ledger.query(_ROWS_OF_LABELLED, [list(labels)]) if labels else ():
         entry = entries.setdefault(key, _Entry(outcome == _SUCCESS, []))
         entry.labelled += ord_ in labels
         if state in _DECIDED:
-            entry.said.append(labels.get(ord_))
+            entry.said.append((attack, state == _SUCCESS, labels.get(ord_)))
     usable = {key: entry for key, entry in entries.items() if entry.label is not None}
     used = sum(entry.labelled for entry in usable.values())
-    incomplete = sum(entry.label is None and any(said is not None for said in entry.said) for entry in entries.values())
-    parts = [
-        LabelledPart(judged, len(found), sum(bool(entry.label) for entry in found))
+    incomplete = sum(
+        entry.label is None and any(label is not None for _, _, label in entry.said) for entry in entries.values()
+    )
+    found = tuple(entry.told(key) for key, entry in usable.items())
+    return Sampled(
+        *labelled_parts(found, tally), found, len(labels) - used + given.unused, incomplete, given.by_verdict
+    )
+
+
+def labelled_parts(found: Iterable[LabelledEntry], tally: Tally) -> tuple[LabelledPart, LabelledPart]:
+    """Count labelled entries by verdict, among so many judged ones."""
+    labels: dict[bool, list[bool]] = {True: [], False: []}
+    for entry in found:
+        labels[entry.success].append(entry.label)
+    successes, failures = (
+        LabelledPart(judged, len(labels[success]), sum(labels[success]))
         for judged, success in ((tally.success, True), (tally.failure, False))
-        for found in [[entry for entry in usable.values() if entry.success is success]]
-    ]
-    return Sampled(parts[0], parts[1], tuple(usable), len(labels) - used + given.unused, incomplete, given.by_verdict)
+    )
+    return successes, failures
 
 
 def groups_without_labels(ledger: Ledger, sampled: Sampled) -> str:

@@ -3,7 +3,7 @@
     gate      [ field "=" value ":" ] figure operator number
     field     a facet; in quotes if it holds blanks, colons or signs
     value     bare, or in quotes if it holds blanks, colons or signs; a bare null is the missing value
-    figure    asr | pass_rate | errors | guardrail | unjudged, also with .low or .high; or regression
+    figure    asr | asr_corrected | pass_rate | errors | guardrail | unjudged, also with .low or .high; or regression
     operator  > | >= | < | <=
     number    a share such as 0.05, or 5%
 
@@ -29,8 +29,9 @@ Part = Literal["value", "low", "high"]
 Sign = Literal[">", ">=", "<", "<="]
 
 ASR, PASS_RATE, REGRESSION = "asr", "pass_rate", "regression"
+ASR_CORRECTED = "asr_corrected"
 SHARES = ("errors", "guardrail", "unjudged")
-FIGURES = (ASR, PASS_RATE, *SHARES, REGRESSION)
+FIGURES = (ASR, ASR_CORRECTED, PASS_RATE, *SHARES, REGRESSION)
 LONGEST = 10_000
 
 _SIGNS: tuple[Sign, ...] = (">=", "<=", ">", "<")

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.analysis.gates import needed, regression, wording
-from faircount.analysis.gates.expression import REGRESSION, SHARES, Gate
+from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, SHARES, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, MET
 from faircount.analysis.gates.subjects import Subject, of_analysis, of_comparison
 from faircount.errors import UsageError
@@ -71,6 +71,9 @@ def _meant(gate: Gate, subjects: Sequence[Subject]) -> list[Subject]:
 
 def _regression(gate: Gate, subject: Subject) -> GateResult:
     group = subject.group(gate)
+    if group is not None and subject.figures.get("corrected") is not None:
+        why = "groups are compared as the judge has them: leave this gate to a comparison without --judge-quality"
+        raise UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {why}")
     figures = subject.figures if group is None else group
     found = regression.judged(figures, gate.threshold, paired=subject.paired, aim=subject.aim)
     return GateResult(gate, subject, found.state, found.reason, found.worsening, found.more)
@@ -79,6 +82,10 @@ def _regression(gate: Gate, subject: Subject) -> GateResult:
 def _figure(gate: Gate, subject: Subject) -> GateResult:
     estimate = subject.estimate(gate)
     if estimate.value is None:
+        uncorrected = subject.uncorrected(gate)
+        if uncorrected is not None:
+            reason = wording.not_corrected(gate, uncorrected.status, uncorrected.labels)
+            return GateResult(gate, subject, INCONCLUSIVE, reason, estimate)
         more = needed.without_any(gate.sign, gate.threshold, subject.level)
         return GateResult(gate, subject, INCONCLUSIVE, wording.nothing(gate, more), estimate, more)
     value = {"value": estimate.value, "low": estimate.low, "high": estimate.high}[gate.part]
@@ -90,7 +97,9 @@ def _figure(gate: Gate, subject: Subject) -> GateResult:
     if doubt is not None:
         # Only the rate of successes over all entries has an interval of families.
         effect = subject.design_effect if gate.field is None and gate.figure not in SHARES else None
-        more = needed.to_tell_apart(estimate, gate.threshold, effect)
+        # What a corrected rate lacks may be labels: no number of entries alone is known to do.
+        corrected = gate.figure == ASR_CORRECTED
+        more = None if corrected else needed.to_tell_apart(estimate, gate.threshold, effect)
         reason = f"{reason}; {doubt(gate, more)}"
     return GateResult(gate, subject, FAILED if failed else MET, reason, estimate, more)
 

@@ -39,11 +39,14 @@ class Change(Struct, frozen=True):
 
 def judged(figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str) -> Change:
     """Judge a pair of runs, or a group of one, as a comparison's document tells of it."""
+    corrected = figures.get("corrected")
     difference = figures["difference"]
     alpha = round(1 - difference["level"], 12)
     if not 0 < alpha < 0.5:
         raise UsageError("--fail-on regression needs a --level above 0.5")
     worse_is_higher = aim != TASK
+    if corrected is not None:
+        return _corrected(figures, corrected, margin, alpha, paired=paired, aim=aim)
     if difference["method"] in _PLAIN and paired and all(isinstance(figures.get(name), int) for name in _CELLS):
         worsening, state, more = _paired(figures, margin, alpha, worse_is_higher)
     elif difference["method"] in _PLAIN and not paired:
@@ -108,6 +111,22 @@ def _by_its_limits(
         return worsening, FAILED, None
     limit = above if value < margin else below
     return worsening, INCONCLUSIVE, needed.to_narrow(abs(margin - value), limit, n, alpha)
+
+
+def _corrected(
+    figures: Mapping[str, Any], corrected: Mapping[str, Any], margin: float, alpha: float, *, paired: bool, aim: str
+) -> Change:
+    """Decide by the difference corrected for the judge; where it could not be corrected, nothing is shown."""
+    difference = corrected["difference"]
+    if difference is None:
+        nothing = stats.undefined("entry", 1 - 2 * alpha, "corrected", figures["difference"]["n"])
+        reason = "the change corrected for the judge is undefined: the comparison could not correct it, and says why"
+        return Change(nothing, INCONCLUSIVE, reason, None)
+    share = _one_sided(alpha, figures.get("families"))
+    worsening, state, _ = _by_its_limits(difference, margin, alpha, share, aim != TASK)
+    # More labels may be what is missing: how many entries would decide is not known.
+    reason = _sentence(corrected, worsening, state, margin, None, paired=paired, aim=aim)
+    return Change(worsening, state, f"corrected for the judge: {reason}", None)
 
 
 def _sentence(

@@ -64,5 +64,7 @@ def _subject(subject: Subject) -> Iterator[Section]:
         return
     names = {outcome.value: name for outcome, name in words.outcomes.items()}
     facts = [Fact("Entries", dict(subject.counts)["total"]), Fact(words.rate, None, subject.rate)]
+    if subject.corrected is not None:
+        facts.append(Fact("Corrected for the judge", None, subject.corrected))
     facts += [Fact(names[name].capitalize(), count, depth=1) for name, count in subject.counts if name != "total"]
     yield Section("Results of", (Facts(tuple(facts)),), subject=Place(subject.name))

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from faircount import stats
-from faircount.analysis.gates.expression import ASR, PASS_RATE, SHARES, Gate
+from faircount.analysis.gates.expression import ASR, ASR_CORRECTED, PASS_RATE, SHARES, Gate
 from faircount.errors import UsageError
 from faircount.model import Estimate
 from faircount.text import clip, visible
@@ -20,10 +20,18 @@ ATTACK, TASK = "attack", "task"
 COUNTS = ("total", "success", "failure", "error", "guardrail", "unjudged")
 RATE_OF = {ATTACK: ASR, TASK: PASS_RATE}
 """What the rate of successes is called, by what results are about."""
+NEEDS_QUALITY = "a corrected rate needs something that is known of the judge: name it with --judge-quality FILE"
 WIDTH = 60
 _LISTED = 30
 # An analysis counts its entries under these names, a group under those.
 _IN_ENTRIES = {"errors": "error", "guardrail": "guardrail", "unjudged": "unjudged"}
+
+
+class Uncorrected(Struct, frozen=True):
+    """Why a rate could not be corrected for the judge, and the labels by verdict where there were too few."""
+
+    status: str
+    labels: Mapping[str, int] | None = None
 
 
 class Subject(Struct, frozen=True):
@@ -52,6 +60,12 @@ class Subject(Struct, frozen=True):
     def rate(self) -> Estimate:
         """The rate of successes over all entries: the new run's, if two are compared."""
         return _estimate(self.figures["rate_b"] if self.compared else self.figures["rates"]["asr"])
+
+    @property
+    def corrected(self) -> Estimate | None:
+        """The rate corrected for the judge; None where there is none, or the runs are compared."""
+        found = None if self.compared else self.figures["rates"].get(ASR_CORRECTED)
+        return None if found is None else _estimate(found)
 
     @property
     def old_rate(self) -> Estimate:
@@ -85,6 +99,9 @@ class Subject(Struct, frozen=True):
             return stats.undefined("entry", self.level, "wilson")
         if gate.figure in SHARES:
             return self._share(gate, group)
+        if gate.figure == ASR_CORRECTED:
+            found = self._corrected(gate, group)
+            return stats.undefined("entry", self.level, "corrected") if found is None else _estimate(found)
         if group is None:
             return self.rate
         return _estimate(group["rate_b"] if self.compared else group["rate"])
@@ -107,6 +124,30 @@ class Subject(Struct, frozen=True):
         there = _listed(group["value"] for group in groups) or "none"
         raise _refused(gate, self, f"{_shown(field)} has no value {_shown(gate.value)}; there are: {there}")
 
+    def uncorrected(self, gate: Gate) -> Uncorrected | None:
+        """Return why there is no corrected rate, for a gate that is about one; None where there are no entries."""
+        if gate.figure != ASR_CORRECTED or self.empty:
+            return None
+        if self.compared:
+            return Uncorrected("compared")
+        group = self.group(gate)
+        if group is None:
+            return Uncorrected(self.figures["correction"]["status"])
+        return Uncorrected(group["corrected_status"], group["corrected_labels"])
+
+    def _corrected(self, gate: Gate, group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        known = self.figures.get("corrected" if self.compared else "correction")
+        if known is None:
+            raise _refused(gate, self, NEEDS_QUALITY)
+        if self.compared and group is not None:
+            raise _refused(gate, self, "a comparison corrects no groups; use results analyze for it")
+        found: Mapping[str, Any] | None
+        if self.compared:
+            found = known["rate_b"]
+        else:
+            found = (self.figures["rates"] if group is None else group)[ASR_CORRECTED]
+        return found
+
     def _share(self, gate: Gate, group: Mapping[str, Any] | None) -> Estimate:
         if self.compared and (group is not None or self.entries is None):
             raise _refused(gate, self, f"a comparison does not count {gate.figure} of this; use results analyze for it")
@@ -116,7 +157,9 @@ class Subject(Struct, frozen=True):
 
     def _refuse_other_aim(self, gate: Gate) -> None:
         right = RATE_OF[self.aim]
-        if gate.figure in (ASR, PASS_RATE) and gate.figure != right:
+        if gate.figure == ASR_CORRECTED and self.aim == ATTACK:
+            return
+        if gate.figure in (ASR, ASR_CORRECTED, PASS_RATE) and gate.figure != right:
             what = "attacks, which should not succeed" if self.aim == ATTACK else "tasks, which should succeed"
             raise _refused(gate, self, f"these are results of {what}: their figure is {right}, not {gate.figure}")
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from faircount.analysis.gates.expression import Gate
 from faircount.findings import counted
 from faircount.model import Estimate
 
 _NAMES = {
     "asr": "success rate",
+    "asr_corrected": "success rate corrected for the judge",
     "pass_rate": "pass rate",
     "errors": "share of errors",
     "guardrail": "share of entries that a guardrail blocked",
     "unjudged": "share of unjudged entries",
+}
+_NOT_CORRECTED = {
+    "not_identifiable": "it is not identifiable, since the judge cannot be told from chance well enough",
+    "incompatible_with_validation": "the judge was measured elsewhere, and that does not hold here",
+    "no_verdicts": "no entry has a verdict",
+    "too_few_labels": "there are too few labels",
+    "not_random": "the labels were not drawn at random from all entries, as --correction ppi needs",
+    "no_measured_judge": "the judge is one that nobody measured, or there are several",
+    "compared": "the comparison could not correct it, and says why",
 }
 _LIMITS = {"low": "lower limit of the ", "high": "upper limit of the ", "value": ""}
 _SO = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
@@ -30,6 +42,14 @@ def nothing(gate: Gate, entries: int | None) -> str:
     if entries is None:
         return what
     return f"{what}; at least {counted(entries, 'entry', 'entries')} would be needed to show that the gate is met"
+
+
+def not_corrected(gate: Gate, status: str, labels: Mapping[str, int] | None) -> str:
+    """Say that a rate could not be corrected for the judge, and why."""
+    why = _NOT_CORRECTED[status]
+    if labels is not None and status == "too_few_labels":
+        why += f", {labels['successes']:,} of judged successes and {labels['failures']:,} of judged failures"
+    return f"the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is undefined: {why}"
 
 
 def no_limit(gate: Gate, estimate: Estimate) -> str:

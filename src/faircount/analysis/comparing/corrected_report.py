@@ -1,0 +1,55 @@
+"""What a comparison corrected for the judge shows: raw and corrected side by side, and what the latter rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faircount.analysis.comparing.found import Comparison, CorrectedPair, File, Pair
+from faircount.analysis.words import WORDS
+from faircount.model import Estimate
+from faircount.report import Block, Cell, Column, Fact, Facts, Grid, Paragraph, Place, Points, Record
+
+_METHODS = {
+    "rogan-gladen": "Rogan-Gladen, one judge for both sides",
+    "two-phase": "two-phase, by the labels of each verdict and side",
+    "ppi": "prediction-powered (PPI++), by the labels of each side",
+}
+
+
+def corrected_blocks(c: Comparison, pair: Pair, corrected: CorrectedPair) -> Iterator[Block]:
+    """Return the rates and the difference on the pairs, raw and corrected, and what that rests on."""
+    a, b = c.files[pair.a], c.files[pair.b]
+    rate, figures = WORDS[c.aim].rate, pair.figures
+    rows: tuple[tuple[Cell, ...], ...] = (
+        (f"{rate} of {a.letter}", figures.rate_a, _rate(corrected.rate_a)),
+        (f"{rate} of {b.letter}", figures.rate_b, _rate(corrected.rate_b)),
+        (
+            f"Difference in points, {b.letter} - {a.letter}",
+            Points(figures.difference),
+            "none" if corrected.difference is None else Points(corrected.difference),
+        ),
+    )
+    yield Grid((Column("", numeric=False), Column("Raw, as judged"), Column("Corrected")), rows)
+    yield Facts(tuple(_grounds((a, b), corrected)))
+    yield from map(Paragraph, corrected.sentences)
+
+
+def _rate(estimate: Estimate | None) -> Cell:
+    return "none" if estimate is None else estimate
+
+
+def _grounds(files: tuple[File, File], corrected: CorrectedPair) -> Iterator[Fact]:
+    yield Fact("Method", _METHODS[corrected.method])
+    first = files[0].correction
+    if first is None:
+        return
+    if first.labels_from == "run":
+        for file in files:
+            if file.correction is not None:
+                told = f"{file.correction.labels:,}, of which {file.correction.hits:,} say success"
+                yield Fact(f"Labels of {file.letter}", told)
+    else:
+        yield Fact("Labels", f"{first.labels:,}, of which {first.hits:,} say success")
+        if first.judge is not None:
+            yield Fact("of the judge", Record(first.judge), depth=1)
+    yield Fact("from", Place(first.file), depth=1)

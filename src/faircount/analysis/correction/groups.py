@@ -1,0 +1,355 @@
+"""Corrected rates of groups: the entries of a value of a field, or those that a dynamic attack was tried on.
+
+Labels of a sample of the run are counted within the group, by verdict: whatever group an entry is in, its chance to be
+drawn depends on its verdict alone, so that the labels of a group's judged successes are a random choice among these,
+and those of its judged failures likewise. Labels of other groups say nothing: a judge that one attack fools would look
+right there. A judge that was measured elsewhere is taken to err alike in all groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from faircount.analysis.correction.clustered import labelled_families_in_groups, respecting
+from faircount.analysis.correction.correcting import (
+    PPI,
+    TOO_FEW,
+    Run,
+    labelled_rate_of,
+    measured_rate,
+    over_all,
+    widened,
+)
+from faircount.analysis.correction.given import Quality
+from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labelled_parts, sampled_entries
+from faircount.analysis.fields import column_of
+from faircount.ledger import tallies
+from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.ledger.store import Ledger
+from faircount.model import (
+    Analysis,
+    CorrectedRate,
+    Dynamic,
+    Estimate,
+    Group,
+    JudgeCorrection,
+    Outcome,
+    Slices,
+    Tally,
+)
+from faircount.stats import cluster_wilson
+from faircount.stats.distributions import student_critical_value
+from faircount.stats.judge_error import CorrectionStatus, LabelledPart, Validation
+from faircount.stats.labelled_families import LabelledFamily
+from faircount.stats.proportion import critical_value, undefined
+
+LEAST_LABELS = 2
+"""So many labels of a verdict make a rate: one alone says 0 % or 100 %. Where there are fewer entries, all of them."""
+
+_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
+_FOR_ALL = (
+    CorrectionStatus.NO_VERDICTS,
+    CorrectionStatus.NOT_IDENTIFIABLE,
+    CorrectionStatus.INCOMPATIBLE_WITH_VALIDATION,
+    "not_random",
+    "no_measured_judge",
+)
+"""What cannot be known of the run cannot be known of a part of it, for the same reason."""
+
+
+class Known(Struct, frozen=True):
+    """What is known of the judge: the correction of the run, and the labelled entries if they are of this run."""
+
+    correction: JudgeCorrection
+    level: float
+    found: tuple[LabelledEntry, ...] | None
+
+    @property
+    def validation(self) -> Validation:
+        """The counts of a judge that was measured elsewhere."""
+        cells = [
+            (round((share.value or 0.0) * share.n), share.n)
+            for share in (self.correction.sensitivity, self.correction.specificity)
+        ]
+        return Validation(*cells[0], *cells[1])
+
+
+def known_of(analysis: Analysis, correction: JudgeCorrection, ledger: Ledger, quality: Quality) -> Known:
+    """Return what is known of the judge behind an analysis."""
+    sample = quality.sample
+    found = None if sample is None else sampled_entries(ledger, analysis.tally, sample).found
+    return Known(correction, analysis.level, found)
+
+
+def with_corrected_groups(analysis: Analysis, ledger: Ledger, family: str | None, known: Known) -> Analysis:
+    """Return an analysis whose breakdowns and dynamic attacks have corrected rates, or a reason why there is none.
+
+    `family` is the column that says what family an entry belongs to, None where entries are independent.
+    """
+    breakdowns = {
+        name: _corrected_field(ledger, column_of(ledger, name), groups, family, known)
+        for name, groups in analysis.breakdowns.items()
+    }
+    slices = {
+        name: _same_groups(told, analysis.breakdowns[name], breakdowns[name]) for name, told in analysis.slices.items()
+    }
+    dynamic = None if analysis.dynamic is None else _corrected_attacks(ledger, analysis.dynamic, family, known)
+    return replace(analysis, breakdowns=breakdowns, slices=slices, dynamic=dynamic)
+
+
+def _same_groups(told: Slices, before: Sequence[Group], after: Sequence[Group]) -> Slices:
+    def now(group: Group | None) -> Group | None:
+        return None if group is None else after[before.index(group)]
+
+    return replace(told, worst=now(told.worst), best=now(told.best))
+
+
+# -- values of a field ------------------------------------------------------------------------------------------
+
+
+def _corrected_field(
+    ledger: Ledger, column: str, groups: Sequence[Group], family: str | None, known: Known
+) -> tuple[Group, ...]:
+    labelled = labelled_by_value(ledger, column, known.found)
+    widening = _widening_by_value(ledger, family, column, known.level) if known.found is None else {}
+    families = _families_by_value(ledger, family, column, known)
+    times = Counter(group.value for group in groups)
+    corrected = []
+    for group in groups:
+        # Groups that cannot be told apart by their names cannot be told apart by their labels.
+        found = labelled.get(group.value, ()) if times[group.value] == 1 else ()
+        run = Run(group.counts.tally, 0, known.level, widening.get(group.value, 1.0), ())
+        parts = labelled_parts(found, run.tally)
+        corrected.append(replace(group, corrected=_rate_of_group(known, run, parts, families.get(group.value, ()))))
+    return tuple(corrected)
+
+
+def labelled_by_value(
+    ledger: Ledger, column: str, found: Sequence[LabelledEntry] | None
+) -> dict[str | None, list[LabelledEntry]]:
+    """Return the labelled entries by their values of a column of `entry`."""
+    if not found:
+        return {}
+    rows = ledger.query(
+        f"SELECT entry_key, {column} FROM entry WHERE entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))",
+        [[entry.key for entry in found]],
+    )
+    values = {key: tallies.text_of(ledger, column, number) for key, number in rows}
+    by_value: dict[str | None, list[LabelledEntry]] = defaultdict(list)
+    for entry in found:
+        by_value[values[entry.key]].append(entry)
+    return by_value
+
+
+def _families_by_value(
+    ledger: Ledger, family: str | None, column: str, known: Known
+) -> dict[str | None, list[LabelledFamily]]:
+    """Return the families of each group with their labels, where labels of the run and families are known."""
+    if family is None or not known.found:
+        return {}
+    found = labelled_families_in_groups(ledger, family, known.found, column)
+    by_value: dict[str | None, list[LabelledFamily]] = defaultdict(list)
+    for number, families in found.items():
+        by_value[tallies.text_of(ledger, column, number)] += families
+    return by_value
+
+
+def widening_of(ledger: Ledger, family: str | None, field: str, level: float) -> dict[str | None, float]:
+    """Return the factors by which families widen the variances of the rates of a field's groups, where there are."""
+    return _widening_by_value(ledger, family, column_of(ledger, field), level)
+
+
+def _widening_by_value(ledger: Ledger, family: str | None, column: str, level: float) -> dict[str | None, float]:
+    if family is None:
+        return {}
+    return {
+        value: _widening([(kind.success, kind.total, kind.times) for kind in kinds], level)
+        for value, kinds in tallies.families_by_facet(ledger, family, column).items()
+    }
+
+
+def _widening(kinds: Sequence[tuple[int, int, int]], level: float) -> float:
+    """Return the factor by which families widen the variance of a rate; given by successes, entries and how many.
+
+    A group of one family says nothing of others: its interval is one for variants of this. Where no two entries of a
+    group are of one family, each counts for itself.
+    """
+    count = sum(times for _, _, times in kinds)
+    if count < 2 or all(size == 1 for _, size, _ in kinds):
+        return 1.0
+    successes, sizes, times = ([kind[place] for kind in kinds] for place in range(3))
+    found = cluster_wilson(successes, sizes, times=times)
+    few = student_critical_value(level, count - 1) / critical_value(level)
+    return few**2 * max(1.0, found.estimate.n / found.effective_n) if found.effective_n else 1.0
+
+
+def _rate_of_group(
+    known: Known, run: Run, parts: tuple[LabelledPart, LabelledPart], families: Sequence[LabelledFamily] = ()
+) -> CorrectedRate:
+    """Return the corrected rate over the entries of a group, or why there is none."""
+    successes, failures = parts
+    labels = None if known.found is None else (successes.labelled, failures.labelled)
+    if known.correction.status in _FOR_ALL:
+        return CorrectedRate(None, known.correction.status, labels)
+    if not run.tally.judged:
+        return CorrectedRate(None, CorrectionStatus.NO_VERDICTS, labels)
+    if known.found is None:
+        status, measured = measured_rate(run, known.validation)
+        return CorrectedRate(None if measured is None else over_all(measured, run.tally, run.level), status)
+    if not _enough(parts) and not (_drawn_from_all(known) and successes.labelled + failures.labelled):
+        return CorrectedRate(None, TOO_FEW, labels)
+    judged = labelled_rate_of(run, successes, failures, known.correction.method)
+    estimate = over_all(judged, run.tally, run.level)
+    if _kin(families):
+        sampled = Sampled(successes, failures, (), 0, 0)
+        estimate = respecting(families, sampled, run.tally, (judged, estimate))[1]
+    return CorrectedRate(estimate, CorrectionStatus.OK, labels)
+
+
+def _kin(families: Sequence[LabelledFamily]) -> bool:
+    """Tell whether there are families to respect: several, and one of several entries."""
+    return sum(family.times for family in families) > 1 and any(family.entries > 1 for family in families)
+
+
+def _enough(parts: Iterable[LabelledPart]) -> bool:
+    return all(part.labelled >= min(LEAST_LABELS, part.judged) for part in parts)
+
+
+# -- dynamic attacks --------------------------------------------------------------------------------------------
+
+
+class _Attacked(Struct):
+    """The entries that one attack was tried on: by what it did and what became of the entry, all and by family.
+
+    The key of `cells` says whether the attack won, and whether the entry is a success; entries of which nothing was
+    judged are in none. `labels` has the same key, and what people say of the attack.
+    """
+
+    total: int = 0
+    cells: Counter[tuple[bool, bool]] = field(default_factory=Counter)
+    labels: Counter[tuple[bool, bool, bool]] = field(default_factory=Counter)
+
+    @property
+    def strata(self) -> dict[tuple[bool, bool], LabelledPart]:
+        """What was judged and labelled, by cell."""
+        return {
+            cell: LabelledPart(entries, self.labels[*cell, True] + self.labels[*cell, False], self.labels[*cell, True])
+            for cell, entries in self.cells.items()
+        }
+
+    @property
+    def parts(self) -> tuple[LabelledPart, LabelledPart]:
+        """The same by whether the attack won."""
+        won, lost = (
+            _together(part for cell, part in self.strata.items() if cell[0] is is_won) for is_won in (True, False)
+        )
+        return won, lost
+
+
+_Kin = tuple[int | None, int | None]
+"""What tells families apart: the value of the column, or the entry where it has none."""
+
+
+def _corrected_attacks(ledger: Ledger, dynamic: Dynamic, family: str | None, known: Known) -> Dynamic:
+    attacked = _attacked(ledger, family, known)
+    names = {ledger.word("attack", number) or tallies.UNNAMED_ATTACK: number for number in attacked}
+    times = Counter(figures.attack for figures in dynamic.attacks)
+    attacks = []
+    for figures in dynamic.attacks:
+        # Attacks that cannot be told apart by their names cannot be told apart by their labels.
+        found = attacked[names[figures.attack]] if times[figures.attack] == 1 else {}
+        attacks.append(replace(figures, corrected=_rate_of_attack(found, known, family is not None)))
+    return replace(dynamic, attacks=tuple(attacks))
+
+
+def _attacked(ledger: Ledger, family: str | None, known: Known) -> dict[int, dict[_Kin, _Attacked]]:
+    """Count the entries that each attack was tried on, by family."""
+    kin = "NULL, NULL" if family is None else f"{family}, CASE WHEN {family} IS NULL THEN e.entry_key END"
+    rows = ledger.query(
+        f"""
+        SELECT
+            a.attack, a.won, a.judged AND e.outcome IN ({_SUCCESS}, {_FAILURE}), e.outcome = {_SUCCESS}, {kin}, COUNT(*)
+        FROM (
+            SELECT
+                COALESCE(attack, 0) AS attack,
+                entry_key,
+                BOOL_OR(succeeded) AS won,
+                BOOL_OR(state IN ({_SUCCESS}, {_FAILURE})) AS judged
+            FROM told
+            WHERE is_attack
+            GROUP BY COALESCE(attack, 0), entry_key
+        ) AS a
+        INNER JOIN entry AS e ON a.entry_key = e.entry_key
+        GROUP BY ALL
+        """
+    )
+    found: dict[int, dict[_Kin, _Attacked]] = defaultdict(lambda: defaultdict(_Attacked))
+    for attack, won, judged, success, kind, alone, entries in rows:
+        told = found[attack][kind, alone]
+        told.total += entries
+        if judged:
+            told.cells[won, success] += entries
+    labelled = known.found or ()
+    if not labelled:
+        return found
+    of_entry = {
+        key: (kind, alone)
+        for key, kind, alone in ledger.query(
+            f"SELECT e.entry_key, {kin} FROM entry AS e WHERE e.entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))",
+            [[entry.key for entry in labelled]],
+        )
+    }
+    for entry in labelled:
+        for attack, won, label in entry.attacks:
+            found[attack][of_entry[entry.key]].labels[won, entry.success, label] += 1
+    return found
+
+
+def _rate_of_attack(families: Mapping[_Kin, _Attacked], known: Known, in_families: bool) -> CorrectedRate:
+    whole = _Attacked()
+    for told in families.values():
+        whole.total += told.total
+        whole.cells.update(told.cells)
+        whole.labels.update(told.labels)
+    won, lost = whole.parts
+    tally = Tally(success=won.judged, failure=lost.judged, total=whole.total)
+    kinds = [LabelledFamily(told.total, *told.parts) for told in families.values()] if in_families else []
+    widening = _widening([(kind.successes.judged, kind.entries, 1) for kind in kinds], known.level)
+    if known.found is None:
+        return _rate_of_group(known, Run(tally, 0, known.level, widening, ()), (won, lost))
+    corrected = _rate_of_group(known, Run(tally, 0, known.level, 1.0, ()), (won, lost), kinds)
+    if len(whole.strata) < 3 or corrected.estimate is None or _drawn_from_all(known):
+        return corrected
+    # An entry that another attack won was drawn as a success, although this one failed on it: a part of its own.
+    strata = tuple(whole.strata.values())
+    if not _enough(strata):
+        return replace(corrected, estimate=None, status=TOO_FEW)
+    judged = widened(stratified(strata, known.level), Run(tally, 0, known.level, widening, ()))
+    return replace(corrected, estimate=over_all(judged, tally, known.level))
+
+
+def _drawn_from_all(known: Known) -> bool:
+    return known.correction.method == PPI
+
+
+def _together(parts: Iterable[LabelledPart]) -> LabelledPart:
+    rows = [(part.judged, part.labelled, part.true) for part in parts]
+    return LabelledPart(*(sum(row[place] for row in rows) for place in range(3)))
+
+
+def stratified(parts: Sequence[LabelledPart], level: float) -> Estimate:
+    """Estimate a rate from labels drawn at random within each of several parts: `two_phase` for any number of them."""
+    n, method = sum(part.judged for part in parts), "two-phase, post-stratified on the verdict"
+    if not n or not all(part.labelled for part in parts):
+        return undefined("judged entry", level, method, n)
+    shares = [part.true / part.labelled for part in parts]
+    value = math.fsum(part.judged / n * share for part, share in zip(parts, shares, strict=True))
+    within = math.fsum((part.judged / n) ** 2 * part.careful_variance for part in parts)
+    between = math.fsum(part.judged / n * (share - value) ** 2 / n for part, share in zip(parts, shares, strict=True))
+    half = critical_value(level) * math.sqrt(within + between)
+    return Estimate(value, max(value - half, 0.0), min(value + half, 1.0), n, "judged entry", level, method)

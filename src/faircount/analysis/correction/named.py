@@ -1,0 +1,94 @@
+"""The judges that the rows of a run name, and which of them decide by opinion. Loads no judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from faircount.errors import UsageError
+from faircount.findings import counted, finding
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.store import Ledger
+from faircount.model import Finding, Outcome
+from faircount.string_judges import STRING_JUDGES
+from faircount.text import clip, visible
+
+_DECIDED = f"({OUTCOME_NUMBER[Outcome.SUCCESS]}, {OUTCOME_NUMBER[Outcome.FAILURE]})"
+_JUDGE = "judge_name"
+_NAMES_TOLD = 5
+_BY_THE_TEXT = frozenset(name.casefold() for pair in STRING_JUDGES.items() for name in pair)
+_OF_OTHERS = frozenset(
+    ["any", "all", "majority", "not", "combine.anyof", "combine.allof", "combine.majority", "combine.not"]
+)
+"""Judges that only put others together: they are an opinion where one of those is."""
+_WAS_READ = f" AND entry_key IN (SELECT entry_key FROM told WHERE state IN {_DECIDED} AND answer <> {Answer.BOOLEAN})"
+"""A guardrail answers true or false by itself, and no judge is asked, whatever the row names."""
+
+
+def judges_of_run(ledger: Ledger) -> tuple[str | None, ...]:
+    """Return the judges that the rows of entries with a verdict name, the most frequent first; None for no name."""
+    return tuple(name for name, _ in _named(ledger)) or (None,)
+
+
+def _named(ledger: Ledger, also: str = "") -> list[tuple[str | None, int]]:
+    if _JUDGE not in ledger.facets:
+        return []
+    column = ledger.facets[_JUDGE]
+    rows = ledger.query(
+        f"SELECT {column}, COUNT(*) FROM entry WHERE outcome IN {_DECIDED}{also} GROUP BY 1 ORDER BY 2 DESC, 1"
+    )
+    return [(ledger.word(column, number), count) for number, count in rows]
+
+
+def told(judges: Sequence[str | None]) -> str:
+    """Return the names of judges for a sentence."""
+    names = [clip(visible(name), 60) if name is not None else "no judge" for name in judges]
+    more = len(names) - _NAMES_TOLD
+    return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def unmeasured(ledger: Ledger) -> list[Finding]:
+    """Return a finding if judges that decide by opinion gave verdicts; for a run whose judge nobody measured."""
+    if all(_compares_strings(name) for name, _ in _named(ledger) if name is not None):
+        return []
+    opinions = [(name, n) for name, n in _named(ledger, _WAS_READ) if name is not None and not _compares_strings(name)]
+    if not opinions:
+        return []
+    entries = sum(n for _, n in opinions)
+    message = (
+        f"this rate rests on a judge that nobody measured: {told([name for name, _ in opinions])} judged "
+        f"{counted(entries, 'entry', 'entries')}; label a sample of them with `faircount results sample-for-labels`, "
+        "and give it to --judge-quality"
+    )
+    return [finding("F031", entries, message)]
+
+
+def _compares_strings(name: str) -> bool:
+    """Tell whether what a judge says is defined by the text itself."""
+    plain = _plain(name)
+    if plain in _BY_THE_TEXT:
+        return True
+    if plain not in _OF_OTHERS:
+        return False
+    # Only such a name needs to be taken apart.
+    from faircount.judging.expression import parse
+
+    try:
+        return _all_compare_strings(parse(name))
+    except UsageError:
+        return False
+
+
+def _all_compare_strings(call: Any) -> bool:
+    from faircount.judging.expression import Call
+
+    plain = _plain(call.name)
+    if plain in _BY_THE_TEXT:
+        return True
+    parts = [part for part in (*call.positional, *call.keywords.values()) if isinstance(part, Call)]
+    return plain in _OF_OTHERS and bool(parts) and all(map(_all_compare_strings, parts))
+
+
+def _plain(name: str) -> str:
+    """Return a name without parameters; spikee's judges of the same names do the same."""
+    return name.partition("(")[0].strip().casefold().removeprefix("spikee:")
