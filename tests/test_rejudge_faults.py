@@ -234,6 +234,55 @@ def test_a_full_disk_leaves_the_verdicts_and_says_so(
     assert [json.loads(line)["success"] for line in out.read_text().splitlines()] == [True, True, False, False, False]
 
 
+@pytest.mark.parametrize("why", ["there already", "a folder", "no folder", "no permission"])
+def test_where_rows_cannot_be_written_nobody_is_asked(
+    cli: Cli, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    slow = Slow(tmp_path, write, seconds=0)
+    out = tmp_path / "out.jsonl"
+    if why == "there already":
+        out.write_text("precious")
+    elif why == "a folder":
+        out.mkdir()
+    elif why == "no folder":
+        out = tmp_path / "nowhere" / "out.jsonl"
+    else:
+        monkeypatch.setattr("faircount.cli.rejudge.os.access", lambda *_: False)
+    ran = cli(*slow.words, *([] if why == "no permission" else ["--rejudged", str(out)]))
+    assert ran.code == 2
+    assert "rejudge_" in ran.err if why == "no permission" else str(out) in ran.err
+    assert slow.counts("asked").total() == 0
+    assert why != "there already" or out.read_text() == "precious"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of a process of its own")
+def test_a_disk_that_is_full_leaves_no_half_file_and_loses_no_verdict(tmp_path: Path, write: Write) -> None:
+    import resource
+
+    slow = Slow(tmp_path, write, seconds=0)
+    rows = 200
+    path = write([standard(n, response=f"response {n}", input="x" * 5000) for n in range(rows)])
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "faircount", *slow.words], capture_output=True, preexec_fn=little_room, check=False
+    )
+    assert ended.returncode == 2
+    assert b"cannot be written: File too large" in ended.stderr
+    assert b"Traceback" not in ended.stderr
+    left = {file.name for file in tmp_path.iterdir()}
+    assert left == {Path(path).name, "slow.py", "calls.txt", "verdicts.jsonl"} | {"__pycache__"} & left
+    asked = slow.counts("asked").total()
+    assert asked == rows
+    last = slow.start()
+    last.communicate()
+    assert last.returncode == 0
+    assert slow.counts("asked").total() == asked
+
+
 def test_a_cache_that_cannot_be_made_is_no_reason_to_fail(
     cli: Cli, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

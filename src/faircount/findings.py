@@ -57,6 +57,7 @@ REGISTER: dict[str, FindingKind] = {
     "F031": FindingKind(_I, "a rate that rests on a judge that nobody measured"),
     "F032": FindingKind(_W, "labels that may be of another kind than the run"),
     "F033": FindingKind(_W, "an attack that wins only by fooling the judge"),
+    "F034": FindingKind(_W, "entries that a run has not come to"),
 }
 
 

@@ -73,11 +73,8 @@ class Source(Struct, frozen=True):
     bad_lines: int = 0
     blank_lines: int = 0
     bytes: int = 0
-
-    @property
-    def aim(self) -> str:
-        """What the results are about: attacks, which should not succeed, or tasks, which should."""
-        return "attack" if self.tool == "spikee" else "task"
+    aim: str = "attack"
+    """What the results are about: attacks, which should not succeed, or tasks, which should."""
 
 
 class Finding(Struct, frozen=True):

@@ -57,6 +57,9 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
     ),
     "F025": lambda n, what: f"{counted(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
     "F027": lambda n, what: f"{counted(n, 'value')} of the wrong kind, read as well as possible: {what}",
+    "F034": lambda n, _: (
+        f"{counted(n, 'entry', 'entries')} that the run has not come to, in no figure: it was stopped, or goes on"
+    ),
     "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not fit --where, in no figure",
 }
 
@@ -182,7 +185,7 @@ def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool
     """Find files of spikee 0.1 in which a success without any answer can only be a guardrail's True."""
     if detected:
         return []
-    old = [index for index, source in enumerate(sources) if source.tool_version == "0.1"]
+    old = [index for index, source in enumerate(sources) if (source.tool, source.tool_version) == ("spikee", "0.1")]
     found = []
     for index in old:
         empty, text = ledger.query(

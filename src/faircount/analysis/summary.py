@@ -217,5 +217,5 @@ def guardrail_categories(ledger: Ledger, total: int, options: AnalyzeOptions) ->
     """Return how many entries each category was named in."""
     return tuple(
         CategoryCount(category, entries, wilson(entries, total, level=options.level))
-        for category, entries in tallies.guardrail_categories(ledger)
+        for category, entries in tallies.guardrail_categories(ledger, as_spikee=options.definition == "spikee")
     )

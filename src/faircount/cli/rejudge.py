@@ -20,7 +20,7 @@ from faircount.analysis.rejudging.report import as_report
 from faircount.chat.prices import Prices
 from faircount.cli.extract import PLACES_SHOWN
 from faircount.cli.judge_setting import check_work, concurrency_of, setting_of
-from faircount.cli.output import refuse_inputs, show, show_pages
+from faircount.cli.output import refuse_inputs, refuse_page_without_place, show_one
 from faircount.cli.progress import CountingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError, UsageError
@@ -58,10 +58,7 @@ def rejudge(arguments: argparse.Namespace) -> int:
                 work = Rejudging(name, panel, store, options, heard=bar.advance)
                 results.append(_one(work, arguments, files))
     report = as_report(results, options, dry_run=arguments.dry_run, prices=prices)
-    if arguments.output_format == "html":
-        show_pages([("rejudge", report)], arguments.output, files)
-    else:
-        show(report, arguments.output_format, arguments.output, files)
+    show_one("rejudge", report, arguments, files)
     return _exit_code(results, arguments)
 
 
@@ -70,18 +67,29 @@ def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str]) -> Re
         if arguments.dry_run:
             work.plan()
             return work.result(None)
+        place = _place(work.name, arguments, files)
         work.ask()
         if not work.judged:
             found = work.result(None)
             if found.refused:
                 raise UsageError(_nobody(found))
             return found
-        path = arguments.rejudged or _beside(work.name)
-        refuse_inputs(path, files)
-        with NewFile(path, force=arguments.force, may_number=arguments.rejudged is None) as file:
+        with place as file:
             for lines in work.lines():
                 file.write_all(lines)
         return work.result(file.path)
+
+
+def _place(name: str, arguments: argparse.Namespace, files: list[str]) -> NewFile:
+    """Return where the rows go; what stands in the way is said before anybody is asked, which may cost money."""
+    path = arguments.rejudged or _beside(name)
+    refuse_inputs(path, files)
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise UsageError(f"{path}: cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot be written: no permission in {folder}; name a file with --rejudged")
+    return NewFile(path, force=arguments.force, may_number=arguments.rejudged is None)
 
 
 def _nobody(found: Rejudged) -> str:
@@ -99,8 +107,7 @@ def _nobody(found: Rejudged) -> str:
 
 
 def _files(arguments: argparse.Namespace) -> list[str]:
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     named = inputs.expand(named_files(arguments))
     if not named:
         raise UsageError("no result file given: name one, or a folder with --result-folder")

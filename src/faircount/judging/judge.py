@@ -7,12 +7,17 @@ turns everything that can go wrong into an unjudged verdict: a judge that fails 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Identity, Verdict
 from faircount.text import clip, mask_secrets
+
+Turns = Literal["last", "any", "all"]
+"""Which answers of a conversation, or of an attack with several requests, a judge wants to see: the last one alone, or
+each by itself. Then what was recorded is a hit if any of them is one, or if all are."""
+TURNS: tuple[Turns, ...] = get_args(Turns)
 
 _LONGEST_ERROR = 300
 
@@ -38,6 +43,8 @@ class Judge:
     needs_response: bool = True
     """Whether an attempt without an answer is unjudged without asking it."""
 
+    turns: Turns = "last"
+    """Which answers it asks for where several were recorded. `decide` gets one at a time all the same."""
     may_fork: bool = True
     """Whether it may decide in forked processes; not so where it holds threads or another library's state."""
     called: str = ""

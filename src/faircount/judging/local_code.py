@@ -218,6 +218,7 @@ class FunctionJudge(OutsideJudge):
         super().__init__(_canonical(place, inner), version_of_code(place, load(place)), looks_for, parameters)
         self._function = function
         self.waits = inspect.iscoroutinefunction(function)
+        self.turns = getattr(function, "turns", self.turns)
         self.scores = "float" in str(inspect.signature(function).return_annotation)
 
     def decide(self, attempt: Attempt) -> Verdict:

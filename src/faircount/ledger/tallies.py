@@ -308,13 +308,14 @@ def attacks_as_spikee(ledger: Ledger) -> list[AttackCounts]:
     ]
 
 
-def guardrail_categories(ledger: Ledger) -> list[tuple[str, int]]:
-    """Count entries by the categories that guardrails named, most frequent first."""
+def guardrail_categories(ledger: Ledger, *, as_spikee: bool = False) -> list[tuple[str, int]]:
+    """Count entries by the categories that guardrails named, most frequent first; spikee asks flagged rows alone."""
     rows = ledger.query(
-        """
+        f"""
         SELECT c.category, COUNT(DISTINCT t.entry_key)
         FROM category AS c
         INNER JOIN told AS t ON c.ord = t.ord
+        {"WHERE t.blocked" if as_spikee else ""}
         GROUP BY c.category
         """
     )

@@ -1,5 +1,8 @@
 """A run journal as rows of results: one per case, on the line of its last attempt that counts.
 
+Of a run over a dataset there are two: one of the standard attempts of an entry, one of its attack, each on the line of
+the last of these attempts. Where an attack failed before its first attempt, the row is where that is told.
+
 A journal is read twice: once to learn which records count, since a later one can make an earlier one void, and once
 to hand out rows. A case of which no attempt counts has its row where the case is told. Exactly one line comes out for
 every line that goes in, so that the place of a row is a place in the journal; most are empty. Attempts wait as the
@@ -8,12 +11,22 @@ bytes of their lines until their case is complete. A torn end is a line that cou
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from faircount.errors import InputError
 from faircount.reading.aggregation import ERROR
-from faircount.reading.journals import MAX_LINE_BYTES, State, check_header, decode_mark, decode_record
+from faircount.reading.entry_rows import Attacked, attack_of, attacked, row_of_entry
+from faircount.reading.journals import (
+    ATTACK,
+    MAX_LINE_BYTES,
+    State,
+    check_header,
+    decode_mark,
+    decode_record,
+    is_of_attack,
+)
 from faircount.reading.loose import BadLine
 from faircount.reading.run_rows import (
     BAD,
@@ -21,6 +34,7 @@ from faircount.reading.run_rows import (
     RunCase,
     RunFile,
     Tried,
+    encoded,
     error_text,
     objects,
     row_of,
@@ -31,22 +45,24 @@ from faircount.reading.run_rows import (
 
 Chunks = Iterator[bytes]
 
+NOT_TRIED = "F034"
+"""The finding about entries that a run has not come to: they are in no rate."""
 _PIECE_BYTES = 256 * 1024
-_TOO_LONG = "the line is too long"
+TOO_LONG = "the line is too long"
 
 
 def rows(chunks: Chunks, again: Callable[[], Chunks] | None, run: RunFile, name: str) -> Chunks:
     """Yield the rows of a journal as bytes of lines. `again` opens it a second time; without it, a copy is kept."""
     if again is not None:
         state = _state(chunks, run, name)
-        yield from _pieces(_rows(state, again(), run))
+        yield from pieces_of(_rows(state, again(), run))
         return
     import tempfile
 
     with tempfile.TemporaryFile(prefix="faircount-") as copy:
         state = _state(_copied(chunks, copy.write), run, name)
         copy.seek(0)
-        yield from _pieces(_rows(state, iter(lambda: copy.read(_PIECE_BYTES), b""), run))
+        yield from pieces_of(_rows(state, iter(lambda: copy.read(_PIECE_BYTES), b""), run))
 
 
 def _copied(chunks: Chunks, write: Callable[[bytes], object]) -> Chunks:
@@ -61,10 +77,10 @@ def _copied(chunks: Chunks, write: Callable[[bytes], object]) -> Chunks:
 def _state(chunks: Chunks, run: RunFile, name: str) -> State:
     """Read a journal and return what its records come to; what cannot be understood is noted and counts for nothing."""
     state, offset, number = State(name, {}), 0, 0
-    for number, line in enumerate(_lines(chunks), start=1):
+    for number, line in enumerate(lines_of(chunks), start=1):
         if number == 1:
             state.header = _header(line, name)
-        if line is None or line.strip():
+        if line is None or not line.isspace():
             _take(state, number, offset, line, run)
         else:
             run.blank_lines += 1
@@ -72,6 +88,7 @@ def _state(chunks: Chunks, run: RunFile, name: str) -> State:
     state.lines, state.end = number, offset
     version = state.header.get("version")
     run.version = version if isinstance(version, str) else None
+    run.aim = state.aim
     return state
 
 
@@ -87,32 +104,32 @@ def _header(line: bytes | None, name: str) -> dict[str, Any]:
 def _take(state: State, number: int, offset: int, line: bytes | None, run: RunFile) -> None:
     try:
         if line is None:
-            raise BadLine(_TOO_LONG)
+            raise BadLine(TOO_LONG)
         state.take(number, offset, decode_mark(line))
     except BadLine as bad:
         run.bad[number] = str(bad)
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
+def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
     """Yield lines with their line feed; None stands for one that is too long, whose bytes do not count as a place."""
     parts: list[bytes] = []
     size = 0
     for chunk in chunks:
-        pieces = chunk.split(b"\n")
-        for piece in pieces[:-1]:
-            size += len(piece)
-            yield b"".join([*parts, piece, b"\n"]) if size <= MAX_LINE_BYTES else None
-            parts, size = [], 0
-        size += len(pieces[-1])
-        parts = [*parts, pieces[-1]] if size <= MAX_LINE_BYTES else []
+        for piece in io.BytesIO(chunk):
+            ends = piece.endswith(b"\n")
+            size += len(piece) - ends
+            parts = [*parts, piece] if size <= MAX_LINE_BYTES else []
+            if ends:
+                yield b"".join(parts) if parts else None
+                parts, size = [], 0
     if size:
-        yield b"".join(parts) if size <= MAX_LINE_BYTES else None
+        yield b"".join(parts) if parts else None
 
 
 # -- rows -------------------------------------------------------------------------------------------------------
 
 
-def _pieces(lines: Iterable[bytes]) -> Chunks:
+def pieces_of(lines: Iterable[bytes]) -> Chunks:
     """Yield lines in larger pieces."""
     waiting: list[bytes] = []
     size = 0
@@ -128,19 +145,22 @@ def _pieces(lines: Iterable[bytes]) -> Chunks:
 
 def _rows(state: State, chunks: Chunks, run: RunFile) -> Iterator[bytes]:
     """Yield for every line of the journal the row that stands there, or nothing."""
-    gathering = _Gathering(state, run)
+    gathering = EntryGathering(state) if state.aim == ATTACK else _Gathering(state, run)
+    untried = gathering.untried if isinstance(gathering, EntryGathering) else frozenset[int]()
     offset = 0
-    for number, line in enumerate(_lines(chunks), start=1):
+    for number, line in enumerate(lines_of(chunks), start=1):
         if number > state.lines:
             return  # a run that goes on has added it since
+        if offset in untried:
+            run.doubts.append((NOT_TRIED, "", number))
         if number in run.bad or line is None:
             yield BAD
         else:
-            yield _row_or_bad(gathering, number, offset, line, run) if line.strip() else b""
+            yield b"" if line.isspace() else _row_or_bad(gathering, number, offset, line, run)
         offset += len(line or b"")
 
 
-def _row_or_bad(gathering: _Gathering, number: int, offset: int, line: bytes, run: RunFile) -> bytes:
+def _row_or_bad(gathering: _Gathering | EntryGathering, number: int, offset: int, line: bytes, run: RunFile) -> bytes:
     try:
         return gathering.take(offset, line)
     except BadLine as bad:
@@ -154,18 +174,21 @@ class _Gathering:
     def __init__(self, state: State, run: RunFile) -> None:
         self._state = state
         self._run = run
+        self._places = state.places()
         self._last = state.last_records()
         self._cases: dict[str, bytes] = {}
         self._attempts: dict[str, list[bytes]] = {}
 
     def take(self, offset: int, line: bytes) -> bytes:
         """Take a line and return the row that stands there; nothing where none does."""
+        if offset not in self._places:
+            return b""
         mark = decode_mark(line)
         name = mark.case
-        if mark.kind == "case" and self._state.cases.get(name) == offset:
+        if mark.kind == "case":
             self._cases[name] = line
             return b"" if name in self._last else self._row(name)
-        if mark.kind == "attempt" and self._state.offset_of(name, mark.attempt) == offset:
+        if mark.kind == "attempt":
             self._attempts.setdefault(name, []).append(line)
             return self._row(name) if self._last[name] == offset else b""
         return b""
@@ -174,6 +197,75 @@ class _Gathering:
         case = decode_record(self._cases.pop(name, b""))
         records = [decode_record(line) for line in self._attempts.pop(name, [])]
         return row_of(_case(name, case, sorted(records, key=lambda record: record["attempt"])), name, self._run)
+
+
+class EntryGathering:
+    """Gathers the attempts of each entry until the last standard one, and until the last one of its attack."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._places = state.places()
+        self._attack = attack_of(state.header)
+        self._last = (state.last_records(attack=False), state.last_records(attack=True))
+        self._cases: dict[str, bytes] = {}
+        self._rows_left: dict[str, int] = {}
+        self.untried = frozenset(offset for name, offset in state.cases.items() if not self._is_begun(name))
+        """Where entries are told that have no row, because their turn has not come."""
+        self._attempts: tuple[dict[str, list[bytes]], dict[str, list[bytes]]] = ({}, {})
+
+    def take(self, offset: int, line: bytes) -> bytes:
+        """Take a line and return the row that stands there; nothing where none does."""
+        tried = self.taken(offset, line)
+        return b"" if tried is None else encoded(row_of_entry(tried))
+
+    def taken(self, offset: int, line: bytes) -> Attacked | None:
+        """Take a line and return what was tried on an entry by one strategy, if this is where its row stands."""
+        if offset not in self._places:
+            return None
+        mark = decode_mark(line)
+        name = mark.case
+        if mark.kind == "case":
+            self._cases[name] = line
+            self._rows_left[name] = self._has_row(name, of_attack=False) + self._has_row(name, of_attack=True)
+            if self._rows_left[name]:
+                return None
+            if offset not in self.untried:
+                return self._entry(name)
+            del self._cases[name], self._rows_left[name]
+            return None
+        if mark.kind == "attempt":
+            of_attack = is_of_attack(mark.strategy)
+            self._attempts[of_attack].setdefault(name, []).append(line)
+            return self._entry(name, of_attack=of_attack) if self._last[of_attack][name] == offset else None
+        if mark.kind == "done" and self._failed_at_once(name, offset):
+            return self._entry(name, of_attack=True)
+        return None
+
+    def is_complete(self, name: str) -> bool:
+        """Tell whether all rows of an entry were given."""
+        return name not in self._rows_left
+
+    def _has_row(self, name: str, *, of_attack: bool) -> bool:
+        return name in self._last[of_attack] or (of_attack and name in self._state.attack_failures)
+
+    def _is_begun(self, name: str) -> bool:
+        tried = any(self._has_row(name, of_attack=of_attack) for of_attack in (False, True))
+        return tried or self._state.is_finished(name)
+
+    def _failed_at_once(self, name: str, offset: int) -> bool:
+        """Tell whether this is where it is told that an attack failed before its first attempt."""
+        failure = self._state.attack_failures.get(name)
+        return failure is not None and failure.offset == offset and name not in self._last[True]
+
+    def _entry(self, name: str, *, of_attack: bool = False) -> Attacked:
+        described = decode_record(self._cases[name])
+        self._rows_left[name] -= 1
+        if self._rows_left[name] <= 0:
+            del self._cases[name], self._rows_left[name]
+        records = [decode_record(line) for line in self._attempts[of_attack].pop(name, [])]
+        attack = self._attack if of_attack else None
+        failure = self._state.attack_failures.get(name) if of_attack else None
+        return attacked(name, described, records, attack=attack, failure=failure)
 
 
 def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> RunCase:

@@ -7,13 +7,14 @@ and whoever reads says what becomes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from faircount.errors import InputError
+from faircount.model import Outcome
 from faircount.reading.loose import BadLine, parse
 from faircount.text import clip, visible
 
@@ -24,13 +25,20 @@ MAX_ATTEMPT = 2**32 - 1
 NUMBERED = frozenset(["call", "attempt", "retry"])
 """The kinds of records that are about one attempt of one case."""
 
+_OUTCOMES = tuple(outcome.value for outcome in Outcome)
 _ATTEMPT_BITS = 32
 _LONGEST_NAME = 100
 
-# What is known of an attempt is one number: where its record begins (0: there is none), and these two flags.
+# What is known of an attempt is one number: where its record begins (0: there is none), and these flags.
 _CALLED = 1
 _ERROR = 2
-_FLAG_BITS = 2
+_OF_ATTACK = 4
+_FLAG_BITS = 3
+
+STANDARD = "standard"
+"""The strategy of an attempt that sends an entry as it is; any other is the name of a dynamic attack."""
+ATTACK, TASK = "attack", "task"
+_LONGEST_REASON = 500
 
 
 class Line(Struct, frozen=True):
@@ -57,13 +65,25 @@ class RecordMark(Struct):
     attempt: Any = None
     error: Any = None
     complete: Any = None
+    outcome: Any = None
+    strategy: Any = None
+    decided: Any = None
+    why: Any = None
+
+
+class AttackFailure(Struct, frozen=True):
+    """That the attack on an entry ended by a failure of its own: why, and where the record that says so begins."""
+
+    offset: int
+    error: str
 
 
 class State:
     """What a journal comes to: its header, its cases, and what became of their attempts.
 
     Of two records of one attempt the first counts, unless a `retry` between them made it void. A call without an
-    attempt's record was under way when the run was stopped, and has to be made again.
+    attempt's record was under way when the run was stopped, and has to be made again. A case is finished when a record
+    says so; a `retry` of one of its attempts opens it again.
     """
 
     def __init__(self, path: str, header: dict[str, Any]) -> None:
@@ -81,6 +101,14 @@ class State:
         """How many records of attempts a `retry` made void."""
         self.complete: bool | None = None
         """What the `end` record says; None where the run was stopped or goes on."""
+        self.stopped_early = False
+        """Whether the run has ended once because enough was known, as it was asked to."""
+        self.why = ""
+        """Why the run ended before everything was tried, as its last `end` record says."""
+        self.finished: dict[str, str] = {}
+        """The entries on which nothing more is to be tried, each with its outcome; tests are not told of here."""
+        self.attack_failures: dict[str, AttackFailure] = {}
+        """Those of them whose attack ended by a failure of its own."""
         self.doubled: list[Doubled] = []
         self.kinds: dict[str, int] = {}
         """How many records there are of each kind."""
@@ -91,10 +119,21 @@ class State:
         """How many bytes follow it."""
         self._indices: dict[str, int] = {}
         self._marks: dict[int, int] = {}
+        self._calls: dict[int, int] = {}
+        """How often the attempts were called that have no record yet; a `retry` begins to count anew."""
+
+    @property
+    def aim(self) -> str:
+        """What the run is about: attacks, which should not succeed, or tasks, which should."""
+        return aim_of(self.header)
 
     def is_done(self, case: str, attempt: int) -> bool:
         """Tell whether an attempt has a record that counts."""
         return self._mark(case, attempt) >> _FLAG_BITS > 0
+
+    def is_finished(self, case: str) -> bool:
+        """Tell whether nothing more is to be tried on an entry."""
+        return case in self.finished
 
     def is_error(self, case: str, attempt: int) -> bool:
         """Tell whether the record that counts says that the attempt ended in an error."""
@@ -113,32 +152,51 @@ class State:
         case, attempt = line.record.get("case"), line.record.get("attempt")
         return isinstance(case, str) and isinstance(attempt, int) and self.offset_of(case, attempt) == line.offset
 
-    def last_records(self) -> dict[str, int]:
-        """Return for every case with an attempt that counts where the last of these records begins."""
+    def places(self) -> frozenset[int]:
+        """Return where the records begin of which rows are made: those that count, and those of attacks that failed."""
+        places = {mark >> _FLAG_BITS for mark in self._marks.values()} - {0}
+        places.update(self.cases.values(), (failure.offset for failure in self.attack_failures.values()))
+        return frozenset(places)
+
+    def last_records(self, *, attack: bool | None = None) -> dict[str, int]:
+        """Return for every case with an attempt that counts where the last of these records begins.
+
+        `attack` says which attempts are meant: those of a dynamic attack, the standard ones, or all.
+        """
         names, last = list(self._indices), dict[str, int]()
         for key, mark in self._marks.items():
             offset, name = mark >> _FLAG_BITS, names[key >> _ATTEMPT_BITS]
-            if offset > last.get(name, 0):
+            if offset > last.get(name, 0) and attack in (None, bool(mark & _OF_ATTACK)):
                 last[name] = offset
         return last
 
-    def calls_under_way(self) -> Iterator[tuple[str, int]]:
-        """Yield the attempts that were called and have no record that counts."""
-        return self._attempts(_waits)
+    def calls_under_way(self) -> dict[tuple[str, int], int]:
+        """Return the attempts that were called and have no record that counts, and how often each was called."""
+        names = list(self._indices)
+        return {
+            (names[key >> _ATTEMPT_BITS], key & MAX_ATTEMPT): self._calls.get(key, 0)
+            for key, mark in self._marks.items()
+            if _waits(mark)
+        }
+
+    def attempts_of_unfinished(self) -> Iterator[tuple[str, int]]:
+        """Yield the entries that are not finished, with where the record of each attempt that counts begins."""
+        names = list(self._indices)
+        for key, mark in self._marks.items():
+            name = names[key >> _ATTEMPT_BITS]
+            if mark >> _FLAG_BITS and name not in self.finished:
+                yield name, mark >> _FLAG_BITS
 
     def failed_attempts(self) -> Iterator[tuple[str, int]]:
         """Yield the attempts whose record that counts is an error."""
-        return self._attempts(lambda mark: bool(mark & _ERROR))
+        names = list(self._indices)
+        for key, mark in self._marks.items():
+            if mark & _ERROR:
+                yield names[key >> _ATTEMPT_BITS], key & MAX_ATTEMPT
 
     def _mark(self, case: str, attempt: int) -> int:
         index = self._indices.get(case)
         return 0 if index is None else self._marks.get(index << _ATTEMPT_BITS | attempt, 0)
-
-    def _attempts(self, wanted: Callable[[int], bool]) -> Iterator[tuple[str, int]]:
-        names = list(self._indices)
-        for key, mark in self._marks.items():
-            if wanted(mark):
-                yield names[key >> _ATTEMPT_BITS], key & MAX_ATTEMPT
 
     def take(self, number: int, offset: int, mark: RecordMark) -> None:
         """Let one more record count; records are taken in their order."""
@@ -151,10 +209,14 @@ class State:
             self._take_numbered(kind, number, offset, mark)
         elif kind == "case":
             self._take_case(number, offset, mark.case)
+        elif kind == "done":
+            self._take_done(offset, mark)
         elif kind == "resumed":
             self.complete = None
         elif kind == "end":
             self.complete = mark.complete is True
+            self.stopped_early |= mark.decided is True
+            self.why = mark.why if isinstance(mark.why, str) else ""
         elif kind == "run" and number > 1:
             raise BadLine("it is a second header, so that two runs share the file")
 
@@ -167,28 +229,49 @@ class State:
         self.cases[name] = offset
         self._indices[name] = len(self._indices)
 
+    def _take_done(self, offset: int, mark: RecordMark) -> None:
+        if not isinstance(mark.case, str):
+            raise BadLine("it does not name its case")
+        self._index(mark.case)
+        self._open_again(mark.case)
+        self.finished[mark.case] = mark.outcome if mark.outcome in _OUTCOMES else Outcome.UNJUDGED.value
+        if isinstance(mark.error, str) and mark.error:
+            self.attack_failures[mark.case] = AttackFailure(offset, clip(mark.error, _LONGEST_REASON))
+
+    def _open_again(self, case: str) -> None:
+        self.finished.pop(case, None)
+        self.attack_failures.pop(case, None)
+
+    def _index(self, case: str) -> int:
+        index = self._indices.get(case)
+        if index is None:
+            name = clip(visible(case), _LONGEST_NAME)
+            raise BadLine(f"the record of its case, {name}, does not stand before it")
+        return index
+
     def _take_numbered(self, kind: str, number: int, offset: int, mark: RecordMark) -> None:
         attempt = mark.attempt
         if not isinstance(mark.case, str) or type(attempt) is not int or not 0 <= attempt <= MAX_ATTEMPT:
             raise BadLine("it does not say which attempt of which case it is about")
-        index = self._indices.get(mark.case)
-        if index is None:
-            name = clip(visible(mark.case), _LONGEST_NAME)
-            raise BadLine(f"the record of its case, {name}, does not stand before it")
-        key = index << _ATTEMPT_BITS | attempt
+        key = self._index(mark.case) << _ATTEMPT_BITS | attempt
         before = self._marks.get(key, 0)
         if kind == "call":
             self.repeated += _waits(before)
             self._marks[key] = before | _CALLED
+            self._calls[key] = self._calls.get(key, 0) + 1
         elif kind == "retry":
+            self._open_again(mark.case)
             self._void(key, before)
+            self._calls.pop(key, None)
         elif before >> _FLAG_BITS:
             self.doubled.append(Doubled(mark.case, attempt, number))
         else:
             failed = mark.error is not None
+            self._calls.pop(key, None)
             self.done += 1
             self.errors += failed
-            self._marks[key] = offset << _FLAG_BITS | (_ERROR if failed else 0)
+            flags = (_ERROR if failed else 0) | (_OF_ATTACK if is_of_attack(mark.strategy) else 0)
+            self._marks[key] = offset << _FLAG_BITS | flags
 
     def _void(self, key: int, before: int) -> None:
         counted = before >> _FLAG_BITS > 0
@@ -201,6 +284,16 @@ class State:
 
 def _waits(mark: int) -> bool:
     return mark == _CALLED
+
+
+def is_of_attack(strategy: object) -> bool:
+    """Tell whether a strategy is a dynamic attack."""
+    return isinstance(strategy, str) and strategy != STANDARD
+
+
+def aim_of(header: Mapping[str, Any]) -> str:
+    """Return what the run of a header is about; one that does not say is about tasks."""
+    return ATTACK if header.get("aim") == ATTACK else TASK
 
 
 def check_header(header: Mapping[str, Any], path: str) -> None:
@@ -217,23 +310,23 @@ def check_header(header: Mapping[str, Any], path: str) -> None:
 
 def decode_record(line: bytes) -> dict[str, Any]:
     """Return the record on a line, or raise `BadLine` where the line is not whole."""
-    _check_end(line)
-    if line.isascii():
+    if line.isascii() and line.endswith(b"\n"):
         try:
             return _record_decoder.decode(line)
         except (msgspec.DecodeError, RecursionError):
             pass
+    _check_end(line)
     return _patiently(line)
 
 
 def decode_mark(line: bytes) -> RecordMark:
     """Return as much of the record on a line as tells what it does, or raise `BadLine` where it is not whole."""
-    _check_end(line)
-    if line.isascii():
+    if line.isascii() and line.endswith(b"\n"):
         try:
             return _mark_decoder.decode(line)
         except (msgspec.DecodeError, RecursionError):
             pass
+    _check_end(line)
     return msgspec.convert(_patiently(line), RecordMark)
 
 

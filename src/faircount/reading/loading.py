@@ -41,7 +41,7 @@ PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
 
-_KINDS = {"run journal": "record of a run", "REBEL report": "test case of a report"}
+_KINDS = {"run journal": "record of a run", "REBEL report": "test case of a report", "rejudged run": "rejudged test"}
 
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""

@@ -36,6 +36,8 @@ class RunFile(Struct):
     tool: str
     reader: str
     version: str | None = None
+    aim: str = "task"
+    """What the run is about: tasks, or attacks, whose rows are as spikee's."""
     blank_lines: int = 0
     bad: dict[int, str] = field(default_factory=dict)
     doubts: list[tuple[str, str, int]] = field(default_factory=list)
@@ -112,8 +114,8 @@ class RunCase(Struct, frozen=True):
 def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     """Return the row of a case as a line of JSON, without its line feed."""
     answered = [tried for tried in case.attempts if tried.error is None]
-    messages, parameters = _input(case.described)
-    tags = [tag for tag in _listed(case.described, "tags") if isinstance(tag, str)]
+    messages, parameters = input_of(case.described)
+    tags = [tag for tag in listed(case.described, "tags") if isinstance(tag, str)]
     seconds = [tried.seconds for tried in answered if tried.seconds is not None]
     verdict = case.verdict if answered else ERROR
     suite = case.name.partition("_[")[0]
@@ -122,7 +124,7 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
         # Cases of one suite are variants: they differ in parameters, not in what is asked.
         "long_id": suite,
         "success": _SUCCESS.get(verdict),
-        "input": _asked(messages),
+        "input": asked_of(messages),
         "response": _telling(answered, verdict),
         "response_time": sum(seconds) / len(seconds) if seconds else None,
         "judge_name": ", ".join(case.by_metric) if case.names_metrics and case.by_metric else None,
@@ -183,13 +185,15 @@ def _number(score: Any) -> float | None:
 
 def objects(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Return a list of objects, which may be missing; anything else cannot be read."""
-    found = _listed(holder, name)
-    if not all(isinstance(item, Mapping) for item in found):
-        raise BadLine(f"{name} holds something else than objects")
+    found = listed(holder, name)
+    for item in found:
+        if not isinstance(item, dict):
+            raise BadLine(f"{name} holds something else than objects")
     return found
 
 
-def _listed(holder: Mapping[str, Any], name: str) -> list[Any]:
+def listed(holder: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a list, which may be missing; anything else cannot be read."""
     found = holder.get(name)
     if found is None:
         return []
@@ -198,17 +202,18 @@ def _listed(holder: Mapping[str, Any], name: str) -> list[Any]:
     return found
 
 
-def _input(described: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+def input_of(described: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return the messages of a case and the parameters that go with them."""
     given = described.get("input")
     if given is None:
         return [], {}
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict):
         raise BadLine("input is not an object")
     parameters = given.get("api_params")
-    return objects(given, "messages"), parameters if isinstance(parameters, Mapping) else {}
+    return objects(given, "messages"), parameters if isinstance(parameters, dict) else {}
 
 
-def _asked(messages: Sequence[Mapping[str, Any]]) -> Any:
+def asked_of(messages: Sequence[Mapping[str, Any]]) -> Any:
     """Return the last message of the user, or the last of all where the user says nothing."""
     said = [message.get("content") for message in messages if message.get("role") == "user"]
     return said[-1] if said else messages[-1].get("content") if messages else None

@@ -124,11 +124,14 @@ _VERSION_BY_FIELD = (
 
 
 class HistoryItem(msgspec.Struct, gc=False):
-    """One request inside a dynamic attack."""
+    """One request inside a dynamic attack, with the texts of what was asked and answered, undecoded."""
 
     success: bool | None = None
     error: str | None = None
     guardrail: bool | None = None
+    input: Raw = EMPTY
+    response: Raw = EMPTY
+    guardrail_categories: Raw = EMPTY
 
 
 _history_decoder = msgspec.json.Decoder(list[HistoryItem])
@@ -270,7 +273,7 @@ class SpikeeReader:
         columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
-        if self.stream.run is not None:
+        if self.stream.tells_of_tests:
             columns["mark"][before:] = array(columns["mark"].typecode, [Mark.TASK] * len(rows))
         for index, specialities in enumerate(map(_specialities_of, rows)):
             if specialities != _NOTHING_SPECIAL or self.guardrail_detected:
@@ -286,7 +289,7 @@ class SpikeeReader:
 
     def _add_specialities(self, index: int, row: Row) -> None:
         """Write what sets a row apart from a plain standard attempt that was answered and judged."""
-        if self.stream.run is None and (row.attack_name != "None" or not _has_plain_origin(row)):
+        if not self.stream.tells_of_tests and (row.attack_name != "None" or not _has_plain_origin(row)):
             self._place(index, row)
         if row.error is not None or row.guardrail is not UNSET or self.guardrail_detected:
             self._judge(index, row)
@@ -351,9 +354,14 @@ class SpikeeReader:
         """Write what happened inside a dynamic attack; rows that differ in it tell of different attempts."""
         self.fields_seen.add("attempt_history")
         columns = self._batch.attempts.columns
-        self._note_history(row.attempt_history, columns["line"][index])
-        told = columns["response_hash"][index].to_bytes(8, "little", signed=True) + bytes(row.attempt_history)
-        columns["response_hash"][index] = _checksum(told)
+        items = self._history_items(row.attempt_history, columns["line"][index])
+        self._count_history(items, columns["line"][index])
+        # Verdicts are no part of it, nor which of the answers the row shows: judged again, an attempt is the same.
+        answers = [bytes(item.response) for item in items]
+        own = 0 if bytes(row.response) in answers else columns["response_hash"][index]
+        errors = ((item.error or "").encode("utf-8", "surrogatepass") for item in items)
+        texts = b"\n".join([*answers, *(bytes(item.input) for item in items), *errors])
+        columns["response_hash"][index] = _checksum(own.to_bytes(8, "little", signed=True) + texts)
 
     def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
@@ -384,12 +392,14 @@ class SpikeeReader:
         for name in named:
             self._batch.categories.add(number, name)
 
-    def _note_history(self, raw: Raw, number: int) -> None:
-        """Count what a history tells by state and kind of error."""
+    def _history_items(self, raw: Raw, number: int) -> list[HistoryItem]:
         try:
-            items = _history_decoder.decode(raw)
+            return _history_decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            items = self._loose_history(raw, number)
+            return self._loose_history(raw, number)
+
+    def _count_history(self, items: Sequence[HistoryItem], number: int) -> None:
+        """Count what a history tells by state and kind of error."""
         counted: dict[tuple[int, str | None], list[int]] = {}
         for position, item in enumerate(items, start=1):
             key = history_state(item)
@@ -397,6 +407,8 @@ class SpikeeReader:
                 counted[key][0] += 1
             else:
                 counted[key] = [1, position]
+            if item.guardrail:
+                self._note_categories(item.guardrail_categories, number)
         for (outcome, kind), (times, first) in counted.items():
             self._batch.history.add(number, outcome, kind, times, first)
 
@@ -424,7 +436,8 @@ def tool_version(fields_seen: Collection[str]) -> str:
 
 def of_run(source: Source, run: RunFile) -> Source:
     """Return what was read of a file that tells of a run: most of its lines hold no row, and are not blank for that."""
-    return replace(source, tool=run.tool, tool_version=run.version, reader=run.reader, blank_lines=run.blank_lines)
+    told = {"tool": run.tool, "tool_version": run.version, "reader": run.reader, "aim": run.aim}
+    return replace(source, blank_lines=run.blank_lines, **told)
 
 
 def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:
@@ -500,7 +513,15 @@ def history_item(item: dict[str, Any]) -> HistoryItem:
         success=bool(success) if success in (0, 1) else None,
         error=error if isinstance(error, str) else scalar_text(error or None),
         guardrail=item.get("guardrail") is True,
+        input=_text_of(item.get("input")),
+        response=_text_of(item.get("response")),
+        guardrail_categories=_text_of(item.get("guardrail_categories")),
     )
+
+
+def _text_of(value: Any) -> Raw:
+    """Return a value as JSON, nothing for null."""
+    return EMPTY if value is None else Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=1024)

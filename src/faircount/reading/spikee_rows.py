@@ -33,6 +33,9 @@ _CLOSE = ord("}")
 
 EMPTY = Raw()
 
+RUN_MARK = "rejudged_run"
+"""The field with which a row of a run begins that was judged again. No row of an attack has it."""
+
 RequestCount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Duration = Annotated[float, msgspec.Meta(ge=0)]
 Label = str | None
@@ -156,6 +159,8 @@ class RowDecoder:
     def careful(self, line: bytes, number: int) -> tuple[Row, bool]:
         """Parse a line loosely and clean its fields; also return spikee's own reading of the verdict."""
         values, doubts = loose.parse(line)
+        if RUN_MARK in values:
+            raise BadLine("the result of a test, in a file that does not begin with one")
         for key in doubts.duplicate_keys:
             self.notes.add("F011", self._cleaner.whole("key", key), number)
         if doubts.not_finite:

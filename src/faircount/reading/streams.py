@@ -39,7 +39,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
 _PACKED = (_GZIP_MAGIC, _ZSTD_MAGIC)
 _TELLING_BYTES = 64 * 1024
-_WORDS_OF_RUNS = (b'"kind"', b'"test_cases"')
+_WORDS_OF_RUNS = (b'"kind"', b'"test_cases"', b'"rejudged_run"')
 _EXPANDED_STEP = 1024 * 1024
 _LINE_FEED = ord("\n")
 # One Zstandard block expands to at most 128 KiB and takes at least 4 bytes: 2 KiB in is at most 64 MiB out.
@@ -83,6 +83,11 @@ class Stream(Struct):
     """What the file says of itself if it tells of a run; its lines are then rows made from it."""
     _expanded: int = 0
     _waiting: memoryview = memoryview(b"")
+
+    @property
+    def tells_of_tests(self) -> bool:
+        """Whether the rows are cases of a run of tests, and not attacks."""
+        return self.run is not None and self.run.aim == "task"
 
     def count(self, chunk: bytes) -> bytes:
         """Count raw bytes as they come in, and take their digest if that is wanted."""

@@ -10,7 +10,7 @@ from collections import Counter
 
 from msgspec import UNSET, Struct, field
 
-from faircount.analysis.recorded import Recorded, recorded
+from faircount.analysis.recorded import Recorded
 from faircount.ledger.schema import Mark
 from faircount.model import Estimate, Outcome
 from faircount.outcomes import state
@@ -24,7 +24,7 @@ _MASK = (1 << _BITS) - 1
 
 
 class Flip(Struct, frozen=True):
-    """A row whose verdict changed, with its texts; `reason` is what the judge said."""
+    """A row whose verdict changed, with its texts as they are now; `reason` is what the judge said."""
 
     place: str
     before: bool | None
@@ -97,13 +97,9 @@ class Changes(Struct):
         """Tell whether a row that changed so is still wanted as an example."""
         return before is not after and len(self.shown.get((before, after), ())) < self.examples
 
-    def show(self, raw: RawRow, source: str, after: bool | None, judge: str, reason: str) -> None:
+    def show(self, flip: Flip) -> None:
         """Keep a row as an example of what changed."""
-        before = None if raw.row.success is UNSET else raw.row.success
-        told = recorded(raw.line, whole=False)
-        self.shown.setdefault((before, after), []).append(
-            Flip(f"{source}:{raw.number}", before, after, judge, reason, told)
-        )
+        self.shown.setdefault((flip.before, flip.after), []).append(flip)
 
     def rates(self, level: float) -> Rates:
         """Return the rates before and after on the same entries, and their difference."""

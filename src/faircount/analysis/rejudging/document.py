@@ -49,6 +49,7 @@ def planned_cost(work: Work, prices: Prices) -> float | None:
 def _file(result: Rejudged, *, dry_run: bool, prices: Prices) -> dict[str, Any]:
     return {
         "source": source_data(result.source),
+        "aim": result.source.aim,
         "path": result.path,
         "judges": [
             {"judge": judge.name, "identity": judge.identity, "looks_for": judge.looks_for, "rows": judge.rows}

@@ -12,13 +12,10 @@ from msgspec import Struct
 
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge, every_part, verdict_of
+from faircount.judging.judge import TURNS, Judge, Turns, every_part, verdict_of
 from faircount.judging.making import make_trusted_only
 from faircount.judging.verdict import Verdict
 from faircount.judging.verdict_store import TEXT_ALONE, KeptVerdict, VerdictStore, content_digest, seen_by
-
-_ASKS_FOR_TURNS = "turn_by_turn"
-"""A judge with this attribute, and a true value of it, wants every turn of a history."""
 
 
 class Seat(Struct, frozen=True):
@@ -31,9 +28,9 @@ class Seat(Struct, frozen=True):
     """Whether it only looks for strings: it has decided before anybody could look up what it said."""
 
     @property
-    def each_turn(self) -> bool:
-        """Whether the judge asks for every turn of a history."""
-        return bool(getattr(self.judge, _ASKS_FOR_TURNS, False))
+    def turns(self) -> Turns:
+        """Which answers of a history the judge asks for."""
+        return self.judge.turns
 
     @property
     def called(self) -> str:
@@ -47,6 +44,8 @@ class Seat(Struct, frozen=True):
 
 def seated(judge: Judge) -> Seat:
     """Return a judge as a member of a panel."""
+    if judge.turns not in TURNS:
+        raise UsageError(f"{judge.name}: turns must be one of {', '.join(TURNS)}, not {judge.turns!r}")
     sees = seen_by(judge)
     return Seat(judge, judge.identity.digest, sees, sees is TEXT_ALONE)
 
@@ -69,15 +68,18 @@ class Panel:
         named = [seat for seat in self._by_name.values() if seat is not None]
         return named if self._one is None else [self._one]
 
-    def of(self, name: str | None) -> Seat | None:
-        """Return the judge of a row that names one, or None where there is none that may be used."""
+    def of(self, name: str | None, *, only_allowed: bool = False) -> Seat | None:
+        """Return the judge of a row that names one, or None where there is none that may be used.
+
+        Where a name may be that of something else, a metric, only what the user allowed is a judge.
+        """
         if self._one is not None:
             return self._one
         if name is None or name == "":
             return None
-        if name not in self._by_name:
+        if name not in self._by_name and not only_allowed:
             self._by_name[name] = _trusted(name)
-        return self._by_name[name]
+        return self._by_name.get(name)
 
     def close(self) -> None:
         """Close the judges."""

@@ -18,8 +18,9 @@ from pathlib import Path
 from msgspec import UNSET, Struct, UnsetType, field
 from xxhash import xxh3_128
 
+from faircount.analysis.recorded import recorded
 from faircount.analysis.rejudging.changes import Changes, Flip, Rates
-from faircount.analysis.rejudging.choices import AUTO, EACH
+from faircount.analysis.rejudging.choices import EACH, LAST
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
 from faircount.analysis.rejudging.rows import (
@@ -38,7 +39,7 @@ from faircount.analysis.rejudging.rows import (
 )
 from faircount.errors import InputError
 from faircount.findings import Notes
-from faircount.judging.judge import Judge, every_part, verdict_of
+from faircount.judging.judge import Judge, Turns, every_part, verdict_of
 from faircount.judging.many import judged
 from faircount.judging.verdict import Usage
 from faircount.judging.verdict_store import KeptVerdict, VerdictStore
@@ -46,7 +47,8 @@ from faircount.model import Source
 from faircount.reading.identity import ContentHash
 from faircount.reading.loading import refuse_hopeless
 from faircount.reading.raw_rows import RawReader, RawRow
-from faircount.reading.streams import STDIN, Stream, open_stream
+from faircount.reading.rejudged_runs import marked
+from faircount.reading.streams import STDIN, open_stream
 from faircount.text import mask_secrets
 
 CHARACTERS_PER_TOKEN = 4
@@ -145,6 +147,7 @@ class Rejudging:
         self._now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._cleanup = contextlib.ExitStack()
         self._path = ""
+        self._of_own_run = False
 
     def __enter__(self) -> Rejudging:
         self._path = self._place()
@@ -197,7 +200,9 @@ class Rejudging:
     def _unknown(self) -> Iterator[Asked]:
         """Go through the file, plan every row, and yield what nobody has judged yet, each once."""
         digest = _Content()
-        reader, run = self._reader(digest)
+        reader = self._reader(digest)
+        run = reader.stream.tells_of_tests
+        self._of_own_run = reader.stream.run is not None
         for found in reader.blocks():
             for raw in found:
                 plan, parts = self._planned(raw, run=run)
@@ -211,14 +216,14 @@ class Rejudging:
         self._digest = digest.hexdigest()
 
     def _planned(self, raw: RawRow, *, run: bool) -> tuple[_Planned | LeftAlone, Sequence[Part]]:
-        why = left_alone(raw)
+        why = left_alone(raw, run=run)
         if why is not None:
             return why, ()
         name = raw.row.judge_name
-        seat = self._panel.of(name)
+        seat = self._panel.of(name, only_allowed=run)
         if seat is None:
             return self._refuse(name, raw)
-        each_turn = self._each_turn(seat)
+        each_turn = self._turns(seat) != LAST
         if seat.quick and self._options.workers is None and is_simple(raw, each_turn=each_turn, run=run):
             return self._at_once(seat, name, raw), ()
         shape, parts = parts_of(raw, each_turn=each_turn, run=run)
@@ -245,9 +250,14 @@ class Rejudging:
         self._refused[name] += 1
         return LeftAlone.NOT_ALLOWED, ()
 
-    def _each_turn(self, seat: Seat) -> bool:
+    def _turns(self, seat: Seat) -> Turns:
+        """Return which answers of a history are judged, and what they come to: what the judge asks for, or the user."""
         turns = self._options.turns
-        return seat.each_turn if turns == AUTO else turns == EACH
+        if turns == LAST:
+            return "last"
+        # In the history of our own run every attempt was judged, and one that succeeded is enough.
+        each = turns == EACH or self._of_own_run
+        return "any" if each and seat.turns == LAST else seat.turns
 
     def _not_known(self, plan: _Planned, parts: Sequence[Part]) -> Iterator[Asked]:
         work = self.work
@@ -300,15 +310,18 @@ class Rejudging:
     def lines(self) -> Iterator[list[bytes]]:
         """Yield the rows with their new verdicts, as lines."""
         digest = _Content()
-        reader, _ = self._reader(digest)
+        reader = self._reader(digest)
+        run = reader.stream.run if reader.stream.tells_of_tests else None
         plans = iter(self._plans)
         for found in reader.blocks():
+            begins = b"" if run is None else marked(run)
             lines = []
             for raw in found:
                 plan = next(plans, None)
                 if plan is None:
                     raise _changed(self.name)
-                lines.append(self._line(raw, plan))
+                line = self._line(raw, plan)
+                lines.append(begins + line[1:] if begins else line)
             yield lines
         if digest.hexdigest() != self._digest:
             raise _changed(self.name)
@@ -321,10 +334,11 @@ class Rejudging:
         if seat is None or (plan.judge_name is not None and plan.judge_name != raw.row.judge_name):
             raise _changed(self.name)
         verdicts = tuple((turn, self._verdict(name)) for turn, name in plan.parts) or self._decided(seat, raw)
-        success = success_of(plan.shape, [verdict for _, verdict in verdicts], raw)
+        success = success_of(plan.shape, verdicts, raw, self._turns(seat))
         new = NewVerdict(success, seat.called, seat.digest, plan.shape, verdicts, self._judge_options(seat))
-        self._count(raw, new)
-        return rewritten(raw, new)
+        line = rewritten(raw, new)
+        self._count(raw, new, line)
+        return line
 
     def _decided(self, seat: Seat, raw: RawRow) -> tuple[tuple[None, KeptVerdict], ...]:
         """Judge a row now, by a judge that only looks for strings."""
@@ -336,16 +350,17 @@ class Rejudging:
     def _verdict(self, name: bytes) -> KeptVerdict:
         return self._verdicts.get(name) or _failed("nobody was asked")
 
-    def _count(self, raw: RawRow, new: NewVerdict) -> None:
+    def _count(self, raw: RawRow, new: NewVerdict, line: bytes) -> None:
         before = None if raw.row.success is UNSET else raw.row.success
         changes = self._changes
         changes.add(raw, new.success, judged=True)
         if changes.wants(before, new.success):
-            told = new.deciding
-            changes.show(raw, self.name, new.success, new.judge, mask_secrets(told.error or told.reason))
-        if new.success is None:
+            place = f"{self.name}:{raw.number}"
+            reason = mask_secrets(new.error if new.success is None else new.deciding.reason)
+            changes.show(Flip(place, before, new.success, new.judge, reason, recorded(line, whole=False)))
+        if new.failed:
             self._unjudged += 1
-            self._errors[mask_secrets(new.deciding.error or "the judge did not decide")] += 1
+            self._errors[mask_secrets(new.error)] += 1
 
     def _judge_options(self, seat: Seat) -> str | UnsetType | None:
         """Return the options that are written into a row: those given, else the model that was asked, if any."""
@@ -386,9 +401,8 @@ class Rejudging:
 
     # -- the file ------------------------------------------------------------------------------------------------
 
-    def _reader(self, digest: _Content) -> tuple[RawReader, bool]:
-        stream: Stream = open_stream(self._path, self.name, digest)
-        return RawReader(stream, max_line=self._options.max_line), stream.run is not None
+    def _reader(self, digest: _Content) -> RawReader:
+        return RawReader(open_stream(self._path, self.name, digest), max_line=self._options.max_line)
 
     def _place(self) -> str:
         """Return where the file can be read twice: a stream is copied to a file first."""

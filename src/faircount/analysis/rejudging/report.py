@@ -10,8 +10,10 @@ from faircount.analysis.rejudging.document import document, planned_cost
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, Work
 from faircount.analysis.rejudging.rows import LeftAlone
+from faircount.analysis.words import WORDS
 from faircount.chat.prices import Prices
 from faircount.findings import counted
+from faircount.model import Outcome
 from faircount.report import (
     Block,
     Cell,
@@ -30,7 +32,10 @@ from faircount.report import (
 )
 from faircount.text import clip, visible
 
-_WORDS = {True: "success", False: "failure", None: "unjudged"}
+_OUTCOMES = {True: Outcome.SUCCESS, False: Outcome.FAILURE, None: Outcome.UNJUDGED}
+_HIT = {"attack": "A success is", "task": "A test passes with"}
+"""Heads what a judge looks for: a hit is what counts as won."""
+_NOW_WON = {"attack": "Entries that now succeed", "task": "Entries that now pass"}
 _LEFT_ALONE = {
     LeftAlone.ERROR: "an error is recorded",
     LeftAlone.BLOCKED: "a guardrail blocked them",
@@ -123,7 +128,7 @@ def _sections(result: Rejudged) -> Iterator[Section]:
     yield Section("Rejudge of", blocks, level=1, subject=Place(result.source.path))
     if result.rates is not None:
         yield Section("What changed", (_table(result), *_told(result)))
-        yield Section("What it does to the rate", tuple(_rates(result.rates)))
+        yield Section(f"What it does to the {_rate(result).lower()}", tuple(_rates(result, result.rates)))
         yield from _flips(result)
 
 
@@ -151,7 +156,7 @@ def _judges(result: Rejudged) -> Iterator[Block]:
     columns = (
         Column("Judge", numeric=False),
         Column("Rows"),
-        Column("A success is", rank=1, numeric=False),
+        Column(_HIT[result.source.aim], rank=1, numeric=False),
         Column("Identity", rank=2, numeric=False),
     )
     rows = tuple(
@@ -184,15 +189,24 @@ def _written(result: Rejudged) -> Iterator[Block]:
         yield Paragraph(f"Written to {visible(result.path)}")
 
 
+def _word(result: Rejudged, verdict: bool | None) -> str:
+    """Return what a verdict is called, by what the results are about."""
+    return WORDS[result.source.aim].outcomes[_OUTCOMES[verdict]]
+
+
+def _rate(result: Rejudged) -> str:
+    return WORDS[result.source.aim].rate_column
+
+
 def _table(result: Rejudged) -> Grid:
     words: tuple[bool | None, ...] = (True, False, None)
     befores = [word for word in words if any(before is word for before, _ in result.changes)]
     columns = (
         Column("Before", numeric=False),
-        *(Column(f"now {_WORDS[after]}") for after in words),
+        *(Column(f"now {_word(result, after)}") for after in words),
     )
     rows: list[tuple[Cell, ...]] = [
-        (_WORDS[before], *(result.changes.get((before, after), 0) for after in words)) for before in befores
+        (_word(result, before), *(result.changes.get((before, after), 0) for after in words)) for before in befores
     ]
     return Grid(columns, tuple(rows))
 
@@ -203,13 +217,13 @@ def _told(result: Rejudged) -> Iterator[Block]:
         yield Paragraph("No verdict changed.")
 
 
-def _rates(rates: Rates) -> Iterator[Block]:
+def _rates(result: Rejudged, rates: Rates) -> Iterator[Block]:
     facts = [
         Fact("Entries with verdicts before and after", rates.entries),
-        Fact("Rate before", rates.before),
-        Fact("Rate after", rates.after),
+        Fact(f"{_rate(result)} before", rates.before),
+        Fact(f"{_rate(result)} after", rates.after),
         Fact("Difference, after minus before", Points(rates.difference), note=_p_words(rates.p)),
-        Fact("Entries that now succeed", rates.gained, depth=1),
+        Fact(_NOW_WON[result.source.aim], rates.gained, depth=1),
         Fact("Entries that no longer do", rates.lost, depth=1),
     ]
     if rates.left_out:
@@ -217,8 +231,8 @@ def _rates(rates: Rates) -> Iterator[Block]:
     yield Facts(tuple(facts))
     if rates.families is not None:
         yield Paragraph(
-            f"The intervals respect {counted(rates.families, 'family', 'families')} of variants: the same document and "
-            "instruction, or the same suite."
+            f"The intervals respect {counted(rates.families, 'family', 'families')} of variants: the same "
+            f"{WORDS[result.source.aim].family}."
         )
 
 
@@ -233,20 +247,18 @@ def _flips(result: Rejudged) -> Iterator[Section]:
         flips = [flip for flip in result.flips if flip.before is before and flip.after is after]
         if before is after or not flips:
             continue
-        name = f"rows: {_WORDS[before]} before, {_WORDS[after]} now"
-        yield Section(
-            f"{_WORDS[before].capitalize()} before, {_WORDS[after]} now",
-            (Evidence(tuple(map(_exhibit, flips)), total, name),),
-        )
+        change = f"{_word(result, before)} before, {_word(result, after)} now"
+        exhibits = tuple(_exhibit(flip, change) for flip in flips)
+        yield Section(change[:1].upper() + change[1:], (Evidence(exhibits, total, f"rows: {change}"),))
 
 
-def _exhibit(flip: Flip) -> Exhibit:
+def _exhibit(flip: Flip, change: str) -> Exhibit:
     told = flip.told
     judge = f"{flip.judge}: {flip.reason}" if flip.reason else flip.judge
     return Exhibit(
         place=Place(flip.place),
         entry=_text(told.own_id),
-        strategy=Record(f"{_WORDS[flip.before]} before, {_WORDS[flip.after]} now"),
+        strategy=Record(change),
         judge=Record(judge),
         prompt=_text(told.prompt),
         response=_text(told.response),

@@ -3,6 +3,9 @@
 A row in which an error or a block is recorded, a boolean guardrail's row, a response that is no text and an empty one
 are left as they are. Everything in a row keeps its value but the verdict and the options of the judge; what was there
 before stands beside the new verdict.
+
+A case of a run is one row with its attempts as the history. A hit is an attempt that passed, as it is a success of an
+attack, and the case is decided by its own rule. What its metrics had said makes way for what the judge says.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from faircount.judging.attempt import Attempt, Expected, Turn
+from faircount.judging.judge import Turns
 from faircount.judging.verdict import Decision, Verdict
 from faircount.judging.verdict_store import KeptVerdict
 from faircount.reading.aggregation import ERROR, FAILED, PASSED
@@ -39,7 +43,11 @@ _ANSWERS = frozenset(["assistant", "model", "target"])
 _ROW = ("response", *_PROMPT_FIELDS, "conversation", "response_time", "judge_args")
 _row_decoder = values_decoder(_ROW)
 _turns_decoder = values_decoder((*_ROW, "attempt_history", "meta"))
+_items_decoder = msgspec.json.Decoder(list[Raw])
 _json_null = b"null"
+_LEFT_OPEN = "the rule of the case leaves it open"
+_METRIC, _METRICS_BEFORE = "metric.", "metrics_before"
+_WORDS = {True: PASSED, False: FAILED, None: ERROR}
 _SPIKEE_BEGINS = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\]*", "success": (true|false|null), "')
 """How spikee has begun its rows since 0.9.2."""
 
@@ -72,9 +80,11 @@ class Shape(enum.IntEnum):
     CASE = 3
 
 
-def left_alone(raw: RawRow) -> LeftAlone | None:
+def left_alone(raw: RawRow, *, run: bool) -> LeftAlone | None:
     """Return why a row is not judged, as far as its verdict and its flags tell."""
     row = raw.row
+    if run:  # it has no guardrails: a test may well be answered with True
+        return None if row.error is None else LeftAlone.ERROR
     if row.guardrail is True:
         return LeftAlone.BLOCKED
     if row.error is not None:
@@ -99,9 +109,10 @@ def is_empty(raw: RawRow) -> bool:
 
 def parts_of(raw: RawRow, *, each_turn: bool, run: bool) -> tuple[Shape, tuple[Part, ...]]:
     """Return what of a row is judged: its response, or each of its turns; nothing where all is empty."""
+    if run:
+        return Shape.CASE, tuple(_run_parts(without_halves(values_of(raw.line, _turns_decoder))))
     if not is_simple(raw, each_turn=each_turn, run=run):
-        values = without_halves(values_of(raw.line, _turns_decoder))
-        shape, parts = (Shape.CASE, list(_run_parts(values))) if run else _turn_parts(values)
+        shape, parts = _turn_parts(without_halves(values_of(raw.line, _turns_decoder)))
         if parts:
             return shape, tuple(parts)
     if is_empty(raw):
@@ -201,13 +212,11 @@ def _conversation(value: Any) -> Any:
 
 
 def _run_parts(values: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield the attempts of a case that were answered."""
+    """Yield the attempts of a case that were answered; nothing in so many words is an answer, too."""
     expected = _expected(values.get("meta"))
     history = values.get("attempt_history")
     for turn, item in enumerate(history if isinstance(history, list) else ()):
-        if isinstance(item, dict) and isinstance(item.get("response"), str) and item["response"]:
-            if item.get("error") is not None:
-                continue
+        if isinstance(item, dict) and isinstance(item.get("response"), str) and item.get("error") is None:
             latency = _seconds(item.get("response_time"))
             yield Part(_attempt(values, item["response"], latency=latency, expected=expected), turn)
 
@@ -230,25 +239,42 @@ def _seconds(value: Any) -> float | None:
 # -- verdicts ---------------------------------------------------------------------------------------------------
 
 
-def success_of(shape: Shape, verdicts: Sequence[Verdict], raw: RawRow) -> bool | None:
+Judged = tuple[tuple[int | None, KeptVerdict], ...]
+"""The verdicts on the parts of a row, each with its turn."""
+
+
+def success_of(shape: Shape, judged: Judged, raw: RawRow, turns: Turns) -> bool | None:
     """Return what the verdicts on the parts of a row come to; None: unjudged."""
-    hits = [None if verdict.decision is None else verdict.decision is Decision.HIT for verdict in verdicts]
     if shape is Shape.CASE:
-        return _of_case(verdicts, raw.line)
-    if True in hits:
-        return True
-    return None if None in hits else False
+        return _of_case(dict(judged), raw.line)
+    hits = [_hit(verdict) for _, verdict in judged]
+    decisive = turns != "all"
+    if decisive in hits:
+        return decisive
+    return None if None in hits else not decisive
 
 
-def _of_case(verdicts: Sequence[Verdict], line: bytes) -> bool | None:
-    """Return the verdict over all attempts of a case, by the rule that the case names."""
-    words = {Decision.HIT: PASSED, Decision.PASS: FAILED, None: ERROR}
-    scores = [one.score if one.score is not None else float(one.decision is Decision.HIT) for one in verdicts]
-    said = [Measured("", score, words[one.decision]) for one, score in zip(verdicts, scores, strict=True)]
-    meta = values_of(line, _turns_decoder).get("meta")
-    strategy = strategy_of(meta) if isinstance(meta, dict) else None
-    decided = verdict_over(strategy, said).verdict
+def _hit(verdict: Verdict) -> bool | None:
+    return None if verdict.decision is None else verdict.decision is Decision.HIT
+
+
+def _of_case(judged: Mapping[int | None, Verdict], line: bytes) -> bool | None:
+    """Return the verdict over all attempts of a case, by the rule that the case names; some had no answer."""
+    values = values_of(line, _turns_decoder)
+    meta, history = values.get("meta"), values.get("attempt_history")
+    items = history if isinstance(history, list) else []
+    said = [_measured("", judged.get(turn)) for turn, item in enumerate(items) if isinstance(item, dict)]
+    decided = verdict_over(strategy_of(meta) if isinstance(meta, dict) else None, said).verdict
     return None if decided == ERROR else decided == PASSED
+
+
+def _measured(name: str, verdict: Verdict | None) -> Measured:
+    """Return what a judge said of an attempt as a metric would say it; a score is that of a metric."""
+    if verdict is None or verdict.decision is None:
+        return Measured(name, None, ERROR, None if verdict is None else verdict.error)
+    hit = verdict.decision is Decision.HIT
+    score = float(hit) if verdict.score is None else verdict.score
+    return Measured(name, score, PASSED if hit else FAILED, verdict.reason)
 
 
 class NewVerdict(Struct, frozen=True):
@@ -258,8 +284,18 @@ class NewVerdict(Struct, frozen=True):
     judge: str
     identity: str
     shape: Shape
-    parts: tuple[tuple[int | None, KeptVerdict], ...]
+    parts: Judged
     options: str | UnsetType | None = UNSET
+
+    @property
+    def failed(self) -> bool:
+        """Whether the judge failed where that matters; the rule of a case can leave it open without that."""
+        return self.success is None and any(verdict.decision is None for _, verdict in self.parts)
+
+    @property
+    def error(self) -> str:
+        """Why there is no verdict."""
+        return (self.deciding.error or "the judge did not decide") if self.failed else _LEFT_OPEN
 
     @property
     def deciding(self) -> KeptVerdict:
@@ -312,10 +348,12 @@ def _put_together(line: bytes, new: NewVerdict) -> bytes:
         fields["judge_options"] = _json(options)
     before |= {name: fields.pop(name) for name in ("judge_error", "rejudged") if name in fields}
     fields["success"] = _json(new.success)
+    if new.shape is Shape.CASE:
+        before |= _with_metric(fields, new)
     if new.shape in (Shape.HISTORY, Shape.CASE) and "attempt_history" in fields:
         fields["attempt_history"] = _history(bytes(fields["attempt_history"]), new)
     if new.success is None:
-        fields["judge_error"] = _json(new.deciding.error or "the judge did not decide")
+        fields["judge_error"] = _json(new.error)
     fields["rejudged"] = _provenance(new, _written(before))
     return _written(fields) + b"\n"
 
@@ -330,23 +368,67 @@ def _provenance(new: NewVerdict, before: bytes) -> bytes:
 
 
 def _turn(turn: int | None, verdict: Verdict) -> dict[str, Any]:
-    success = None if verdict.decision is None else verdict.decision is Decision.HIT
-    told = {"turn": turn, "success": success, "score": verdict.score, "reason": verdict.reason}
+    told = {"turn": turn, "success": _hit(verdict), "score": verdict.score, "reason": verdict.reason}
     return told if verdict.error is None else {**told, "error": verdict.error}
 
 
+def _with_metric(fields: Members, new: NewVerdict) -> Members:
+    """Let the judge be the metric of a case, the only one; return what was replaced."""
+    before = {name: fields.pop(name) for name in list(fields) if name.startswith(_METRIC)}
+    if "judge_name" in fields:
+        before["judge_name"] = fields["judge_name"]
+    fields["judge_name"] = _json(new.judge)
+    # The name of a field has no quotes, so that it can be asked for.
+    fields[_METRIC + "".join(filter(str.isprintable, new.judge.replace('"', "'").replace("\\", "/")))] = _json(
+        _WORDS[new.success]
+    )
+    fields["response"] = _telling(fields, new)
+    return before
+
+
+def _telling(fields: Mapping[str, Raw | bytes], new: NewVerdict) -> Raw | bytes:
+    """Return the first answer that was decided like its case, or the one that stands there."""
+    turn = next((turn for turn, verdict in new.parts if _hit(verdict) is new.success), None)
+    items = _items(bytes(fields.get("attempt_history", b"")))
+    told = items[turn] if turn is not None and turn < len(items) else None
+    shown: Raw | bytes | None = told.get("response") if isinstance(told, dict) else None
+    return shown if shown is not None else fields.get("response", _json_null)
+
+
 def _history(text: bytes, new: NewVerdict) -> bytes:
-    """Return a history with the new verdicts on the turns that were judged."""
-    try:
-        history = json.loads(text)
-    except (ValueError, RecursionError):  # numbers of thousands of digits, which nothing here could write again
-        return text
-    if not isinstance(history, list):
-        return text
+    """Return a history with the new verdicts on the turns that were judged; everything else keeps its text."""
+    items = _items(text)
     for turn, verdict in new.parts:
-        if turn is not None and turn < len(history) and isinstance(history[turn], dict):
-            history[turn]["success"] = None if verdict.decision is None else verdict.decision is Decision.HIT
-    return _json(history)
+        item = items[turn] if turn is not None and turn < len(items) else None
+        if isinstance(item, dict):
+            item["success"] = _json(_hit(verdict))
+            if new.shape is Shape.CASE:
+                item.setdefault(_METRICS_BEFORE, item.get("metrics", b"[]"))
+                item["metrics"] = _json([_metric(_measured(new.judge, verdict))])
+    if not items:
+        return text
+    return b"[" + b", ".join([_written(item) if isinstance(item, dict) else item for item in items]) + b"]"
+
+
+def _items(text: bytes) -> list[Members | bytes]:
+    """Return the items of a list with the text of what they hold; none where it is no list."""
+    try:
+        return [_members(bytes(item)) for item in _items_decoder.decode(text)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        loosely = json.loads(text)
+    except (ValueError, RecursionError):  # numbers of thousands of digits, which nothing here could write again
+        return []
+    return [_members(_json(item)) for item in loosely] if isinstance(loosely, list) else []
+
+
+def _members(item: bytes) -> Members | bytes:
+    return members_of(item) if item.lstrip().startswith(b"{") else item
+
+
+def _metric(said: Measured) -> dict[str, Any]:
+    return {"name": said.metric, "verdict": said.verdict, "score": said.score, "reason": said.reason}
 
 
 def unchanged(line: bytes) -> bytes:

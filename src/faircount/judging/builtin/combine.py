@@ -12,12 +12,14 @@ from typing import Any
 
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge, verdict_of
+from faircount.judging.judge import Judge, Turns, verdict_of
 from faircount.judging.parameters import check_number
 from faircount.judging.verdict import Decision, Usage, Verdict
 
 Asked = list[tuple[Judge, Verdict]]
 """The parts that were asked, and what they said."""
+
+_OPPOSITE: Mapping[Turns, Turns] = {"any": "all", "all": "any"}
 
 
 def _called(judge: Judge) -> str:
@@ -57,7 +59,13 @@ def _of(asked: Asked, decision: Decision) -> Asked:
 
 
 class _Several(Judge):
-    """A judge made of several, in the order given."""
+    """A judge made of several, in the order given.
+
+    It asks for the turns that its parts ask for. Every turn is judged by the whole of it.
+    """
+
+    _where_parts_differ: Turns = "any"
+    """What it asks for if some parts want a hit in any turn, and others in all."""
 
     def __init__(self, *judges: Judge) -> None:
         if not judges:
@@ -69,6 +77,9 @@ class _Several(Judge):
         self.waits = any(judge.waits for judge in self._parts)
         self.needs_response = all(judge.needs_response for judge in self._parts)
         self.may_fork = all(judge.may_fork for judge in self._parts)
+        wishes = {judge.turns for judge in self._parts if judge.turns != "last"}
+        if wishes:
+            self.turns = wishes.pop() if len(wishes) == 1 else self._where_parts_differ
         super().__init__(judges=[_who(judge) for judge in self._parts])
 
     def parts(self) -> Iterable[Judge]:
@@ -141,6 +152,7 @@ class AllOf(_Several):
 
     name = "combine.AllOf"
     looks_for = "what all of its judges look for"
+    _where_parts_differ = "all"
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return a pass if one part passes."""
@@ -182,6 +194,7 @@ class _One(Judge):
         self.waits = judge.waits
         self.needs_response = judge.needs_response
         self.may_fork = judge.may_fork
+        self.turns = judge.turns
         super().__init__(judge=_who(judge), **parameters)
 
     def parts(self) -> Iterable[Judge]:
@@ -197,6 +210,8 @@ class Not(_One):
 
     def __init__(self, judge: Judge) -> None:
         super().__init__(judge)
+        # What is not in any turn is absent from all of them, and the other way round.
+        self.turns = _OPPOSITE.get(judge.turns, judge.turns)
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return the opposite of what the part says."""

@@ -113,6 +113,7 @@ class Link(Judge):
     name = "exfiltration.Link"
     looks_for = "a link or image in the answer carries data to another place"
     version = "1"
+    turns = "any"
     scores = True
 
     def __init__(

@@ -1,0 +1,288 @@
+"""An entry of a dataset and what was tried on it as rows of results: one of its standard attempts, one of its attack.
+
+The rows are those that spikee writes, with the same meaning in each field, so that everything that reads, counts or
+judges those works on these. Each row has the history of all its attempts, which spikee keeps of attacks alone. Nothing
+here opens a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from faircount.model import Outcome
+from faircount.outcomes import state
+from faircount.reading.journals import STANDARD, AttackFailure
+from faircount.reading.loose import BadLine
+from faircount.reading.run_rows import Tried, asked_of, error_text, input_of, listed, objects
+from faircount.reading.spikee_rows import RUN_MARK
+
+BLOCKED = "blocked"
+"""The kind of error that is a guardrail's."""
+NO_ATTACK = "None"
+"""What a standard row has as the name of its attack, as spikee writes it."""
+UNNAMED = "(unnamed)"
+
+NOT_OF_ENTRIES = frozenset(
+    [
+        *("id", "success", "input", "input_type", "content", "content_type", "text", "response", "response_type"),
+        *("response_time", "attempts", "attack_name", "attack_options", "error", "guardrail", "guardrail_categories"),
+        *("objective", "attempt_history", "conversation", "meta", "outcome", "timestamp", "target", "target_options"),
+        *("judge_name", "judge_options", "judge_error", "rejudged", RUN_MARK),
+        *("result_parent_id", "attack_parent_id", "original_id", "result_origin", "source_file"),
+        *("attack_parent_long_id", "entry_complete", "attack_attempt", "attack_invocation", "attack_result_format"),
+    ]
+)
+"""What a dataset made from results may say of its entries, and a new run says anew or does not take over."""
+
+_VERDICTS = {"success": True, "passed": True, "failure": False, "failed": False}
+_TELLING = (Outcome.FAILURE, Outcome.UNJUDGED, Outcome.ERROR, Outcome.GUARDRAIL)
+
+
+class Made(Struct, frozen=True):
+    """An attempt on an entry: what was sent, what came, and what became of it."""
+
+    number: int
+    strategy: str
+    iteration: int
+    messages: Sequence[Mapping[str, Any]]
+    response: str | None
+    seconds: float | None
+    error: str | None
+    success: bool | None
+    state: Outcome
+    blocked: bool = False
+    categories: Sequence[str] = ()
+    model: str | None = None
+    said: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def input(self) -> Any:
+        """What the user said last."""
+        return asked_of(self.messages)
+
+
+class Attacked(Struct, frozen=True):
+    """An entry with all that was tried by one strategy."""
+
+    name: str
+    described: Mapping[str, Any]
+    """The record of the case: input, entry, metrics, place and turns."""
+    entry: Mapping[str, Any]
+    """What the dataset says of the entry."""
+    said: Any
+    """What the user says in the entry's own messages."""
+    attempts: Sequence[Made]
+    attack: str | None = None
+    """The name of the dynamic attack; None for standard attempts."""
+    failure: AttackFailure | None = None
+
+    @property
+    def text(self) -> Any:
+        """The text of the entry, the same whatever was sent; several turns are written as spikee writes them."""
+        content = self.entry.get("content", self.entry.get("text"))
+        if isinstance(content, list):
+            return str(content)
+        turns = listed(self.described, "turns")
+        return str([self.said, *turns]) if turns else self.said
+
+    def telling(self) -> Made | None:
+        """Return the attempt that the row shows: the first success, or else the last of those that decide.
+
+        An answer that nobody judged is shown before an error, since the error is not all that came.
+        """
+        if len(self.attempts) == 1:
+            return self.attempts[0]
+        last = {made.state: made for made in self.attempts}
+        if Outcome.SUCCESS in last:
+            return next(made for made in self.attempts if made.state is Outcome.SUCCESS)
+        return next((last[state] for state in _TELLING if state in last), None)
+
+
+def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Made:
+    """Return what the record of an attempt tells; `messages` is what is sent where the record says nothing else."""
+    output, error, model = record.get("output"), record.get("error"), record.get("model")
+    strategy, iteration = record.get("strategy"), record.get("iteration")
+    tried = Tried(record["attempt"], output if isinstance(output, dict) else None, error_text(error))
+    said = objects(record, "verdicts")
+    success = None if tried.error is not None else _success(tried.output or {}, said)
+    blocked = isinstance(error, dict) and error.get("kind") == BLOCKED
+    return Made(
+        number=tried.number,
+        strategy=strategy if isinstance(strategy, str) else STANDARD,
+        iteration=iteration if type(iteration) is int else 0,
+        messages=objects(record, "messages") or messages,
+        response=tried.response if tried.error is None else tried.response or None,
+        seconds=tried.seconds,
+        error=tried.error,
+        success=success,
+        state=state(success=success, error=tried.error is not None, guardrail=blocked),
+        blocked=blocked,
+        categories=_categories(error),
+        model=model if isinstance(model, str) else None,
+        said=said,
+    )
+
+
+def _success(output: Mapping[str, Any], said: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Return what was decided: by a guardrail that answers yes or no, or else by the judges, of whom one is enough."""
+    through = output.get("let_through")
+    if isinstance(through, bool):
+        return through
+    decided = [_VERDICTS.get(str(one.get("verdict"))) for one in said]
+    if True in decided:
+        return True
+    return False if decided and None not in decided else None
+
+
+def _categories(error: Any) -> list[str]:
+    found = listed(error, "categories") if isinstance(error, dict) else []
+    return [name for name in found if isinstance(name, str)]
+
+
+def row_of_entry(tried: Attacked) -> dict[str, Any]:
+    """Return the row of an entry's standard attempts, or of its attack."""
+    telling, text = tried.telling(), tried.text
+    error = _row_error(tried, telling)
+    row: dict[str, Any] = {
+        "id": own_id(tried),
+        "long_id": long_id(tried),
+        "success": _row_success(telling, error),
+        "input": text if tried.attack is None or telling is None else telling.input,
+        "response": None if telling is None else telling.response if telling.error is None else "",
+        "response_time": None if telling is None else telling.seconds,
+        "judge_name": ", ".join(_judges(tried.described)) or None,
+        "attempts": len(tried.attempts),
+        "attack_name": NO_ATTACK if tried.attack is None else tried.attack,
+        "error": error,
+        **_blocked(tried, telling),
+        "attempt_history": [_history_item(made, text if tried.attack is None else None) for made in tried.attempts],
+        "meta": {
+            "place": tried.described.get("place"),
+            **({} if tried.failure is None else {"attack_error": tried.failure.error}),
+        },
+        "target": next((made.model for made in reversed(tried.attempts) if made.model), None),
+    }
+    if tried.attack is not None:
+        row["objective"] = text
+    conversation = conversation_of(telling)
+    if conversation:
+        row["conversation"] = conversation
+    return {**row, **_fields(tried)}
+
+
+def own_id(tried: Attacked) -> int | str:
+    """Return the id of the row: that of the entry, as the dataset writes it, marked where it is an attack's."""
+    given = tried.entry.get("id")
+    if tried.attack is not None:
+        return f"{tried.name}-attack"
+    return given if type(given) is int and str(given) == tried.name else tried.name
+
+
+def long_id(tried: Attacked) -> str:
+    """Return the long id as spikee makes it: with the attack's name, and a mark where the attack itself failed."""
+    given = tried.entry.get("long_id")
+    name = given if isinstance(given, str) and given else tried.name
+    if tried.attack is None:
+        return name
+    return f"{name}-{tried.attack}" if tried.attempts else f"{name}-{tried.attack}-ERROR"
+
+
+def _row_success(telling: Made | None, error: str | None) -> bool | None:
+    """Return the verdict of the row. Where there is an error it is false, as spikee has it, and does not count."""
+    return False if error is not None else None if telling is None else telling.success
+
+
+def _row_error(tried: Attacked, telling: Made | None) -> str | None:
+    """Return the error of the row: there is none if any attempt was answered."""
+    if telling is not None:
+        return telling.error
+    return None if tried.failure is None else tried.failure.error
+
+
+def _blocked(tried: Attacked, telling: Made | None) -> dict[str, Any]:
+    """Return what tells that a guardrail stopped every attempt, with all that it named."""
+    if telling is None or telling.state is not Outcome.GUARDRAIL:
+        return {}
+    names = [name for made in tried.attempts for name in made.categories]
+    return {"guardrail": True, "guardrail_categories": dict.fromkeys(names, True)}
+
+
+def _history_item(made: Made, own_text: Any) -> dict[str, Any]:
+    """Return an attempt as an item of the history, with what was sent unless it is the text of the row."""
+    item: dict[str, Any] = {"attempt": made.number, "strategy": made.strategy, "iteration": made.iteration}
+    if made.input != own_text:
+        item["input"] = made.input
+    item |= {
+        "response": made.response,
+        "success": made.success,
+        "error": made.error,
+        "response_time": made.seconds,
+    }
+    if made.blocked:
+        item |= {"guardrail": True, "guardrail_categories": dict.fromkeys(made.categories, True)}
+    if made.error is None and made.said:
+        item["metrics"] = [_metric(one) for one in made.said]
+    return item
+
+
+def _metric(said: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: said.get(name) for name in ("verdict", "score")}
+    return {"name": said.get("metric"), **told, "reason": said.get("reason") or said.get("error")}
+
+
+def conversation_of(made: Made | None) -> list[Mapping[str, Any]]:
+    """Return what was said before an attempt and in it, if it is more than one question and its answer."""
+    if made is None or not any(message.get("role") == "assistant" for message in made.messages):
+        return []
+    answer = [] if made.error is not None else [{"role": "assistant", "content": made.response}]
+    return [*made.messages, *answer]
+
+
+def _judges(described: Mapping[str, Any]) -> list[str]:
+    return [str(metric.get("name")) for metric in objects(described, "metrics")]
+
+
+def _fields(tried: Attacked) -> dict[str, Any]:
+    """Return what the dataset says of the entry beside its text."""
+    said = tried.said
+    return {
+        name: value
+        for name, value in tried.entry.items()
+        if name not in NOT_OF_ENTRIES and name != "long_id" and not (isinstance(value, str) and value == said)
+    }
+
+
+def attack_of(header: Mapping[str, Any]) -> str:
+    """Return the name of the attack of a run as its header has it."""
+    found: Any = header.get("settings")
+    for name in ("attacking", "attack", "name"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) and found else UNNAMED
+
+
+def attacked(
+    name: str,
+    described: Mapping[str, Any],
+    records: Iterable[Mapping[str, Any]],
+    *,
+    attack: str | None = None,
+    failure: AttackFailure | None = None,
+) -> Attacked:
+    """Return an entry with the attempts of its standard strategy, or of the attack of this name, in their order.
+
+    BadLine: the records cannot be understood; a row can be made of everything else.
+    """
+    entry = described.get("entry", {})
+    if not isinstance(entry, dict):
+        raise BadLine("entry is not an object")
+    objects(described, "metrics")
+    listed(described, "turns")
+    messages, _ = input_of(described)
+    made = [made_of(record, messages) for record in records]
+    made.sort(key=lambda one: one.number)
+    if attack is not None and made:
+        attack = made[0].strategy
+    return Attacked(name, described, entry, asked_of(messages), made, attack, failure)
