@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from faircount.chat import openai, providers
+from faircount.chat import http, openai, providers
 from faircount.chat.address import Address, Proxy
 from faircount.chat.answer import ChatAnswer, ChatError, ChatToolCall
 from faircount.chat.client import ChatClient
@@ -431,8 +431,8 @@ def test_the_bucket_lets_a_second_through_at_once_and_then_the_rate() -> None:
 
 
 def test_an_answer_that_is_too_large_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert openai.LARGEST_ANSWER == 16 * 1024 * 1024
-    monkeypatch.setattr(openai, "LARGEST_ANSWER", 1024 * 1024)
+    assert http.LARGEST_ANSWER == 16 * 1024 * 1024
+    monkeypatch.setattr(http, "LARGEST_ANSWER", 1024 * 1024)
     error = refused(server, huge(3 * 1024 * 1024))
     assert (error.kind, error.tries) == ("too large", 1)
     assert asked(server, answer(completion("x" * 1_000_000))).text == "x" * 1_000_000
@@ -1054,6 +1054,6 @@ def test_a_provider_of_another_package_gets_patience_prices_and_the_cache(tmp_pa
 
 @pytest.mark.usefixtures("plugged")
 def test_a_provider_that_is_missing_or_none_is_refused() -> None:
-    assert "there is: dumb, openai, parrot" in raised(UsageError, provider="claude")
+    assert "there is: dumb, litellm, openai, parrot" in raised(UsageError, provider="claude")
     assert "no method ask" in raised(UsageError, provider="dumb")
     assert providers.find_provider("openai") is openai.OpenAI

@@ -26,6 +26,7 @@ from faircount.running.targets.seam import Answer, Request, Target, TargetError
 from faircount.running.targets.simulated import VARIANTS, SimulatedTarget
 from faircount.running.targets.simulated_answers import REFUSAL, say
 from faircount.running.targets.simulated_tools import call
+from tests.target_outcomes import in_turn
 
 
 def asking(text: str, case: str = "case", attempt: int = 0, **parameters: Any) -> Request:
@@ -37,19 +38,6 @@ def outcome(target: Target, request: Request) -> Answer | TargetError:
         return asyncio.run(target.answer(request))
     except TargetError as error:
         return error
-
-
-def outcomes(target: Target, requests: list[Request]) -> list[Answer | TargetError]:
-    async def one(request: Request) -> Answer | TargetError:
-        try:
-            return await target.answer(request)
-        except TargetError as error:
-            return error
-
-    async def run() -> list[Answer | TargetError]:
-        return [await one(request) for request in requests]
-
-    return asyncio.run(run())
 
 
 def answered(name: str, request: Request) -> Answer:
@@ -107,7 +95,7 @@ def test_another_seed_another_case_and_another_attempt_come_out_differently() ->
 
     def texts(seed: int) -> list[str]:
         target = make_target(f"simulated(seed={seed})", TargetSetting())
-        return [got.output for got in outcomes(target, requests) if isinstance(got, Answer)]
+        return [got.output for got in in_turn(target, requests) if isinstance(got, Answer)]
 
     assert texts(1) == texts(1) != texts(2)
     assert len(set(texts(1))) > 3
@@ -116,9 +104,9 @@ def test_another_seed_another_case_and_another_attempt_come_out_differently() ->
 def test_at_temperature_zero_all_attempts_of_a_case_are_answered_alike() -> None:
     target = make_target("simulated(accuracy=0.5)", TargetSetting())
     for case in ("a", "b", "c", "d"):
-        cold = outcomes(target, [asking("What is 17 + 25?", case, k, temperature=0) for k in range(8)])
+        cold = in_turn(target, [asking("What is 17 + 25?", case, k, temperature=0) for k in range(8)])
         assert len({got.output for got in cold if isinstance(got, Answer)}) == 1
-    warm = outcomes(target, [asking("What is 17 + 25?", case, k) for case in "abcdefgh" for k in range(8)])
+    warm = in_turn(target, [asking("What is 17 + 25?", case, k) for case in "abcdefgh" for k in range(8)])
     assert len({got.output for got in warm if isinstance(got, Answer)}) > 2
 
 
@@ -128,7 +116,7 @@ def test_a_simulation_is_made_again_of_what_is_recorded(name: str) -> None:
     other = again(json.loads(json.dumps(target.settings())))
     assert other.settings() == target.settings()
     requests = [asking(f"What is {n} + 1?", f"case {n}") for n in range(10)]
-    assert list(map(repr, outcomes(other, requests))) == list(map(repr, outcomes(target, requests)))
+    assert list(map(repr, in_turn(other, requests))) == list(map(repr, in_turn(target, requests)))
 
 
 # -- as good and as bad as they say -----------------------------------------------------------------------------
@@ -136,7 +124,7 @@ def test_a_simulation_is_made_again_of_what_is_recorded(name: str) -> None:
 
 def _right(target: Target, cases: int, attempts: int) -> list[list[bool]]:
     requests = [asking("What is 17 + 25?", f"case {n}", k) for n in range(cases) for k in range(attempts)]
-    told = ["42" in got.output if isinstance(got, Answer) else False for got in outcomes(target, requests)]
+    told = ["42" in got.output if isinstance(got, Answer) else False for got in in_turn(target, requests)]
     return [told[start : start + attempts] for start in range(0, len(told), attempts)]
 
 
@@ -158,7 +146,7 @@ def test_some_cases_always_pass_some_never_and_some_now_and_then() -> None:
 
 def test_errors_and_time_outs_come_as_often_as_they_should() -> None:
     target = make_target("simulated:flaky(error_rate=0.2, timeout_rate=0.1)", TargetSetting())
-    found = outcomes(target, [asking("Say hi", f"case {n}") for n in range(2000)])
+    found = in_turn(target, [asking("Say hi", f"case {n}") for n in range(2000)])
     errors = [one for one in found if isinstance(one, TargetError)]
     kinds = Counter(error.kind for error in errors)
     # Four standard errors of a share of 2,000.
@@ -169,9 +157,9 @@ def test_errors_and_time_outs_come_as_often_as_they_should() -> None:
 
 def test_flaky_fails_now_and_then_by_itself_and_the_plainest_never() -> None:
     requests = [asking("Say hi", f"case {n}") for n in range(200)]
-    flaky = outcomes(make_target("simulated:flaky", TargetSetting()), requests)
+    flaky = in_turn(make_target("simulated:flaky", TargetSetting()), requests)
     assert 5 < sum(isinstance(one, TargetError) for one in flaky) < 80
-    plain = outcomes(make_target("simulated", TargetSetting()), requests)
+    plain = in_turn(make_target("simulated", TargetSetting()), requests)
     assert not any(isinstance(one, TargetError) for one in plain)
 
 

@@ -20,17 +20,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from faircount.errors import UsageError
-from faircount.text import clip, mask_secrets
+from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
-_LARGEST = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_SECRET = re.compile(r"(?i)(?:api[_-]?key|token|secret|password|passwd|credential|authorization)s?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -44,73 +41,11 @@ class Config(Struct, frozen=True):
 
 def read_config(path: str) -> Config:
     """Read a configuration; raise UsageError with the file and the key for anything that is not understood."""
-    told = _toml(path)
-    _refuse_unknown(path, "", told, ("judges", "prices", "chat"))
-    tables = {name: _table(path, name, told.get(name, {})) for name in ("judges", "prices", "chat")}
-    _refuse_secrets(path, "chat", tables["chat"])
+    told = read_toml(path)
+    refuse_unknown(path, "", told, ("judges", "prices", "chat"))
+    tables = {name: table(path, name, told.get(name, {})) for name in ("judges", "prices", "chat")}
+    refuse_secrets(path, "chat", tables["chat"])
     return Config(_judges(path, tables["judges"]), _prices(path, tables["prices"]), _chat(path, tables["chat"]))
-
-
-def _toml(path: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_LARGEST + 1)
-    except FileNotFoundError as error:
-        raise UsageError(f"{path}: no such file") from error
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(content) > _LARGEST:
-        raise UsageError(f"{path}: is larger than 1 MiB; a configuration is small")
-    try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: is not UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(_torn(path, str(error))) from error
-    except RecursionError as error:
-        raise UsageError(f"{path}: its values are too deep") from error
-
-
-def _torn(path: str, message: str) -> str:
-    """Return what is wrong with a file that is no TOML, at its line where the reader says which."""
-    found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
-    if found is None:
-        return f"{path}: is no TOML: {message}"
-    return f"{path}:{found[1]}: is no TOML: {message[: found.start()]}, at column {found[2]}"
-
-
-def _table(path: str, name: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{path}: {name} must be a table: [{name}]")
-    return value
-
-
-def _refuse_unknown(path: str, table: str, told: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    import difflib
-
-    for key in told:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            where = f" in [{table}]" if table else ""
-            raise UsageError(f"{path}: {clip(mask_secrets(key), 60)}: no such key{where}; {hint}")
-
-
-def _refuse_secrets(path: str, table: str, told: Mapping[str, Any]) -> None:
-    """Raise for a key that would hold a secret, and for a value that looks like one."""
-    for key, value in told.items():
-        if _SECRET.fullmatch(key):
-            raise UsageError(
-                f"{path}: {table}.{key}: a secret has no place in a file; put it into an environment variable, and "
-                'the name of that here: api_key_env = "MY_KEY"'
-            )
-        if isinstance(value, Mapping):
-            _refuse_secrets(path, f"{table}.{key}", value)
-        elif isinstance(value, str) and key != "cache" and mask_secrets(value) != value:
-            raise UsageError(f"{path}: {table}.{key}: holds what looks like a secret; put it into the environment")
 
 
 def _judges(path: str, told: Mapping[str, Any]) -> dict[str, str]:
@@ -138,8 +73,8 @@ def _prices(path: str, told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     from faircount.chat.prices import Prices
 
     for model, price in told.items():
-        _refuse_unknown(
-            path, f'prices."{model}"', _table(path, f'prices."{model}"', price), ("prompt", "completion", "noted")
+        refuse_unknown(
+            path, f'prices."{model}"', table(path, f'prices."{model}"', price), ("prompt", "completion", "noted")
         )
     try:
         Prices(told)
@@ -155,7 +90,7 @@ def _chat(path: str, told: Mapping[str, Any]) -> dict[str, Any]:
     from faircount.chat.settings import ChatSettings
 
     known = tuple(one.name for one in msgspec.structs.fields(ChatSettings) if one.name != "prices")
-    _refuse_unknown(path, "chat", told, known)
+    refuse_unknown(path, "chat", told, known)
     variable = told.get("api_key_env", "")
     if isinstance(variable, str) and variable and not _VARIABLE.fullmatch(variable):
         raise UsageError(f"{path}: chat.api_key_env: is the name of an environment variable, not a key")

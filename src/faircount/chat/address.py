@@ -25,10 +25,10 @@ class Proxy(Struct, frozen=True):
 
 
 class Address:
-    """A base URL, taken apart."""
+    """A base URL, taken apart; `named` is what messages call it."""
 
-    def __init__(self, base_url: str) -> None:
-        self._parts = _parts(base_url)
+    def __init__(self, base_url: str, named: str = "chat: base_url") -> None:
+        self._parts = _parts(base_url, named)
 
     @property
     def completions(self) -> str:
@@ -71,7 +71,7 @@ class Address:
         return _proxy(told) if told else None
 
 
-def _parts(base_url: str) -> SplitResult:
+def _parts(base_url: str, named: str) -> SplitResult:
     try:
         parts = urlsplit(base_url)
         usable = parts.scheme in ("http", "https") and _is_host(parts.hostname) and parts.port != 0
@@ -79,7 +79,7 @@ def _parts(base_url: str) -> SplitResult:
         usable = False
     if not usable or visible(base_url) != base_url or " " in base_url:
         shown = clip(visible(mask_secrets(base_url)), _LONGEST_SHOWN)
-        raise UsageError(f'chat: base_url is "{shown}"; write an address such as https://api.openai.com/v1')
+        raise UsageError(f'{named} is "{shown}"; write an address such as https://api.openai.com/v1')
     return parts
 
 

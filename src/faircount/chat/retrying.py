@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,6 +20,8 @@ from faircount.chat.answer import ChatAnswer, ChatError
 from faircount.chat.exchange import Trouble
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.settings import ChatSettings
+
+T = TypeVar("T")
 
 _AGAIN = frozenset((408, 409, 425, 429))
 _MOST_DOUBLINGS = 60
@@ -64,6 +66,15 @@ def _moment(date: str | None) -> float | None:
         return None
 
 
+class Tried(NamedTuple, Generic[T]):
+    """What came of the last try, how long that took, how many there were, and what was spent on waiting."""
+
+    value: T
+    latency: float
+    tries: int
+    waited: float
+
+
 class Retrying:
     """The patience of a client."""
 
@@ -79,7 +90,17 @@ class Retrying:
         turns: AbstractAsyncContextManager[Any],
         where: str,
     ) -> ChatAnswer:
-        """Return the first answer. A request has its turn only while it is under way, not while it waits to retry."""
+        """Return the first answer of a model, with what it took."""
+        tried = await self.first(once, turns, where)
+        return replace(tried.value, latency=tried.latency, tries=tried.tries, waited=tried.waited)
+
+    async def first(
+        self, once: Callable[[], Awaitable[T]], turns: AbstractAsyncContextManager[Any], where: str
+    ) -> Tried[T]:
+        """Return what the first try gives that is no trouble; raise ChatError where all of them are.
+
+        A request has its turn only while it is under way, not while it waits to retry.
+        """
         tries, waited = 0, 0.0
         while True:
             tries += 1
@@ -88,8 +109,8 @@ class Retrying:
                 began = self._clock.now()
                 outcome = await _outcome(once)
                 latency = self._clock.now() - began
-            if isinstance(outcome, ChatAnswer):
-                return replace(outcome, latency=latency, tries=tries, waited=waited)
+            if not isinstance(outcome, Trouble):
+                return Tried(outcome, latency, tries, waited)
             if outcome.again and outcome.wait is not None:
                 self._pace.hold(outcome.wait)
             delay = max(outcome.wait or 0.0, self._drawn(tries))
@@ -119,7 +140,7 @@ class Retrying:
         return None
 
 
-async def _outcome(once: Callable[[], Awaitable[ChatAnswer]]) -> ChatAnswer | Trouble:
+async def _outcome(once: Callable[[], Awaitable[T]]) -> T | Trouble:
     """Return an answer or what went wrong, as a value.
 
     An error raised while another is handled carries that along, and the errors of libraries hold requests with their

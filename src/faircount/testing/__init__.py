@@ -6,6 +6,7 @@ A test file of REBEL's runs with its imports changed to this module.
 from faircount.testing.cases import ParameterGrid, RetryAggregationStrategy, RetryParams, TestGroup, test_case
 from faircount.testing.clients import APIClient
 from faircount.testing.context import ContextualFScore, ContextualFScoreTemplate
+from faircount.testing.guardrail import GuardrailTriggered
 from faircount.testing.judge_model import OpenAIClientWrapper
 from faircount.testing.judged import JudgeMetric
 from faircount.testing.messages import AssistantInput, AssistantOutput, Function, Message, RoleEnum, ToolCall
@@ -30,6 +31,7 @@ __all__ = [
     "EvaluationVerdict",
     "ExactMatchToolCallDistance",
     "Function",
+    "GuardrailTriggered",
     "JudgeMetric",
     "Message",
     "Metric",

@@ -1,8 +1,10 @@
-"""What code of the user's returned, as an answer: a text, a mapping, an object with an `output`, or an Answer.
+"""What code of the user's returned, as an answer: a text, true or false, a mapping, an object with an `output`, or an
+Answer.
 
-A mapping may have `output`, `tools_called`, `context`, `execution_time` (or `latency`), `model`, `finish_reason`,
-`prompt_tokens`, `completion_tokens`, `cost`, `usage` (with the three before), `tries`, `waited` and `request_id`. Other
-keys are refused: what would be dropped in silence is more often a mistake.
+True or false is what a guardrail says: true, the request was let through. A mapping may have `output`, `let_through`,
+`tools_called`, `context`, `execution_time` (or `latency`), `model`, `finish_reason`, `prompt_tokens`,
+`completion_tokens`, `cost`, `usage` (with the three before), `tries`, `waited` and `request_id`. Other keys are
+refused: what would be dropped in silence is more often a mistake.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _KNOWN = (
     "tries",
     "waited",
     "request_id",
+    "let_through",
 )
 
 
@@ -42,6 +45,9 @@ def answer_of(value: object, seconds: float) -> Answer:
     """Return what was returned as an answer; where it does not say how long it took, it took `seconds`."""
     if isinstance(value, str):
         return Answer(output=value, latency=seconds)
+    through = _truth(value)
+    if through is not None:
+        return Answer(output=str(through), latency=seconds, let_through=through)
     return _from_mapping(_fields(value), seconds)
 
 
@@ -54,13 +60,14 @@ def _fields(value: object) -> Mapping[str, Any]:
             raise WrongAnswer(
                 f"the target returned a mapping with {_quoted(unknown[0])}; an answer has {', '.join(_KNOWN)}"
             )
-        if not any(name in value for name in ("output", "tools_called")):
-            raise WrongAnswer("the target returned a mapping with neither output nor tools_called")
+        if not any(name in value for name in ("output", "tools_called", "let_through")):
+            raise WrongAnswer("the target returned a mapping with neither output nor tools_called nor let_through")
         return value
     if not isinstance(value, type) and hasattr(value, "output"):
         return {name: getattr(value, name) for name in _KNOWN if hasattr(value, name)}
     raise WrongAnswer(
-        f"the target returned {type(value).__name__}; a text, a mapping, an AssistantOutput or an Answer is needed"
+        f"the target returned {type(value).__name__}; a text, true or false, a mapping, an AssistantOutput or an "
+        "Answer is needed"
     )
 
 
@@ -70,8 +77,13 @@ def _from_mapping(told: Mapping[str, Any], seconds: float) -> Answer:
         usage = {name: getattr(usage, name, None) for name in _USAGE}
     spent = {name: told[name] if told.get(name) is not None else (usage or {}).get(name) for name in _USAGE}
     took = told.get("execution_time") if told.get("execution_time") is not None else told.get("latency")
+    through = told.get("let_through")
+    if through is not None and _truth(through) is None:
+        raise WrongAnswer(f"let_through of the answer is {_quoted(repr(through))}; true or false is needed")
+    said = "" if through is None else str(_truth(through))
     return Answer(
-        output=_text("output", told.get("output")) or "",
+        output=_text("output", told.get("output")) or said,
+        let_through=_truth(through),
         tools_called=tuple(tool_call(call) for call in _list("tools_called", told.get("tools_called"))),
         context=tuple(_needed_text("context", text) for text in _list("context", told.get("context"))),
         latency=seconds if took is None else _number("execution_time", took),
@@ -84,6 +96,13 @@ def _from_mapping(told: Mapping[str, Any], seconds: float) -> Answer:
         prompt_tokens=_count("prompt_tokens", spent["prompt_tokens"]),
         completion_tokens=_count("completion_tokens", spent["completion_tokens"]),
     )
+
+
+def _truth(value: object) -> bool | None:
+    """Return what is true or false, numpy's own included; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    return bool(value) if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_") else None
 
 
 def tool_call(call: object) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@
 an object the first of these methods is asked: `request`, `answer`, `respond`, `__call__`. What is asked gets, by the
 annotation of its first parameter,
 
-    Request          the whole request: messages, parameters, case, attempt
+    Request          the whole request: messages, parameters, case, attempt, fields, conversation
     AssistantInput   REBEL's input: messages, api_params
     anything else    the messages, a list of mappings in OpenAI's shape, and the parameters of the case by their names
 
@@ -14,7 +14,8 @@ dropped; `**parameters` takes all. The arguments that the user gives for a funct
 case before them.
 
 It may be sync or async; sync code runs in threads of its own. It returns what `answers` says. What it raises becomes a
-recorded error with the name of its type. What it is handed is its own: changing it changes no record.
+recorded error with the name of its type; the signal of a guardrail (`faircount.testing.GuardrailTriggered`, or
+spikee's) becomes a block with its categories. What it is handed is its own: changing it changes no record.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from faircount.judging import local_code
 from faircount.judging.outside import in_short, printing_aside
 from faircount.running.targets.answers import WrongAnswer, answer_of
 from faircount.running.targets.arguments import Arguments
+from faircount.running.targets.blocks import blocked, is_signal
 from faircount.running.targets.seam import Answer, Request, Target, TargetError, plain_messages
 from faircount.running.targets.threads import Outcome, in_loop, in_thread
 from faircount.text import clip, mask_secrets, visible
@@ -92,9 +94,9 @@ class LocalTarget(Target):
         self._place = place
         self._arguments = arguments
         self._timeout = timeout
-        module = _load(place)
+        module = load_place(place)
         self.version = local_code.version_of_code(place.module, module)
-        found = _find(place, module)
+        found = find_in(place, module)
         self._object = None if inspect.isroutine(found) else _made(place, found, arguments)
         self._asked = _asked(place, found if self._object is None else self._object)
         # A class has its arguments already; a function gets them with every call.
@@ -136,7 +138,12 @@ class LocalTarget(Target):
     def _call(self, request: Request) -> Callable[[], Any]:
         asked = self._asked
         if asked.takes is _Takes.REQUEST:
-            own = Request(tuple(plain_messages(request)), _copied(request), request.case, request.attempt)
+            own = structs.replace(
+                request,
+                messages=tuple(plain_messages(request)),
+                parameters=_copied(request),
+                fields=copy.deepcopy(dict(request.fields)),
+            )
             return partial(asked.function, own, **self._always)
         if asked.takes is _Takes.INPUT:
             return partial(asked.function, _assistant_input(self._object, request), **self._always)
@@ -166,7 +173,11 @@ class LocalTarget(Target):
 
     def _failed(self, error: BaseException) -> TargetError:
         if isinstance(error, TargetError):
-            return TargetError(error.kind, self._for_people(error.message), error.tries, error.waited)
+            return TargetError(
+                error.kind, self._for_people(error.message), error.tries, error.waited, categories=error.categories
+            )
+        if is_signal(error):
+            return blocked(error, self._for_people(str(error).strip() or "the guardrail stopped it"))
         words = f"{str(error).strip() or type(error).__name__}{_line(error, self._place)}"
         return TargetError(type(error).__name__, self._for_people(words))
 
@@ -190,13 +201,14 @@ async def _identity(value: Any) -> Any:
 
 
 def _copied(request: Request) -> dict[str, Any]:
-    return copy.deepcopy(dict(request.parameters))
+    return copy.deepcopy(dict(request.parameters)) if request.parameters else {}
 
 
 # -- finding ----------------------------------------------------------------------------------------------------
 
 
-def _load(place: Place) -> ModuleType:
+def load_place(place: Place) -> ModuleType:
+    """Load the file or module of a place."""
     with _importable(place.folder):
         return local_code.load(place.module)
 
@@ -214,7 +226,8 @@ def _importable(folder: str) -> Iterator[None]:
             sys.path.append(folder)
 
 
-def _find(place: Place, module: ModuleType) -> Any:
+def find_in(place: Place, module: ModuleType) -> Any:
+    """Return what a place names in its module."""
     found = getattr(module, place.inner, None)
     if found is None:
         raise UsageError(f"{_shown(place)}: has no {place.inner}{_there(module)}")

@@ -1,9 +1,14 @@
 """From the name of a target to the target, and from what a journal recorded to the same target again.
 
-    openai                     a server that speaks OpenAI's protocol
-    simulated(seed=7)          a simulation, with options
-    ./file.py:Name(limit=3)    the user's own code, with arguments
-    package.module:Name        the same, from a module
+    openai                         a server that speaks OpenAI's protocol
+    litellm, bedrock               a provider of the extra litellm, or of another package
+    ./target.toml                  any server over HTTP, by a file; also http(file="target.toml")
+    command(argv=["./bot"])        a program
+    ./file.py:Name(limit=3)        the user's own code, with arguments
+    package.module:Name            the same, from a module
+    spikee:NAME                    a target module of spikee's; also spikee:./path/target.py
+    replay(file="results.jsonl")   answers from saved results
+    simulated(seed=7)              a simulation, with options
 
 Without a name, REBEL's flags say what is meant. To make a target again loads the code that the journal names and asks
 the server that it names: that is for journals of one's own.
@@ -11,34 +16,48 @@ the server that it names: that is for journals of one's own.
 
 from __future__ import annotations
 
-import difflib
-import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
+from faircount.chat.providers import provider_names
 from faircount.chat.settings import ChatSettings
-from faircount.errors import InputError, UsageError
-from faircount.judging.expression import Call, parse
+from faircount.errors import UsageError
+from faircount.judging.expression import Call
 from faircount.judging.local_code import is_local
-from faircount.query.mistakes import QueryError
+from faircount.running.naming import (
+    Available,
+    did_you_mean,
+    made_again,
+    near,
+    parsed,
+    refuse_unnamed,
+    short,
+    tell_changed,
+    together,
+)
+from faircount.running.targets import patience
 from faircount.running.targets.arguments import Arguments, read_arguments, resolve
+from faircount.running.targets.command import CommandTarget
+from faircount.running.targets.http import HttpTarget
+from faircount.running.targets.http_file import read_file
 from faircount.running.targets.local import LocalTarget, Place
 from faircount.running.targets.openai import OpenAITarget, recordable
 from faircount.running.targets.rebel_client import ApiConfig, client_place, read_api_config
+from faircount.running.targets.replay import ReplayTarget
 from faircount.running.targets.seam import Target
 from faircount.running.targets.simulated import VARIANTS, SimulatedTarget
-from faircount.text import clip, visible
+from faircount.running.targets.simulated_attacks import ATTACK_VARIANTS, SimulatedAttackTarget
+from faircount.running.targets.spikee import PREFIX as SPIKEE
+from faircount.running.targets.spikee import SpikeeTarget
+from faircount.running.telling import to_stderr
+from faircount.text import visible
 
-OPENAI = "openai"
-_LONGEST_NAME = 200
-
-
-def to_stderr(sentence: str) -> None:
-    """Say something beside the answers."""
-    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+OPENAI, HTTP, COMMAND, REPLAY = "openai", "http", "command", "replay"
+_TEMPLATES = (".toml", ".json")
 
 
 class TargetSetting(Struct, frozen=True):
@@ -57,19 +76,25 @@ class TargetSetting(Struct, frozen=True):
     tell: Callable[[str], None] = to_stderr
 
 
-class Available(NamedTuple):
-    """A target that can be named, and a sentence about it."""
-
-    name: str
-    sentence: str
-
-
 def available() -> list[Available]:
-    """Return all targets that there are without code of the user's, and how that is named."""
+    """Return all targets that can be named, and how code, programs, servers and files are."""
+    others = [
+        Available(name, "the providers of LiteLLM, by the names of its models; needs that package: --model")
+        if name == "litellm"
+        else Available(name, "a provider of an installed package: --model")
+        for name in provider_names()
+        if name != OPENAI
+    ]
     return [
         Available(OPENAI, "a server that speaks OpenAI's protocol: --base-url, --model, --api-key-env"),
         *(Available(one.name, one.sentence) for one in VARIANTS),
+        *(Available(one.name, one.sentence) for one in ATTACK_VARIANTS),
+        *others,
+        Available("./target.toml", 'any server over HTTP, as a file says: also http(file="target.toml")'),
+        Available('command(argv=["./bot"])', "a program: the prompt on standard input, the answer on standard output"),
         Available("./file.py:Name", "a function or a class of yours, sync or async; package.module:Name works too"),
+        Available("spikee:NAME", "a target module of spikee's: ./targets/NAME.py, or one of the installed package"),
+        Available('replay(file="results.jsonl")', "answers from saved results: spikee's files and journals of runs"),
     ]
 
 
@@ -83,33 +108,79 @@ def make_target(name: str | None, setting: TargetSetting) -> Target:
     if not called:
         raise UsageError(f"no target is named; name one with --target: {_names()}")
     if setting.api_config is not None:
-        raise UsageError(f"--api-config is for the target openai, and the target is {_short(called)}; leave one out")
-    return _named(_parsed(called), setting)
+        raise UsageError(f"--api-config is for the target openai, and the target is {short(called)}; leave one out")
+    return _named(parsed(called, "--target", "simulated(seed=7)"), setting)
 
 
 def _named(call: Call, setting: TargetSetting) -> Target:
     name = call.name.casefold()
-    if name == OPENAI:
-        _refuse_arguments(call, setting, "name its model with --model, its address with --base-url")
-        return _openai(setting.chat)
     if name == "simulated" or name.startswith("simulated:"):
         return _simulated(call, setting)
+    makers = {HTTP: _http, COMMAND: _command, REPLAY: _replay}
+    if name in makers:
+        return makers[name](call, setting)
+    if name.endswith(_TEMPLATES):
+        _refuse_arguments(call, setting, "all that it needs stands in the file")
+        return _of_file(call.name, call.name, setting)
+    if name.startswith(SPIKEE):
+        return _spikee(call, setting)
     if is_local(call.name) and not name.startswith(f"{OPENAI}:"):
         return _local(Place.of(call.name), _arguments(call, setting), setting)
+    if call.name in provider_names() or name == OPENAI:
+        _refuse_arguments(call, setting, "name its model with --model, its address with --base-url")
+        return _openai(setting.chat, name if name == OPENAI else call.name)
     raise UsageError(_unknown(call.name))
 
 
 # -- kinds of targets -------------------------------------------------------------------------------------------
 
 
-def _openai(chat: ChatSettings) -> OpenAITarget:
+def _openai(chat: ChatSettings, provider: str) -> OpenAITarget:
+    if provider != OPENAI:
+        chat = structs.replace(chat, provider=provider)
     _need_model(chat, "name it with --model")
     return OpenAITarget(chat)
 
 
 def _need_model(chat: ChatSettings, how: str) -> None:
     if not chat.model:
-        raise UsageError(f"openai: no model is named; {how}")
+        raise UsageError(f"{chat.provider}: no model is named; {how}")
+
+
+def _http(call: Call, setting: TargetSetting) -> HttpTarget:
+    return _of_file(HTTP, _file(call, setting, "target.toml"), setting)
+
+
+def _of_file(name: str, path: str, setting: TargetSetting) -> HttpTarget:
+    target = HttpTarget(name, read_file(path), setting.chat)
+    for sentence in target.advice():
+        setting.tell(sentence)
+    return target
+
+
+def _replay(call: Call, setting: TargetSetting) -> ReplayTarget:
+    return ReplayTarget(_file(call, setting, "results.jsonl"))
+
+
+def _file(call: Call, setting: TargetSetting, example: str) -> str:
+    """Return the file that is the only argument of a target."""
+    given = _given(call, setting)
+    path = given.get("file")
+    if set(given) != {"file"} or not isinstance(path, str) or not path:
+        raise UsageError(f'{call.name}: takes one argument, the file: {call.name}(file="{example}")')
+    return path
+
+
+def _command(call: Call, setting: TargetSetting) -> CommandTarget:
+    arguments = _arguments(call, setting)
+    _tell_unrecorded(call.name, arguments, setting)
+    return CommandTarget(arguments, str(Path.cwd()), setting.chat.timeout)
+
+
+def _spikee(call: Call, setting: TargetSetting) -> SpikeeTarget:
+    arguments = _arguments(call, setting)
+    _tell_unrecorded(call.name, arguments, setting)
+    return SpikeeTarget(call.name[len(SPIKEE) :], arguments, str(Path.cwd()), setting.chat)
 
 
 def _configured(setting: TargetSetting) -> OpenAITarget:
@@ -132,7 +203,7 @@ def _rebel(called: str, setting: TargetSetting) -> LocalTarget:
     """Return the target of `--api-client-module` and `--api-client-class`."""
     place = client_place(setting.api_client_module, setting.api_client_class)
     if called:
-        raise UsageError(f"--api-client-module and --target {_short(called)} each name a target; leave one out")
+        raise UsageError(f"--api-client-module and --target {short(called)} each name a target; leave one out")
     if setting.api_config is not None:
         _tell(setting, "--api-config is not used: --api-client-module names the target")
     arguments = resolve(read_arguments(setting.api_client_args, "--api-client-args"))
@@ -141,18 +212,23 @@ def _rebel(called: str, setting: TargetSetting) -> LocalTarget:
 
 def _local(place: Place, arguments: Arguments, setting: TargetSetting) -> LocalTarget:
     target = LocalTarget(place, arguments, setting.chat.timeout)
-    if arguments.unrecorded:
-        variables = ", ".join(arguments.unrecorded)
-        _tell(
-            setting,
-            f"{place.called}: arguments that look like secrets are not recorded; to resume the run, set {variables}. "
-            'Better give "$NAME" as the argument, which stands for the environment variable NAME',
-        )
+    _tell_unrecorded(place.called, arguments, setting)
     return target
 
 
-def _simulated(call: Call, setting: TargetSetting) -> SimulatedTarget:
+def _tell_unrecorded(called: str, arguments: Arguments, setting: TargetSetting) -> None:
+    if arguments.unrecorded:
+        variables = ", ".join(arguments.unrecorded)
+        setting.tell(
+            f"{called}: arguments that look like secrets are not recorded; to resume the run, set {variables}. "
+            'Better give "$NAME" as the argument, which stands for the environment variable NAME'
+        )
+
+
+def _simulated(call: Call, setting: TargetSetting) -> Target:
     name = call.name.casefold()
+    if any(one.name == name for one in ATTACK_VARIANTS):
+        return SimulatedAttackTarget(name, _given(call, setting))
     if all(one.name != name for one in VARIANTS):
         raise UsageError(_unknown(call.name))
     return SimulatedTarget(name, _given(call, setting))
@@ -166,43 +242,19 @@ def _tell(setting: TargetSetting, sentence: str | None) -> None:
 # -- names and arguments ----------------------------------------------------------------------------------------
 
 
-def _parsed(name: str) -> Call:
-    if "(" not in name and name[0] not in "\"'":
-        return Call(name)  # a path may have blanks in it
-    try:
-        return parse(name)
-    except QueryError as error:
-        raise UsageError(
-            f"--target: {_short(name)} is not understood at character {error.position + 1}; write NAME or "
-            "NAME(option=value), such as simulated(seed=7) or ./file.py:Name(limit=3)"
-        ) from None
-
-
 def _arguments(call: Call, setting: TargetSetting) -> Arguments:
     return resolve(_given(call, setting))
 
 
 def _given(call: Call, setting: TargetSetting) -> dict[str, Any]:
     """Return the arguments of a name and of `--target-args` together."""
-    if call.positional:
-        raise UsageError(f"{_short(call.name)}: its arguments have names: {_short(call.name)}(name=value)")
-    for name, value in call.keywords.items():
-        if isinstance(value, Call):
-            raise UsageError(f'{_short(call.name)}: a text stands in quotes: {name}="{_short(value.name)}"')
-    told = read_arguments(setting.target_args, "--target-args")
-    for name in told:
-        if name in call.keywords:
-            raise UsageError(f"{_short(call.name)}: {visible(name)} is given twice, in --target and in --target-args")
-    return {**call.keywords, **told}
+    refuse_unnamed(call, "arguments")
+    return together(call, read_arguments(setting.target_args, "--target-args"), "--target", "--target-args")
 
 
 def _refuse_arguments(call: Call, setting: TargetSetting, hint: str) -> None:
     if _given(call, setting):
-        raise UsageError(f"{_short(call.name)}: takes no arguments; {hint}")
-
-
-def _short(name: str) -> str:
-    return clip(visible(name), _LONGEST_NAME)
+        raise UsageError(f"{short(call.name)}: takes no arguments; {hint}")
 
 
 def _names() -> str:
@@ -210,14 +262,10 @@ def _names() -> str:
 
 
 def _unknown(name: str) -> str:
-    known = [one.name for one in available() if not one.name.startswith(".")]
-    if name.casefold().startswith(f"{OPENAI}:"):
-        near = [OPENAI]
-    else:
-        near = difflib.get_close_matches(name.casefold(), known, n=3, cutoff=0.5)
-    meant = f"did you mean {', '.join(near)}? " if near else ""
-    hint = "; name the model with --model" if near == [OPENAI] else ""
-    return f"{_short(name)}: no such target; {meant}There is: {_names()}{hint}"
+    known = [one.name.partition("(")[0] for one in available() if not one.name.startswith(".")]
+    meant = [OPENAI] if name.casefold().startswith(f"{OPENAI}:") else near(name.casefold(), known)
+    hint = "; name the model with --model" if meant == [OPENAI] else ""
+    return f"{short(name)}: no such target; {did_you_mean(meant)}There is: {_names()}{hint}"
 
 
 # -- again ------------------------------------------------------------------------------------------------------
@@ -240,20 +288,39 @@ class _SimulatedRecord(Struct, frozen=True):
     options: dict[str, Any] = field(default_factory=dict)
 
 
+class _FileRecord(Struct, frozen=True):
+    name: str
+    file: str
+    version: str = ""
+    chat: dict[str, Any] = field(default_factory=dict)
+
+
+class _CommandRecord(Struct, frozen=True):
+    arguments: dict[str, Any]
+    folder: str
+    timeout: float
+
+
+class _SpikeeRecord(Struct, frozen=True):
+    module: str
+    arguments: dict[str, Any]
+    folder: str
+    chat: dict[str, Any]
+    version: str = ""
+
+
 def again(settings: Mapping[str, Any], tell: Callable[[str], None] = to_stderr) -> Target:
     """Return the target that recorded these settings."""
-    kind = settings.get("kind")
-    makers: dict[object, Callable[..., Target]] = {
+    makers: dict[str, Callable[..., Target]] = {
         "openai": _openai_again,
         "local": _local_again,
         "simulated": _simulated_again,
+        "http": _http_again,
+        "command": _command_again,
+        "spikee": _spikee_again,
+        "replay": _replay_again,
     }
-    if kind not in makers:
-        raise InputError(f"the journal names a target of an unknown kind: {_short(str(kind))}")
-    try:
-        return makers[kind](settings, tell)
-    except msgspec.ValidationError as error:
-        raise InputError(f"the journal does not say how its target is made: {visible(str(error))}") from None
+    return made_again("a target", settings, makers, tell)
 
 
 def _openai_again(settings: Mapping[str, Any], _: Callable[[str], None]) -> Target:
@@ -267,11 +334,48 @@ def _openai_again(settings: Mapping[str, Any], _: Callable[[str], None]) -> Targ
 def _local_again(settings: Mapping[str, Any], tell: Callable[[str], None]) -> Target:
     record = msgspec.convert(settings, _LocalRecord)
     target = LocalTarget(record.place, resolve(record.arguments), record.timeout)
-    if record.version and record.version != target.version:
-        tell(f"{record.place.called}: has changed since the run began; what it answers now may not be comparable")
+    tell_changed(record.place.called, record.version, target.version, "answers", tell)
     return target
 
 
 def _simulated_again(settings: Mapping[str, Any], _: Callable[[str], None]) -> Target:
     record = msgspec.convert(settings, _SimulatedRecord)
+    if any(one.name == record.name for one in ATTACK_VARIANTS):
+        return SimulatedAttackTarget(record.name, record.options)
     return SimulatedTarget(record.name, record.options)
+
+
+def _http_again(settings: Mapping[str, Any], tell: Callable[[str], None]) -> Target:
+    record = msgspec.convert(settings, _FileRecord)
+    target = HttpTarget(record.name, read_file(record.file), patience.settings_of(record.chat))
+    tell_changed(record.file, record.version, target.version, "answers", tell)
+    return target
+
+
+def _command_again(settings: Mapping[str, Any], _: Callable[[str], None]) -> Target:
+    record = msgspec.convert(settings, _CommandRecord)
+    return CommandTarget(resolve(record.arguments), record.folder, record.timeout)
+
+
+def _spikee_again(settings: Mapping[str, Any], tell: Callable[[str], None]) -> Target:
+    record = msgspec.convert(settings, _SpikeeRecord)
+    chat = patience.settings_of(record.chat)
+    target = SpikeeTarget(record.module, resolve(record.arguments), record.folder, chat)
+    tell_changed(target.name, record.version, target.version, "answers", tell)
+    return target
+
+
+def _replay_again(settings: Mapping[str, Any], _: Callable[[str], None]) -> Target:
+    return ReplayTarget(msgspec.convert(settings, _FileRecord).file)
+
+
+_LIMITS = ("timeout", "tries", "concurrency", "requests_per_minute")
+
+
+def without_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a target recorded of itself without how fast and how patiently it is asked."""
+    return {
+        name: without_limits(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if name not in _LIMITS
+    }

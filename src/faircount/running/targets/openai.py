@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's protocol, through `faircount.chat`.
+"""A server that speaks OpenAI's protocol, or another that a provider reaches, through `faircount.chat`.
 
 Messages go as they are and answers are kept as they came: the text is not stripped, tool calls count whatever the
 finish reason says. Nothing is streamed: what REBEL and others set as `stream` is left out of the request. No answer is
@@ -30,15 +30,15 @@ class OpenAITarget(Target):
     """A model behind an OpenAI-compatible endpoint.
 
     A case's parameters go before those of the settings, `model` included. `client` stands for one made of the
-    settings; `api_config` is the file that they were taken from, which a target made again reads for its key.
+    settings; `api_config` is the file that they were taken from, which a target made again reads for its key. The name
+    is that of the provider.
     """
-
-    name = "openai"
 
     def __init__(
         self, settings: ChatSettings, *, client: ChatClient | None = None, api_config: str | None = None
     ) -> None:
         self.chat = recordable(settings)
+        self.name = self.chat.provider
         self._api_config = api_config
         if client is None:
             from faircount.chat.client import ChatClient

@@ -11,14 +11,22 @@ from msgspec import Struct, field
 
 from faircount.errors import FaircountError
 
+BLOCKED = "blocked"
+
 
 class Request(Struct, frozen=True):
-    """One attempt of a case. `messages` are in OpenAI's shape, `parameters` are the case's own (`api_params`)."""
+    """One attempt of a case. `messages` are in OpenAI's shape, `parameters` are the case's own (`api_params`).
+
+    `fields` is what a dataset says of the entry, for targets that take it; empty for tests. `conversation` is the same
+    for all requests of one conversation, and empty where a request stands alone.
+    """
 
     messages: tuple[Mapping[str, Any], ...]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     case: str = ""
     attempt: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    conversation: str = ""
 
 
 class Answer(Struct, frozen=True):
@@ -41,6 +49,8 @@ class Answer(Struct, frozen=True):
     tries: int = 1
     waited: float = 0.0
     request_id: str | None = None
+    let_through: bool | None = None
+    """What a guardrail decided that answers yes or no; `output` is then "True" or "False", as spikee writes it."""
 
 
 class TargetError(FaircountError):
@@ -48,8 +58,11 @@ class TargetError(FaircountError):
 
     `kind` is that of `faircount.chat.answer.ChatError` ("status", "timeout", "connection" ...), or
 
-        blocked       the provider's content filter stopped the request or the answer
+        blocked       a guardrail or the provider's content filter stopped the request or the answer; `categories`
+                      are those that it named
         parameters    the target cannot be asked with these parameters
+        not recorded  a replay has no answer to this prompt
+        exit code     a program ended with another code than 0
         wrong answer  the user's code returned something that is no answer
 
     or, where the user's code raised something, the name of its type. `answer` is what came nevertheless and was paid
@@ -60,7 +73,14 @@ class TargetError(FaircountError):
     exit_code = 4
 
     def __init__(
-        self, kind: str, message: str, tries: int = 1, waited: float = 0.0, *, answer: Answer | None = None
+        self,
+        kind: str,
+        message: str,
+        tries: int = 1,
+        waited: float = 0.0,
+        *,
+        answer: Answer | None = None,
+        categories: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -68,12 +88,17 @@ class TargetError(FaircountError):
         self.tries = tries
         self.waited = waited
         self.answer = answer
+        self.categories = categories
 
 
 class Target(ABC):
-    """Something that answers. `name` is what the user called it."""
+    """Something that answers. `name` is what the user called it.
+
+    `decides`: it is a guardrail that says yes or no, so that nobody has to judge its answers.
+    """
 
     name: str
+    decides: bool = False
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -91,6 +116,28 @@ class Target(ABC):
 def plain_messages(request: Request) -> list[dict[str, Any]]:
     """Return messages that may be changed. A field that is null is not there; only `content` may say null."""
     return [
-        {name: copy.deepcopy(value) for name, value in message.items() if value is not None or name == "content"}
+        {name: _own(value) for name, value in message.items() if value is not None or name == "content"}
         for message in request.messages
     ]
+
+
+def _own(value: Any) -> Any:
+    return value if isinstance(value, str) else copy.deepcopy(value)
+
+
+def prompt_of(request: Request) -> str:
+    """Return the last message of the user, as text."""
+    return _last_of(request, "user")
+
+
+def system_of(request: Request) -> str | None:
+    """Return the last message of the system, as text; None where there is none."""
+    told = any(message.get("role") == "system" for message in request.messages)
+    return _last_of(request, "system") if told else None
+
+
+def _last_of(request: Request, role: str) -> str:
+    from faircount.testing.messages import text_of
+
+    said = (message.get("content") for message in reversed(request.messages) if message.get("role") == role)
+    return text_of(next(said, ""))

@@ -13,7 +13,6 @@ seconds that an answer takes, which are really waited; `price` (0), US dollars f
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from msgspec import Struct, structs
 
 from faircount.errors import UsageError
 from faircount.judging.parameters import check_number
+from faircount.running.lots import lots_for
 from faircount.running.targets.seam import Answer, Request, Target, TargetError
 from faircount.running.targets.simulated_answers import REFUSAL, last_of, say, text_of
 from faircount.running.targets.simulated_tools import call
@@ -95,7 +95,7 @@ class SimulatedTarget(Target):
 
     async def answer(self, request: Request) -> Answer:
         """Return what the rules and the lots come to."""
-        lots = _random(self.simulation.seed, "transport", request.case, request.attempt)
+        lots = lots_for(self.simulation.seed, "transport", request.case, request.attempt)
         latency = self.simulation.latency * math.exp(lots.gauss(0.0, _SPREAD))
         trouble = self._trouble(lots)
         await _pass_time(latency * _LATE if trouble is not None and trouble.kind == "timeout" else latency)
@@ -126,14 +126,14 @@ class SimulatedTarget(Target):
     def _lots(self, request: Request) -> random.Random:
         """Return the lots that an answer is drawn from."""
         same = request.parameters.get("temperature") == 0
-        return _random(self.simulation.seed, "attempt", request.case, 0 if same else request.attempt)
+        return lots_for(self.simulation.seed, "attempt", request.case, 0 if same else request.attempt)
 
     def _ability(self, case: str) -> float:
         """Return the chance that an attempt of a case is right."""
         mean = self.simulation.accuracy
         if mean in (0.0, 1.0):
             return mean
-        lots = _random(self.simulation.seed, "case", case)
+        lots = lots_for(self.simulation.seed, "case", case)
         return lots.betavariate(mean * _CONCENTRATION, (1 - mean) * _CONCENTRATION)
 
     def _trouble(self, lots: random.Random) -> TargetError | None:
@@ -150,12 +150,6 @@ def _calls(request: Request, right: bool, lots: random.Random) -> list[dict[str,
     if request.messages and request.messages[-1].get("role") == "tool":
         return []  # the tool has answered; now the user is answered
     return call(last_of(request.messages, "user"), request.parameters, right, lots)
-
-
-def _random(*parts: object) -> random.Random:
-    """Return lots that hang on these values alone: not on the process, and not on what was drawn before."""
-    digest = hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
-    return random.Random(int.from_bytes(digest, "big"))
 
 
 def _cut(text: str, limit: object) -> tuple[str, bool]:

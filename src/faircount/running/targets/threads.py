@@ -1,13 +1,14 @@
 """Code that waits, away from the event loop: in a thread that nobody has to wait for.
 
-The threads of a pool are joined when the program ends, so that one call that hangs would keep it from ending. These are
-not: a call that was given up goes on by itself, and ends with the program.
+The threads of Python's own pools are joined when the program ends, so that one call that hangs would keep it from
+ending. These are not: a call that was given up goes on by itself, and ends with the program.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +26,36 @@ class Outcome(NamedTuple):
     seconds: float
 
 
+class _Threads:
+    """Threads that wait for the next call when they are done with one: to start one takes longer than most calls.
+
+    One that hangs is not waited for: other calls get a thread of their own, and the program can end.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._free = 0
+        self._lock = threading.Lock()
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Let a thread do some work, which must not raise."""
+        with self._lock:
+            is_free = self._free > 0
+            self._free -= is_free
+        self._calls.put(work)
+        if not is_free:
+            threading.Thread(target=self._run, name="faircount-waiting", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self._calls.get()()
+            with self._lock:
+                self._free += 1
+
+
+_threads = _Threads()
+
+
 async def in_thread(call: Callable[[], Any]) -> Outcome:
     """Return what a call that may wait came to."""
     import asyncio
@@ -38,7 +69,7 @@ async def in_thread(call: Callable[[], Any]) -> Outcome:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(_settle, future, outcome)
 
-    threading.Thread(target=work, name="faircount-target", daemon=True).start()
+    _threads.call(work)
     return await future
 
 

@@ -1,0 +1,99 @@
+"""The commands `targets list` and `targets try`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from typing import Any
+
+from msgspec.structs import replace
+
+from faircount.analysis.target_report import TriedTarget, answer_report, list_report
+from faircount.chat.settings import ChatSettings
+from faircount.cli.judge_setting import setting_of
+from faircount.cli.output import refuse_page_without_place, show_one
+from faircount.cli.prompt_argument import prompt_of
+from faircount.errors import UsageError
+from faircount.judging.outside import in_short
+from faircount.running.targets.arguments import read_arguments
+from faircount.running.targets.making import TargetSetting, available, make_target
+from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.text import visible
+
+EXIT_NO_ANSWER = 4
+
+
+def list_targets(arguments: argparse.Namespace) -> int:
+    """Run `targets list`."""
+    refuse_page_without_place(arguments)
+    show_one("targets", list_report((one.name, one.sentence) for one in available()), arguments)
+    return 0
+
+
+def try_target(arguments: argparse.Namespace) -> int:
+    """Run `targets try`."""
+    refuse_page_without_place(arguments)
+    request = _request(arguments)
+    target = make_target(arguments.target, _setting(arguments))
+    tried = _tried(arguments.target, request, *asyncio.run(_asked(target, request)))
+    show_one("answer", answer_report(tried), arguments)
+    if tried.error_kind is None or tried.blocked:
+        return 0
+    print(f"faircount: {visible(arguments.target)}: {visible(tried.error_message or '')}", file=sys.stderr)  # noqa: T201
+    return EXIT_NO_ANSWER
+
+
+async def _asked(target: Target, request: Request) -> tuple[Answer | None, TargetError | None, float]:
+    began = time.perf_counter()
+    answer: Answer | None = None
+    failed: TargetError | None = None
+    try:
+        answer = await target.answer(request)
+    except TargetError as error:
+        answer, failed = error.answer, error
+    except Exception as error:  # noqa: BLE001  a target may be anybody's code
+        failed = TargetError(type(error).__name__, in_short(error))
+    finally:
+        seconds = time.perf_counter() - began
+        await target.close()
+    return answer, failed, seconds
+
+
+def _tried(
+    name: str, request: Request, answer: Answer | None, error: TargetError | None, seconds: float
+) -> TriedTarget:
+    told = error or answer
+    given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
+    if error is not None:
+        given |= {
+            "blocked": error.kind == BLOCKED,
+            "categories": error.categories,
+            "error_kind": error.kind,
+            "error_message": error.message,
+        }
+    if answer is not None:
+        names = ("output", "let_through", "tools_called", "model", "finish_reason", "prompt_tokens")
+        given |= {one: getattr(answer, one) for one in (*names, "completion_tokens", "cost")}
+    latency = seconds if answer is None else answer.latency
+    return TriedTarget(name, str(request.messages[-1]["content"]), latency=latency, **given)
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    fields = read_arguments(arguments.fields, "--fields")
+    messages: list[dict[str, Any]] = []
+    if arguments.system is not None:
+        messages.append({"role": "system", "content": arguments.system})
+    messages.append({"role": "user", "content": prompt_of(arguments.prompt)})
+    return Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
+
+
+def _setting(arguments: argparse.Namespace) -> TargetSetting:
+    for name in ("timeout", "tries"):
+        if not 0 < getattr(arguments, name) < float("inf"):
+            raise UsageError(f"--{name} must be more than 0")
+    chat = setting_of(arguments).chat or ChatSettings()
+    return TargetSetting(
+        chat=replace(chat, timeout=arguments.timeout, tries=arguments.tries), target_args=arguments.target_args
+    )
