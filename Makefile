@@ -34,6 +34,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.excel
 	$(BIN)/python -m bench.compare
 	$(BIN)/python -m bench.judges
+	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m bench.rejudge
 	$(BIN)/python -m bench.run --rebel $(REBEL)/bin/rebel
 

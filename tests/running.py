@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from faircount.running.budget import Limits
 from faircount.running.case import Case, case_metric
-from faircount.running.engine import Ending, Engine, Limits
+from faircount.running.courses import Tactics
+from faircount.running.engine import Ending, Engine
 from faircount.running.journal import Journal
 from faircount.running.targets.seam import Answer, Request, Target
 from faircount.testing import EvaluationResult, Metric
 
+HEADER = {"run": "r", "started": "2026-01-02T03:04:05+00:00", "settings": {}}
 Answering = Callable[[Request], Awaitable[Answer]]
 
 
@@ -96,12 +99,14 @@ def case(name: str = "a", metrics: Sequence[Any] | None = None, attempts: int = 
 class Run:
     """A run of an engine into a journal of its own, in this process."""
 
-    def __init__(self, folder: Path, cases: Sequence[Case], target: Target, **limits: Any) -> None:
+    def __init__(
+        self, folder: Path, cases: Sequence[Case], target: Target, *, tactics: Tactics | None = None, **limits: Any
+    ) -> None:
         self.path = str(folder / "journal.jsonl")
-        self.journal = Journal.create(self.path, {"run": "r", "started": "2026-01-02T03:04:05+00:00", "settings": {}})
+        self.journal = Journal.create(self.path, HEADER | ({"aim": "attack"} if tactics is not None else {}))
         for one in cases:
             self.journal.note(one.record())
-        self.engine = Engine(cases, target, self.journal, Limits(**limits))
+        self.engine = Engine(cases, target, self.journal, Limits(**limits), tactics=tactics)
 
     def go(self) -> Ending:
         """Run to the end."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +35,64 @@ def test_the_demo_really_runs_a_benchmark_and_can_do_so_again(cli: Cli, tmp_path
     assert max(len(case["metrics"]) for case in content["test_cases"]) == 3
     lines = (tmp_path / "demo" / "benchmark" / "run.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["kind"] == "attempt" for line in lines) == content["metadata"]["attempts"]
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def attempts(path: Path) -> list[dict[str, Any]]:
+    found = records(path)
+    assert found[0]["aim"] == "attack"
+    assert found[-1]["kind"] == "end" and found[-1]["complete"] is True
+    return [record for record in found if record["kind"] == "attempt"]
+
+
+class Page(HTMLParser):
+    """The elements and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_the_demo_really_attacks_three_targets_and_a_guardrail(cli: Cli, tmp_path: Path) -> None:
+    for _ in range(2):
+        ran = cli("demo", "--folder", str(tmp_path / "demo"))
+        assert ran.code == 0
+    steps = [int(found) for found in re.findall(r"^(\d)\. ", ran.out, re.MULTILINE)]
+    assert steps == list(range(1, 10))
+    folder = tmp_path / "demo" / "attacks"
+    entries = len((folder / "injections.jsonl").read_text("utf-8").splitlines())
+    results = folder / "results"
+    for target in ("weak", "middling", "guarded"):
+        made = attempts(results / f"{target}_injections.jsonl")
+        assert {record["strategy"] for record in made} == {"standard", "best-of-n"}
+        assert {record["case"] for record in made} == {str(number + 1) for number in range(entries)}
+    blocked = [record for record in made if record["error"] and record["error"]["kind"] == "blocked"]
+    assert blocked and all(record["error"]["categories"] for record in blocked)
+    for name, dataset in (("guardrail", "injections"), ("guardrail_benign", "benign")):
+        made = attempts(results / f"{name}.jsonl")
+        assert len(made) == len((folder / f"{dataset}.jsonl").read_text("utf-8").splitlines())
+        assert {record["output"]["let_through"] for record in made} == {True, False}
+    assert "Targets compared: dataset injections" in ran.out
+    assert re.search(r"^  Recall +\d", ran.out.split("8. What it stops")[1], re.MULTILINE)
+
+
+def test_the_page_of_the_demo_loads_and_runs_nothing(cli: Cli, tmp_path: Path) -> None:
+    assert cli("demo", "--folder", str(tmp_path / "demo")).code == 0
+    text = (tmp_path / "demo" / "attacks" / "results" / "report.html").read_text("utf-8")
+    seen = Page(text).seen
+    assert "False positives" in text
+    assert not {"script", "iframe", "object", "embed", "link", "img", "form", "base"} & {tag for tag, _ in seen}
+    assert not [name for _, attributes in seen for name in attributes if name.startswith("on")]
+    loaded = [value or "" for _, attributes in seen for name, value in attributes.items() if name in ("src", "href")]
+    assert all(value.startswith("#") for value in loaded), loaded
+    assert "url(" not in text and "@import" not in text
 
 
 def test_the_same_seed_gives_the_same_sample(tmp_path: Path) -> None:

@@ -387,6 +387,41 @@ def test_mappings_tuples_and_structs_are_written_as_plain_data() -> None:
     assert decoded["value"] == {"a": [1, {"case": "c", "attempt": None, "line": 2}]}
 
 
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None))
+    | st.sampled_from("é🙂\ud83d")
+)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(st.characters(codec=None), max_size=5) | st.integers() | st.none(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), _VALUES, max_size=4))
+def test_whatever_way_a_record_is_encoded_its_line_is_ascii_and_means_what_the_standard_library_writes(
+    fields: dict[str, Any],
+) -> None:
+    record = {**fields, "kind": "x"}
+    try:
+        expected = json.dumps(record, allow_nan=False)
+    except ValueError:
+        with pytest.raises(ValueError, match="cannot be written as JSON"):
+            encode_record(record)
+        return
+    line = encode_record(record)
+    assert (line.isascii(), line.count(b"\n"), line[-1:]) == (True, 1, b"\n")
+    assert json.loads(line) == json.loads(expected)
+
+
 def test_a_header_is_a_header_whatever_it_is_given(place: str) -> None:
     with Journal.create(place, {**HEADER, "kind": "attempt", "schema": 7}):
         assert lines_of(place) == [{"kind": "run", "schema": 1, **HEADER}]
@@ -654,6 +689,72 @@ def test_going_on_says_what_was_done_and_notes_it_in_the_journal(place: str) -> 
         journal.append_now(attempt("a", 1))
     assert read_journal(place).state().done == 2
     assert not Path(place + ".torn").exists()
+
+
+def test_calls_under_way_are_counted_from_the_last_retry_on(tmp_path: Path) -> None:
+    records = [case("a"), case("b"), call("a", 0), call("a", 0), call("a", 1), attempt("a", 1, error="no")]
+    state = written(tmp_path / "run.jsonl", [*records, call("b", 0), retry("a", 1), call("a", 1), retry("b", 0)])
+    assert state.calls_under_way() == {("a", 0): 2, ("a", 1): 1, ("b", 0): 0}
+
+
+@pytest.mark.parametrize(
+    ("added", "is_known"),
+    [(b"", True), (b'{"kind":"call","case":"a","attempt":1}\n', False), (b'{"kind":"call",', False)],
+)
+def test_what_is_known_of_a_journal_is_not_read_again_unless_something_was_added(
+    place: str, added: bytes, is_known: bool
+) -> None:
+    with Journal.create(place, HEADER) as journal:
+        journal.append_all_now([case("a"), call("a", 0), attempt("a", 0)])
+    known = read_journal(place).state()
+    with Path(place).open("ab") as file:
+        file.write(added)
+    journal, state = Journal.reopen(place, known)
+    journal.close()
+    assert (state is known) is is_known
+    assert state.kinds["call"] == 1 + added.endswith(b"\n")
+    assert read_journal(place).state().torn == 0
+
+
+def test_a_torn_end_is_mended_although_it_was_known(place: str) -> None:
+    Journal.create(place, HEADER).close()
+    with Path(place).open("ab") as file:
+        file.write(b'{"kind":')
+    journal, state = Journal.reopen(place, read_journal(place).state())
+    journal.close()
+    assert (state.torn, read_journal(place).state().torn) == (8, 0)
+
+
+def test_many_records_at_once_are_in_their_order_and_take_one_sync(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs: list[int] = []
+    monkeypatch.setattr(journal_module, "_WRITTEN_AT_ONCE", 10)
+    with Journal.create(place, HEADER) as journal:
+        monkeypatch.setattr(journal_module, "_sync", syncs.append)
+        journal.append_all_now(case(str(number)) for number in range(95))
+        assert list(read_journal(place).state().cases) == [str(number) for number in range(95)]
+        assert len(syncs) == 1
+        journal.append_all_now([])
+        assert len(syncs) == 1
+
+
+def test_many_records_at_once_of_which_some_cannot_be_written_are_refused(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_WRITTEN_AT_ONCE", 10)
+    write, written_so_far = os.write, 0
+
+    def full(descriptor: int, data: Any) -> int:
+        nonlocal written_so_far
+        written_so_far += 1
+        if written_so_far > 3:
+            raise OSError(errno.ENOSPC, "no space")
+        return write(descriptor, data)
+
+    with Journal.create(place, HEADER) as journal, monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(JournalError, match="cannot be written"):
+            journal.append_all_now(case(str(number)) for number in range(95))
+    assert list(read_journal(place).state().cases) == [str(number) for number in range(30)]
 
 
 def test_torn_ends_are_moved_beside_the_journal_one_behind_the_other(place: str) -> None:

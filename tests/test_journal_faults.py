@@ -491,7 +491,8 @@ def test_a_process_that_may_write_no_more_stops_and_another_finishes(child: Chil
     assert said[-1] == ["exit", "4"]
     assert said[-2][0] == "failed"
     assert "File too large" in said[-2][2]
-    assert set(recorded(place)) == set(told(said, "durable"))
+    # What became durable just then was told to tasks that the failure of another had cancelled.
+    assert set(told(said, "durable")) <= set(recorded(place))
     assert Path(place).stat().st_size <= most_bytes
     said = child.run(place)
     assert said[-1] == ["exit", "0"]

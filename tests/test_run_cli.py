@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from faircount.cli.run_progress import RunProgress
-from faircount.running.engine import Tally
+from faircount.running.budget import Tally
 from tests.conftest import Cli
 from tests.misbehaving_server import Server, answer, completion, echo_of_headers, failing
 from tests.running import METRICS, attempts, records, report_of, write_tests
@@ -323,7 +323,7 @@ def test_a_limit_that_is_reached_ends_with_4_and_says_how_to_go_on(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        ([], 2, "no tests given"),
+        ([], 2, "nothing to run"),
         (["tests"], 2, "no target is named"),
         (["tests", "--target", "nothing"], 2, "nothing: no such target"),
         (["tests", "--target", "openai"], 2, "no model is named"),

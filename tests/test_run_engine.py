@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from faircount.judging.verdict import Usage
-from faircount.running.engine import Engine, Tally
+from faircount.running.budget import Tally
+from faircount.running.engine import Earlier, Engine
 from faircount.running.journal import Journal, JournalError
 from faircount.running.journal_reading import read_journal
 from faircount.running.targets.seam import Answer, Request, TargetError
@@ -464,7 +465,7 @@ def test_only_what_is_missing_is_sent_when_a_run_goes_on(tmp_path: Path) -> None
     journal, state = Journal.reopen(first.path)
     target = Scripted()
     engine = Engine(cases, target, journal, first.engine._limits.__class__(concurrency=2))
-    ending = asyncio.run(engine.run(state))
+    ending = asyncio.run(engine.run(Earlier(state)))
     journal.close()
     assert ending.complete
     assert target.asked == [("a", 3), ("b", 0), ("b", 1)]

@@ -18,13 +18,16 @@ _COLUMNS = (
     Column("Tokens, about", rank=3),
     Column("Place", rank=5, numeric=False),
 )
+_AT_MOST = "at most; attempts on an entry end with its first success"
+_SHOWN = 20
+"""So many entries of a dataset are shown; the JSON document has all."""
 
 
 def as_report(plan: Plan) -> Report:
     """Arrange a plan: what would be sent, what that may cost, and every case."""
     facts = (
         Fact("Cases", len(plan.cases)),
-        Fact("Requests", plan.calls, note="at least; one that fails is sent again"),
+        Fact("Requests", plan.calls, note=_AT_MOST if plan.at_most else "at least; one that fails is sent again"),
         Fact("Measurements", plan.measurements, note="each metric on each attempt"),
         Fact("Tokens of prompts, about", plan.prompt_tokens),
         Fact("Tokens of answers, about", plan.completion_tokens),
@@ -34,7 +37,9 @@ def as_report(plan: Plan) -> Report:
         f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer where a case "
         "sets no max_tokens. What metrics ask of models is not in it."
     )
-    grid = Grid(_COLUMNS, tuple(_row(case) for case in plan.cases), note=f"{counted(len(plan.cases), 'case')}.")
+    shown = plan.cases[:_SHOWN] if plan.at_most else plan.cases
+    more = "" if len(shown) == len(plan.cases) else f", of which the first {len(shown)} are shown"
+    grid = Grid(_COLUMNS, tuple(_row(case) for case in shown), note=f"{counted(len(plan.cases), 'case')}{more}.")
     document = {"kind": "plan", "schema": 1, "version": __version__, **to_builtins(plan)}
     return Report((Section("Plan", (Facts(facts), Paragraph(how))), Section("Cases", (grid,))), document)
 

@@ -6,18 +6,17 @@ import argparse
 import sys
 
 from faircount.analysis.checking import CheckOptions, as_report, check_files
-from faircount.cli.output import show, show_pages
+from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
-from faircount.errors import InputError, UsageError
+from faircount.errors import InputError
 
 EXIT_SERIOUS = 1
 
 
 def check(arguments: argparse.Namespace) -> int:
     """Run `results check`."""
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     options = CheckOptions(
         warnings=arguments.warnings,
         combine=arguments.combine,
@@ -29,10 +28,7 @@ def check(arguments: argparse.Namespace) -> int:
     with ReadingBar(files) as bar:
         checks = check_files(files, options, bar.advance)
     report = as_report(checks)
-    if arguments.output_format == "html":
-        show_pages([("check", report)], arguments.output, checks.files)
-    else:
-        show(report, arguments.output_format, arguments.output, checks.files)
+    show_one("check", report, arguments, checks.files)
     if arguments.strict and checks.damaged:
         print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
         return InputError.exit_code

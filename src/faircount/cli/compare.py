@@ -11,28 +11,24 @@ from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import as_report
 from faircount.cli.gating import apply_gates, read_gates, with_gates
-from faircount.cli.output import show, show_pages
+from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
-from faircount.errors import InputError, UsageError
+from faircount.errors import InputError
 
 _WITH_FIGURES = ("html", "markdown")
 
 
 def compare(arguments: argparse.Namespace) -> int:
     """Run `results compare`."""
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     gates = read_gates(arguments)
     options = replace(options_of(arguments), by=with_gates(arguments.by, gates))
     files = named_files(arguments)
     with ReadingBar([*files, *([] if options.baseline is None else [options.baseline])]) as bar:
         comparison = compare_files(files, options, bar.advance)
     report = as_report(comparison, figures=arguments.output_format in _WITH_FIGURES)
-    if arguments.output_format == "html":
-        show_pages([("comparison", report)], arguments.output, comparison.paths)
-    else:
-        show(report, arguments.output_format, arguments.output, comparison.paths)
+    show_one("comparison", report, arguments, comparison.paths)
     if arguments.strict and comparison.damaged:
         print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
         return InputError.exit_code

@@ -14,15 +14,17 @@ from faircount.analysis.results import analyze
 from faircount.cli.output import show
 from faircount.errors import UsageError
 from faircount.sample import SampleFiles, write_sample
+from faircount.sample_datasets import write_datasets
 from faircount.sample_tests import write_tests
 
 SAMPLE_FILES = 6
 TARGET = "simulated:flaky(seed=7, accuracy=0.7)"
+GUARDRAIL = "simulated:guardrail(seed=7, recall=0.8, false_positive_rate=0.05)"
 ANALYZE = ("results", "analyze")
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Make the sample, analyse it three ways and say what to try next."""
+    """Make the sample, analyse it three ways, run a benchmark and attacks, and say what to try next."""
     folder = Path(arguments.folder)
     try:
         files = _make_sample(folder, arguments.seed)
@@ -46,21 +48,64 @@ def demo(arguments: argparse.Namespace) -> int:
     options = AnalyzeOptions(false_positive_checks=benign, by=("lang",), min_n=10)
     _show([str(files.guardrail_attacks)], options)
     _run_benchmark(folder / "benchmark")
+    _run_attacks(folder / "attacks")
     _next_steps(files, folder)
     return 0
 
 
 def _run_benchmark(folder: Path) -> None:
     """Run a small benchmark against a simulated target, with a new journal each time."""
+    tests, journal, results = write_tests(folder), folder / "run.jsonl", folder / "results"
+    _remove(journal, *results.glob("test_results_*.json"))
+    words = ["run", str(tests), "--target", TARGET, "--journal", str(journal), "--output-folder", str(results)]
+    _do("4. A benchmark with retries and three metrics, run now", words)
+
+
+def _run_attacks(folder: Path) -> None:
+    """Attack simulated targets and a simulated guardrail, with new journals each time."""
+    datasets, results = write_datasets(folder), folder / "results"
+    attacks, benign, page = results / "guardrail.jsonl", results / "guardrail_benign.jsonl", results / "report.html"
+    _remove(page, *results.glob("*.jsonl"))
+    _do("5. Three targets with a dynamic attack, run now and compared", ["bench", str(datasets.bench)])
+    weakest = str(results / "weak_injections.jsonl")
+    _do("6. The first of them: what the attack added", [*ANALYZE, weakest, "--overview", "--no-cache"])
+    guarded = [
+        ["run", str(dataset), "--target", GUARDRAIL, "--output-folder", str(results), "--journal", str(journal)]
+        for dataset, journal in ((datasets.attacks, attacks), (datasets.benign, benign))
+    ]
+    _step("7. A guardrail on attacks and on benign prompts, run now", *guarded)
+    for words in guarded:
+        _quietly(words)
+    checked = [*ANALYZE, str(attacks), "--false-positive-checks", str(benign), "--by", "jailbreak_type"]
+    checked += ["--min-n", "10", "--no-cache"]
+    _do("8. What it stops, and what it stops for nothing", checked)
+    _do("9. The same as a page to hand over", [*checked, "--output-format", "html", "-o", str(page)])
+
+
+def _remove(*files: Path) -> None:
+    for old in files:
+        old.unlink(missing_ok=True)
+
+
+def _do(title: str, words: list[str]) -> None:
+    """Do what a command line says, after saying it."""
     from faircount.cli.parser import parse
 
-    tests, journal, results = write_tests(folder), folder / "run.jsonl", folder / "results"
-    for old in (journal, *results.glob("test_results_*.json")):
-        old.unlink(missing_ok=True)
-    words = ["run", str(tests), "--target", TARGET, "--journal", str(journal), "--output-folder", str(results)]
-    _step("4. A benchmark with retries and three metrics, run now", words)
+    _step(title, words)
     arguments = parse(words)
     arguments.run(arguments)
+
+
+def _quietly(words: list[str]) -> None:
+    """Do what a command line says without what it prints: that is analysed afterwards."""
+    import contextlib
+    import io
+
+    from faircount.cli.parser import parse
+
+    arguments = parse(words)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        arguments.run(arguments)
 
 
 def _make_sample(folder: Path, seed: int) -> SampleFiles:
@@ -83,8 +128,9 @@ def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _step(title: str, words: list[str]) -> None:
-    _say(f"\n{'=' * len(title)}\n{title}\n{'=' * len(title)}\n$ {_command(words)}")
+def _step(title: str, *commands: list[str]) -> None:
+    lines = "\n".join(f"$ {_command(words)}" for words in commands)
+    _say(f"\n{'=' * len(title)}\n{title}\n{'=' * len(title)}\n{lines}")
 
 
 def _command(words: list[str]) -> str:
@@ -103,6 +149,7 @@ def _next_steps(files: SampleFiles, folder: Path) -> None:
         ),
         ([*ANALYZE, str(files.dynamic), "--strict"], "exit code 3, because a line is torn"),
         (["plan", str(folder / "benchmark"), "--model", "gpt-4o-mini"], "what the benchmark would cost with a model"),
+        (["attacks", "list"], "the dynamic attacks that there are"),
         (["judges", "try", "refusal", "--text", "I cannot help with that."], "what a judge says of a text"),
         ([*ANALYZE, "your_results.jsonl"], "your own file"),
     ):

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from faircount.analysis.judges import listing, trying
 from faircount.cli.judge_setting import made_judges
-from faircount.cli.output import show, show_pages
+from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.errors import InputError, UsageError
 from faircount.judging.attempt import Attempt, Expected
-from faircount.report import Report
 from faircount.text import visible
 
 _LONGEST = 64 * 1024 * 1024
@@ -20,38 +19,26 @@ _LONGEST = 64 * 1024 * 1024
 
 def list_judges(arguments: argparse.Namespace) -> int:
     """Run `judges list`."""
-    _refuse_page_without_place(arguments)
-    _show("judges", listing.as_report(listing.list_judges()), arguments, ())
+    refuse_page_without_place(arguments)
+    show_one("judges", listing.as_report(listing.list_judges()), arguments)
     return 0
 
 
 def try_judge(arguments: argparse.Namespace) -> int:
     """Run `judges try`."""
-    _refuse_page_without_place(arguments)
+    refuse_page_without_place(arguments)
     (judge,) = made_judges([arguments.judge], arguments)
     try:
         trial = trying.try_judge(judge, _attempt(arguments))
     finally:
         judge.close()
     inputs = [name for name in (arguments.file, arguments.config) if name is not None]
-    _show("verdict", trying.as_report(trial), arguments, inputs)
+    show_one("verdict", trying.as_report(trial), arguments, inputs)
     if trial.decided:
         return 0
     error = trial.verdict.error or "the judge did not decide"
     print(f"faircount: {visible(trial.called)}: {visible(error)}", file=sys.stderr)  # noqa: T201
     return InputError.exit_code
-
-
-def _refuse_page_without_place(arguments: argparse.Namespace) -> None:
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
-
-
-def _show(name: str, report: Report, arguments: argparse.Namespace, inputs: list[str] | tuple[()]) -> None:
-    if arguments.output_format == "html":
-        show_pages([(name, report)], arguments.output, inputs)
-    else:
-        show(report, arguments.output_format, arguments.output, inputs)
 
 
 def _attempt(arguments: argparse.Namespace) -> Attempt:

@@ -10,7 +10,7 @@ from faircount.analysis.judges.agreement_report import as_report
 from faircount.analysis.judges.predictions import read_predictions
 from faircount.cli.judge_setting import check_work, concurrency_of, made_judges, setting_of
 from faircount.cli.label_arguments import label_options, labels_and_judges
-from faircount.cli.output import refuse_inputs, show, show_pages
+from faircount.cli.output import refuse_inputs, refuse_page_without_place, show_one
 from faircount.cli.progress import CountingBar
 from faircount.errors import InputError, UsageError
 from faircount.judging.judge import Judge
@@ -20,8 +20,7 @@ from faircount.text import visible
 
 def agree(arguments: argparse.Namespace) -> int:
     """Run `judges agree`."""
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     files, expressions = labels_and_judges(arguments)
     if not files and not arguments.predictions:
         raise UsageError("nothing to compare: give labelled data with --labels, or predictions with --predictions")
@@ -37,10 +36,7 @@ def agree(arguments: argparse.Namespace) -> int:
     with CountingBar("Judging", "items") as bar:
         agreement = measure_agreement(labels, predictions, judges, options, bar.advance)
     report = as_report(agreement)
-    if arguments.output_format == "html":
-        show_pages([("agreement", report)], arguments.output, inputs)
-    else:
-        show(report, arguments.output_format, arguments.output, inputs)
+    show_one("agreement", report, arguments, inputs)
     return _troubles(agreement, judges)
 
 

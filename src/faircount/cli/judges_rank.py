@@ -8,19 +8,14 @@ from faircount.analysis.judges.ranking import ranked
 from faircount.analysis.judges.ranking_report import as_report
 from faircount.analysis.judges.summary import read_summary
 from faircount.cli.judge_summary import DEFAULT_SUMMARY
-from faircount.cli.output import show, show_pages
-from faircount.errors import UsageError
+from faircount.cli.output import refuse_page_without_place, show_one
 
 
 def rank(arguments: argparse.Namespace) -> int:
     """Run `judges rank`."""
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     # The same file named twice would make every judge tie with itself.
     files = list(dict.fromkeys(arguments.summaries or [DEFAULT_SUMMARY]))
     report = as_report(ranked([read_summary(path) for path in files], arguments.by, level=arguments.level))
-    if arguments.output_format == "html":
-        show_pages([("ranking", report)], arguments.output, files)
-    else:
-        show(report, arguments.output_format, arguments.output, files)
+    show_one("ranking", report, arguments, files)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import sys
@@ -37,6 +38,20 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
         return
     refuse_inputs(path, inputs)
     _write(path, text)
+
+
+def show_one(name: str, report: Report, arguments: argparse.Namespace, inputs: Sequence[str] = ()) -> None:
+    """Show the one report of a command as its options say; `name` is that of a page whose place is a folder."""
+    if arguments.output_format == "html":
+        show_pages([(name, report)], arguments.output, inputs)
+    else:
+        show(report, arguments.output_format, arguments.output, inputs)
+
+
+def refuse_page_without_place(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for a page that no input has a place for, before any work is done."""
+    if arguments.output_format == "html" and arguments.output is None:
+        raise UsageError("--output-format html: name the page with -o")
 
 
 def refuse_inputs(path: str, inputs: Iterable[str]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from faircount.cli.parser_attacks import add_attacks
 from faircount.cli.parser_judges import add_judges
 from faircount.cli.parser_results import add_results
 from faircount.cli.parser_run import add_run
+from faircount.cli.parser_targets import add_targets
 from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_noun, command
 from faircount.version import __version__
 
@@ -32,6 +34,8 @@ def build() -> argparse.ArgumentParser:
     add_results(nouns)
     add_run(nouns)
     add_judges(nouns)
+    add_targets(nouns)
+    add_attacks(nouns)
     _add_cache(nouns)
     _add_demo(nouns)
     return parser

@@ -1,4 +1,4 @@
-"""The words of `faircount run`, `resume` and `plan`. Only the argument parser is imported here."""
+"""The words of `faircount run`, `resume`, `merge`, `bench` and `plan`. Only the argument parser is imported here."""
 
 from __future__ import annotations
 
@@ -6,31 +6,35 @@ import argparse
 
 from faircount.analysis.choices import REPORT_LAYOUTS
 from faircount.cli.gating import add_gates
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_output, command
 
 _FORMATS = ("console", "json", "markdown")
 
 
 def add_run(nouns: Verbs) -> None:
-    """Add `run`, `resume` and `plan`."""
+    """Add `run`, `resume`, `merge`, `bench` and `plan`."""
     _add_run(nouns)
     _add_resume(nouns)
+    _add_merge(nouns)
+    _add_bench(nouns)
     _add_plan(nouns)
 
 
 def _add_run(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "run",
-        help="run tests against a target, every attempt kept and judged",
-        description="Run the tests of files and folders against a target. Every attempt is judged as it arrives and\n"
-        "kept in a journal; at the end there is a report, and the analysis is printed.",
-        epilog="examples: faircount run tests/ --target simulated\n"
-        "          faircount run tests/ --target openai --model gpt-4o-mini --concurrency 16\n"
-        "          faircount run tests/ --target ./my_bot.py:answer --retries 5 --aggregation majority\n\n"
-        + EXIT_CODES,
+        help="run tests or datasets of attacks against a target, every attempt kept and judged",
+        description="Run the tests of files and folders against a target, or the entries of datasets. Every attempt\n"
+        "is judged as it arrives and kept in a journal; at the end the analysis is printed. Attacks are for systems\n"
+        "that are yours to test.",
+        epilog="examples: faircount run tests/ --target openai --model gpt-4o-mini --concurrency 16\n"
+        "          faircount run tests/ --target ./my_bot.py:answer --retries 5 --aggregation majority\n"
+        "          faircount run attacks.jsonl --target ./my_bot.py:answer --attack best-of-n\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.run", "run"))
     _add_which_tests(parser)
+    _add_entries(parser)
+    _add_attacks(parser)
     _add_target(parser)
     _add_limits(parser)
     group = parser.add_argument_group("output")
@@ -43,9 +47,11 @@ def _add_run(nouns: Verbs) -> None:
     group.add_argument(
         "--report-layout",
         choices=REPORT_LAYOUTS,
-        default=REPORT_LAYOUTS[0],
         help="one test case in the report for each case, or for each metric of it as REBEL writes them "
         "(default: per-case)",
+    )
+    group.add_argument(
+        "--spikee-results", metavar="FILE", help="write the results of a dataset for spikee's own tools, too"
     )
     _add_ending(group)
     add_gates(parser, baseline=True)
@@ -66,7 +72,52 @@ def _add_resume(nouns: Verbs) -> None:
     group.add_argument("--concurrency", type=int, metavar="N", help="requests at once (default: as before)")
     group.add_argument("--max-calls", type=int, metavar="N", help="stop after N more requests (default: as before)")
     group.add_argument("--max-cost", type=float, metavar="X", help="stop when X more is spent (default: as before)")
-    _add_ending(parser.add_argument_group("output"))
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--spikee-results",
+        metavar="FILE",
+        help="write the results of a dataset for spikee's own tools, a new file (default: as before)",
+    )
+    _add_ending(group)
+
+
+def _add_merge(nouns: Verbs) -> None:
+    parser = nouns.add_parser(
+        "merge",
+        help="put the shards of a run together, all of them and none twice",
+        description="Put the journals of all shards of a run together into one. It is made only if they are parts of\n"
+        "the same run, all there, none twice, and each complete.",
+        epilog="example: faircount merge shard1.jsonl shard2.jsonl -o run.jsonl\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=command("faircount.cli.merge", "merge"))
+    parser.add_argument("journals", nargs="+", metavar="JOURNAL", help="the journal of a shard")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the journal of the whole, a new file")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+
+
+def _add_bench(nouns: Verbs) -> None:
+    parser = nouns.add_parser(
+        "bench",
+        help="run targets, datasets, judges and attacks as one file says",
+        description="Run every combination of the targets, datasets, judges and attacks of a bench file, each as a\n"
+        "run of its own, and compare the targets. What is there already is gone on with, so that the same command\n"
+        "resumes a bench that was stopped.",
+        epilog="examples: faircount bench release.toml --plan\n          faircount bench release.toml\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=command("faircount.cli.bench", "bench"))
+    parser.add_argument("file", metavar="FILE", help="the bench file, in TOML")
+    parser.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
+    parser.add_argument("--retry-errors", action="store_true", help="try attempts again whose request failed")
+    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+
+
+def bench_options() -> dict[str, bool]:
+    """Return the options of a run that a bench file may give, and whether each is only there or not."""
+    parser = Parser()
+    for add in (_add_which_tests, _add_entries, _add_attacks, _add_target, _add_limits):
+        add(parser)
+    own = ("help", "paths", "test_dir", "tags", "exclude_tags", "aggregation", "shard", "num_workers_eval")
+    return {action.dest: action.nargs == 0 for action in parser._actions if action.dest not in own}
 
 
 def _add_plan(nouns: Verbs) -> None:
@@ -79,6 +130,8 @@ def _add_plan(nouns: Verbs) -> None:
     )
     parser.set_defaults(run=command("faircount.cli.run", "plan"))
     _add_which_tests(parser)
+    _add_entries(parser)
+    _add_attacks(parser)
     # The words of `run` are taken, so that its command can be planned as it stands; --model and --config matter.
     _add_target(parser)
     _add_limits(parser)
@@ -86,12 +139,13 @@ def _add_plan(nouns: Verbs) -> None:
 
 
 def _add_which_tests(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which tests")
+    group = parser.add_argument_group("what is run")
     group.add_argument(
         "paths",
         nargs="*",
         metavar="PATH",
-        help="test file, folder with test files, or file::name for one function, suite or case",
+        help="test file, folder with test files, or file::name for one function, suite or case; or datasets: .jsonl, "
+        ".json, .csv, .tsv, also packed",
     )
     group.add_argument("--test-dir", action="append", default=[], metavar="DIR", help="the same, by REBEL's name")
     group.add_argument(
@@ -104,9 +158,15 @@ def _add_which_tests(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="the case, suite or function of this name (repeatable)",
+        help="the case, suite or function of this name, or the entry of this id (repeatable)",
     )
-    group.add_argument("--retries", type=int, metavar="N", help="try every case N times (default: what the tests say)")
+    group.add_argument(
+        "--retries",
+        type=int,
+        metavar="N",
+        help="of tests: try every case N times (default: what the tests say); of datasets: make an attempt that ended "
+        "in an error again, up to N times (default: 0)",
+    )
     group.add_argument(
         "--aggregation",
         metavar="NAME",
@@ -115,10 +175,60 @@ def _add_which_tests(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_entries(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("datasets")
+    group.add_argument(
+        "--judge",
+        metavar="JUDGE",
+        help="who decides whether an attempt succeeded, for all entries (default: the judge that each entry names, if "
+        "it compares strings or the configuration names it)",
+    )
+    group.add_argument(
+        "--no-judge", action="store_true", help="the target is a guardrail that answers yes or no: nobody has to judge"
+    )
+    group.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="ROLE=COLUMN",
+        help="which column holds what: prompt=question, id=ref, system=persona, judge_args=canary; an empty column "
+        "takes a guess back (repeatable)",
+    )
+    group.add_argument("--where", metavar="QUERY", help="only entries whose fields are so: 'plugin = base64'")
+    group.add_argument("--sample", metavar="P", help="only so many entries, drawn at random: 0.25, 25%% or 100")
+    group.add_argument("--sample-seed", metavar="N", help="which draw: a number, or random (default: 42)")
+    group.add_argument(
+        "--attempts", type=int, metavar="N", help="try an entry up to N times, until it succeeds (default: 1)"
+    )
+    group.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; faircount merge puts them together")
+    group.add_argument(
+        "--stop-when",
+        metavar="RULE",
+        help="stop as soon as enough is known: 'asr < 5%%', 'asr > 20%%', 'width < 4%%'; entries then come in random "
+        "order",
+    )
+
+
+def _add_attacks(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("dynamic attacks, on systems that are yours to test")
+    group.add_argument(
+        "--attack",
+        metavar="ATTACK",
+        help="what is tried when an entry itself did not succeed; see faircount attacks list",
+    )
+    group.add_argument(
+        "--attack-iterations", type=int, metavar="N", help="up to N iterations for each entry (default: 10)"
+    )
+    group.add_argument("--attack-options", metavar="TEXT", help="options of the attack")
+    group.add_argument("--attack-only", action="store_true", help="leave the entries' own prompts out")
+
+
 def _add_target(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("target")
     group.add_argument(
-        "--target", metavar="NAME", help="openai, simulated, ./file.py:Name, or one of these with parameters"
+        "--target",
+        metavar="NAME",
+        help="openai, simulated, ./file.py:Name, or others with parameters; see faircount targets list",
     )
     group.add_argument("--model", metavar="NAME", help="the model of the target openai, and of judges that ask one")
     group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")

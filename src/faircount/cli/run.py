@@ -3,104 +3,141 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
-import math
 import os
 import shlex
-import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.arrange import as_report
-from faircount.analysis.document import document
-from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.plan_report import as_report as plan_report
-from faircount.analysis.results import analyze
-from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates, read_gates
-from faircount.cli.judge_setting import setting_of
+from faircount.cli.gating import read_gates
 from faircount.cli.output import show, show_pages
+from faircount.cli.run_ending import EXIT_INTERRUPTED, finish, say
 from faircount.cli.run_progress import RunProgress
+from faircount.cli.run_settings import (
+    attack_iterations,
+    attack_of,
+    attacks_entries,
+    checked,
+    choice_of,
+    entries_of,
+    judge_setting,
+    limits_of,
+    settings_of,
+    target_setting,
+)
 from faircount.errors import UsageError
 from faircount.findings import counted
-from faircount.judging.making import Setting
-from faircount.present.new_file import NewFile
 from faircount.running import resuming, runs
+from faircount.running.attacks.making import attack_again
+from faircount.running.attacks.seam import Attack
 from faircount.running.case import Case
-from faircount.running.engine import Ending, Limits
+from faircount.running.courses import Tactics
+from faircount.running.datasets import choose_entries
+from faircount.running.engine import Earlier, Ending
 from faircount.running.journal import Journal
 from faircount.running.journal_reading import read_journal
-from faircount.running.report_document import case_reports, is_report_of, report_pieces, totals_of
-from faircount.running.runs import Choice, Settings
-from faircount.running.selecting import Selection, read_tags
-from faircount.running.targets.making import TargetSetting, again, make_target
+from faircount.running.runs import Settings
+from faircount.running.shards import read_shard
+from faircount.running.stopping import watcher
+from faircount.running.targets.making import again, make_target
 from faircount.running.targets.seam import Target
-from faircount.text import visible
 
-EXIT_FAILED_TESTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED = 1, 4, 130
-_ABOUT_MODELS = ("model", "base_url", "api_key_env")
 _GRACE = 2.0
 """How long, in seconds, code of the user's may keep a run that was interrupted twice from ending."""
+
+
+class Prepared(Struct, frozen=True):
+    """A run that can begin: everything that could be refused was."""
+
+    settings: Settings
+    cases: tuple[Case, ...]
+    target: Target
+    attack: Attack | None
+
+    @property
+    def tactics(self) -> Tactics | None:
+        """How entries are attacked; None for tests."""
+        return self.settings.attacking.tactics(self.attack) if self.settings.is_attack else None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `run`."""
     read_gates(arguments, compared=arguments.baseline is not None)
-    limits = _limits(arguments)
-    setting = _setting(arguments)
-    chosen = runs.choose(_choice(arguments), setting)
+    prepared = prepare(arguments)
+    journal = _journal(arguments, prepared.settings, prepared.cases)
+    return finish(arguments, prepared.settings, journal.path, start(prepared, journal))
+
+
+def prepare(arguments: argparse.Namespace, tell: Callable[[str], None] = say) -> Prepared:
+    """Return the run that the words of `run` mean; UsageError or InputError where it could not begin."""
+    limits = limits_of(arguments)
+    setting = judge_setting(arguments)
+    is_attack = attacks_entries(arguments)
+    target = make_target(arguments.target, target_setting(arguments, setting))
+    attack = attack_of(arguments, setting) if is_attack else None
+    settings = settings_of(arguments, target, attack, limits)
+    _refuse_existing(settings.spikee_results)
+    chosen = runs.chosen_for(settings, setting)
     for note in chosen.notes:
-        _say(note)
-    target = make_target(arguments.target, _target_setting(arguments, setting))
-    runs.make_ready(chosen.cases)
-    settings = Settings(
-        choice=_choice(arguments),
-        files=chosen.files,
-        target=target.settings(),
-        limits=limits,
-        output_folder=arguments.output_folder,
-        timestamp=time.strftime(runs.TIMESTAMP),
-        report_layout=arguments.report_layout,
-        folder=str(Path.cwd()),
-        config=arguments.config,
-        judges={name: getattr(arguments, name) for name in _ABOUT_MODELS},
-    )
-    journal = _journal(arguments, settings, chosen.cases)
-    ending = _execute(chosen.cases, target, journal, settings.limits)
-    return _finish(arguments, settings, journal.path, ending)
+        tell(note)
+    runs.make_ready(chosen.cases, attack)
+    return Prepared(replace(settings, files=chosen.files), chosen.cases, target, attack)
+
+
+def start(prepared: Prepared, journal: Journal) -> Ending:
+    """Run what was prepared."""
+    return _execute(prepared.settings, prepared.cases, prepared.target, prepared.tactics, journal)
 
 
 def resume(arguments: argparse.Namespace) -> int:
     """Run `resume`."""
     path = str(Path(arguments.journal).absolute())
     settings = runs.settings_of(path)
+    if arguments.spikee_results is not None:
+        settings = _with_spikee_results(settings, str(Path(arguments.spikee_results).absolute()))
     resuming.in_its_folder(settings, path)
     limits = {
         name: value
         for name in ("concurrency", "max_calls", "max_cost")
         if (value := getattr(arguments, name)) is not None
     }
-    settings = replace(settings, limits=_checked(replace(settings.limits, **limits)))
-    setting = _setting(argparse.Namespace(config=settings.config, **settings.judges))
-    cases = resuming.same_tests(path, settings, setting)
-    if resuming.is_over(path, cases) and not (arguments.retry_errors and read_journal(path).state().errors):
-        _say("the run is complete: there is nothing to do")
-        return _finish(arguments, settings, path, Ending(complete=True))
+    settings = replace(settings, limits=checked(replace(settings.limits, **limits)))
+    ending = go_on(path, settings, retry_errors=arguments.retry_errors)
+    return finish(arguments, settings, path, ending)
+
+
+def go_on(path: str, settings: Settings, *, retry_errors: bool = False, to_the_end: bool = True) -> Ending:
+    """Run what is missing in a journal; its folder is the one in which the run was begun.
+
+    A run that stopped because enough was known goes on `to_the_end`, or stays as it is.
+    """
+    setting = judge_setting(argparse.Namespace(config=settings.config, **settings.judges))
+    state = read_journal(path).state()
+    cases = resuming.same_cases(path, state, settings, setting)
+    if resuming.is_over(state, cases) and not (retry_errors and any(resuming.to_retry(state))):
+        say("the run is complete: there is nothing to do")
+        return Ending(complete=True, attempts=state.done)
+    if state.stopped_early and state.complete is False and not to_the_end:
+        return Ending(complete=False, why=state.why, decided=True, attempts=state.done)
     target = again(settings.target)
-    runs.make_ready(cases)
-    for name in resuming.changed_metrics(path, cases):
-        _say(f"{name}: this metric has changed since the run began; what it says now may not be comparable")
-    resumed = resuming.resume(path, cases, retry_errors=arguments.retry_errors)
-    if resumed.sent_before:
-        under_way = counted(len(resumed.sent_before), "request")
-        _say(f"sent again, because the run was stopped while they were under way: {under_way}")
-    ending = _execute(cases, target, resumed.journal, settings.limits, resumed)
-    return _finish(arguments, settings, path, ending)
+    attack = None if settings.attacking.attack is None else attack_again(settings.attacking.attack)
+    runs.make_ready(cases, attack)
+    for name in resuming.changed_metrics(path, state, cases):
+        say(f"{name}: this metric has changed since the run began; what it says now may not be comparable")
+    resumed = resuming.resume(path, cases, retry_errors=retry_errors, known=state)
+    if resumed.earlier.sent:
+        under_way = counted(len(resumed.earlier.sent), "request")
+        say(f"sent again, because the run was stopped while they were under way: {under_way}")
+    if state.stopped_early:
+        # What was stopped because enough was known goes on to the end: that is why somebody resumes it.
+        settings = replace(settings, stop_when=None)
+    prepared = Prepared(settings, cases, target, attack)
+    return _execute(settings, cases, target, prepared.tactics, resumed.journal, resumed.earlier)
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -110,13 +147,21 @@ def plan(arguments: argparse.Namespace) -> int:
 
     if arguments.output_format == "html" and arguments.output is None:
         raise UsageError("--output-format html: name the page with -o")
-    setting = _setting(arguments)
-    chosen = runs.choose(_choice(arguments), setting)
+    setting = judge_setting(arguments)
+    paths = (*arguments.paths, *arguments.test_dir)
+    if attacks_entries(arguments):
+        chosen = choose_entries(entries_of(arguments, paths, None), setting)
+        if arguments.shard is not None:
+            chosen = replace(chosen, cases=read_shard(arguments.shard).of(chosen.cases))
+    else:
+        chosen = runs.choose(choice_of(arguments, paths), setting)
     for note in chosen.notes:
-        _say(note)
+        say(note)
     model = setting.chat.model if setting.chat is not None else None
     prices = Prices(setting.chat.prices if setting.chat is not None else {})
-    report = plan_report(planned(chosen.cases, model or None, prices))
+    iterations = 0 if arguments.attack is None else attack_iterations(arguments)
+    told = planned(chosen.cases, model or None, prices, iterations=iterations, attack_only=arguments.attack_only)
+    report = plan_report(told)
     if arguments.output_format == "html":
         show_pages([("plan", report)], arguments.output)
     else:
@@ -124,68 +169,7 @@ def plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- from the words to what is meant ----------------------------------------------------------------------------
-
-
-def _setting(arguments: argparse.Namespace) -> Setting:
-    return setting_of(argparse.Namespace(**{**dict.fromkeys(_ABOUT_MODELS), **vars(arguments)}))
-
-
-def _choice(arguments: argparse.Namespace) -> Choice:
-    paths = (*arguments.paths, *arguments.test_dir)
-    if not paths:
-        raise UsageError("no tests given: name a test file or a folder with test files")
-    selection = Selection(
-        keyword=arguments.keyword,
-        tags=read_tags(*arguments.tags),
-        exclude_tags=read_tags(*arguments.exclude_tags),
-        names=tuple(arguments.case),
-    )
-    return Choice(paths, selection, arguments.retries, arguments.aggregation)
-
-
-def _target_setting(arguments: argparse.Namespace, setting: Setting) -> TargetSetting:
-    from faircount.chat.settings import ChatSettings
-
-    chat = setting.chat or ChatSettings()
-    told = {"timeout": arguments.timeout, "tries": arguments.tries, "concurrency": arguments.concurrency}
-    if arguments.requests_per_minute is not None:
-        told["requests_per_minute"] = arguments.requests_per_minute  # of what the transport sends again, too
-    return TargetSetting(
-        chat=replace(chat, **told),
-        target_args=arguments.target_args,
-        api_config=arguments.api_config,
-        api_client_module=arguments.api_client_module,
-        api_client_class=arguments.api_client_class,
-        api_client_args=arguments.api_client_args,
-    )
-
-
-def _limits(arguments: argparse.Namespace) -> Limits:
-    for name in ("timeout", "tries"):
-        _refuse_nonsense(name, getattr(arguments, name))
-    return _checked(
-        Limits(
-            concurrency=arguments.concurrency,
-            requests_per_minute=arguments.requests_per_minute,
-            # Every try has the time that --timeout gives it, and pauses between tries come on top.
-            timeout=arguments.tries * (arguments.timeout + 60.0),
-            max_calls=arguments.max_calls,
-            max_cost=arguments.max_cost,
-            stop_after_errors=arguments.stop_after_errors,
-        )
-    )
-
-
-def _checked(limits: Limits) -> Limits:
-    for name in ("concurrency", "requests_per_minute", "max_calls", "max_cost", "stop_after_errors"):
-        _refuse_nonsense(name, getattr(limits, name))
-    return limits
-
-
-def _refuse_nonsense(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise UsageError(f"--{name.replace('_', '-')} must be more than 0")
+# -- the journal ------------------------------------------------------------------------------------------------
 
 
 def _journal(arguments: argparse.Namespace, settings: Settings, cases: Sequence[Case]) -> Journal:
@@ -213,17 +197,31 @@ def _free_names(stem: str) -> Iterator[str]:
     yield from (f"{stem}_{number}" for number in itertools.count(2))
 
 
-# -- running, and what comes after ------------------------------------------------------------------------------
+def _with_spikee_results(settings: Settings, path: str) -> Settings:
+    if not settings.is_attack:
+        raise UsageError("--spikee-results is for datasets, and this is a run of tests")
+    _refuse_existing(path)
+    return replace(settings, spikee_results=path)
+
+
+def _refuse_existing(path: str | None) -> None:
+    if path is not None and os.path.lexists(path):
+        raise UsageError(f"{path}: is there already; name another file with --spikee-results")
+
+
+# -- running ----------------------------------------------------------------------------------------------------
 
 
 def _execute(
+    settings: Settings,
     cases: Sequence[Case],
     target: Target,
+    tactics: Tactics | None,
     journal: Journal,
-    limits: Limits,
-    resumed: resuming.Resumed | None = None,
+    earlier: Earlier | None = None,
 ) -> Ending:
-    with RunProgress() as progress:
+    """Run cases into a journal, and say now and then how far it is."""
+    with RunProgress(attacks=settings.is_attack) as progress:
 
         def interrupted(number: int) -> None:
             if number == 1:
@@ -235,10 +233,11 @@ def _execute(
             cases,
             target,
             journal,
-            limits,
-            state=None if resumed is None else resumed.state,
-            sent_before=None if resumed is None else resumed.sent_before,
+            settings.limits,
+            tactics=tactics,
+            earlier=earlier,
             heard=progress.heard,
+            watching=watcher(settings.stop_when) if settings.stop_when else lambda _: "",
             interrupted=interrupted,
         )
 
@@ -247,90 +246,9 @@ def _stop_soon(path: str) -> None:
     """End this process in a moment, whatever the user's code is doing; the journal is valid at any time."""
 
     def stop() -> None:
-        _say(f"the run is not complete: interrupted; go on with: faircount resume {shlex.quote(path)}")
+        say(f"the run is not complete: interrupted; go on with: faircount resume {shlex.quote(path)}")
         os._exit(EXIT_INTERRUPTED)
 
     watch = threading.Timer(_GRACE, stop)
     watch.daemon = True
     watch.start()
-
-
-def _finish(arguments: argparse.Namespace, settings: Settings, path: str, ending: Ending) -> int:
-    """Write the report, print the analysis and return the exit code; a run that is stopped at once gets neither."""
-    if ending.aborted:
-        return _exit_code(arguments, path, ending)
-    report, failure = "", None
-    try:
-        report = _write_report(path, settings)
-    except UsageError as error:
-        failure = error  # the analysis can be printed nevertheless
-    analysis = None
-    if read_journal(path).state().done:
-        analysis = _print_analysis(path, arguments)
-    _say(f"journal: {path}")
-    if failure is not None:
-        raise failure
-    # A path of the folder in which the run was begun says nothing to those who resume it from elsewhere.
-    _say(f"report: {Path(report).absolute() if Path(path).is_absolute() else report}")
-    return _exit_code(arguments, path, ending) or _gates(arguments, path, analysis)
-
-
-def _gates(arguments: argparse.Namespace, path: str, analysis: Mapping[str, Any] | None) -> int:
-    """Judge the gates of a run that is complete; a resumed one has none."""
-    if analysis is None or not hasattr(arguments, "fail_on"):
-        return 0
-    comparison = against_baseline(arguments, [path])
-    return apply_gates(arguments, analysis=analysis, comparison=comparison, inputs=[path])
-
-
-def _write_report(path: str, settings: Settings) -> str:
-    """Write the report of a run over its own of before, but never over that of another run."""
-    reader = read_journal(path)
-    for target in runs.report_paths(settings):
-        if Path(target).exists() and not is_report_of(target, reader.header):
-            continue
-        pieces = report_pieces(reader, settings.timestamp, settings.report_layout)
-        try:
-            with NewFile(target, force=Path(target).exists()) as new:
-                new.write_all(pieces)
-        except UsageError as error:
-            if Path(target).exists() and not is_report_of(target, reader.header):
-                continue  # another run took the name in this moment
-            later = f"faircount resume {shlex.quote(path)}"
-            raise UsageError(
-                f"{error}; the run itself is safe in its journal, and {later} writes its report"
-            ) from error
-        return target
-    raise AssertionError("there is always a free name")
-
-
-def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """Print the analysis of a run, and return it as a document."""
-    by = fields_of_gates(read_gates(arguments)) if hasattr(arguments, "fail_on") else ()
-    result = analyze([path], AnalyzeOptions(cache=False, by=by))
-    output_format = arguments.output_format
-    try:
-        show(as_report(result.analyses, figures=output_format == "markdown"), output_format, None)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever reads has seen enough; how the run ended is still to be told, by the exit code.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return document(result.analyses)
-
-
-def _exit_code(arguments: argparse.Namespace, path: str, ending: Ending) -> int:
-    if not ending.complete:
-        _say(f"the run is not complete: {ending.why}; go on with: faircount resume {shlex.quote(path)}")
-        return EXIT_INTERRUPTED if ending.interrupted else EXIT_INCOMPLETE
-    if arguments.fail_on_failed_tests:
-        reader = read_journal(path)
-        failed = totals_of(case_reports(reader, reader.state())).failed
-        if failed:
-            _say(f"--fail-on-failed-tests: {failed:,} of {len(reader.state().cases):,} cases failed")
-            return EXIT_FAILED_TESTS
-    return 0
-
-
-def _say(sentence: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        print(f"faircount: {visible(sentence)}", file=sys.stderr, flush=True)  # noqa: T201

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 from faircount.stats.proportion import wilson
 
 if TYPE_CHECKING:
-    from faircount.running.engine import Tally
+    from faircount.running.budget import Tally
 
 _EVERY_ON_A_TERMINAL = 0.2
 _EVERY_ELSEWHERE = 5.0
 
 
 class RunProgress:
-    """Hears of every attempt and says now and then how far the run is."""
+    """Hears of every attempt, or every entry that is attacked, and says now and then how far the run is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, attacks: bool = False) -> None:
+        self._unit, self._word = ("entry", "succeeded") if attacks else ("attempt", "passed")
         self._terminal = sys.stderr.isatty()
         self._every = _EVERY_ON_A_TERMINAL if self._terminal else _EVERY_ELSEWHERE
         self._started = time.monotonic()
@@ -74,13 +75,14 @@ class RunProgress:
         left = (tally.total - tally.done) / rate if rate else 0.0
         decided = tally.passed + tally.failed
         words = [f"{tally.done:,}/{tally.total:,}", f"{rate:,.1f} a second", f"{_duration(left)} left"]
-        passed = wilson(tally.passed, decided, unit="attempt")
+        passed = wilson(tally.passed, decided, unit=self._unit)
         if passed.value is not None and passed.low is not None and passed.high is not None:
             limits = f"[{100 * passed.low:.1f}, {100 * passed.high:.1f}]"
-            words.append(f"passed {100 * passed.value:.1f} % {limits} of {decided:,}")
+            words.append(f"{self._word} {100 * passed.value:.1f} % {limits} of {decided:,}")
         for count, what in (
             (tally.undecided, "unjudged"),
             (tally.errors, "errors"),
+            (tally.blocked, "blocked"),
             (tally.retries, "sent again"),
         ):
             if count:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from faircount.analysis.one_entry import ShowOptions, find_entries
 from faircount.analysis.one_entry_report import as_report
-from faircount.cli.output import show as show_report
-from faircount.cli.output import show_pages
+from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError, UsageError
@@ -21,8 +20,7 @@ _DAMAGE = ("F001", "F002")
 
 def show(arguments: argparse.Namespace) -> int:
     """Run `results show`."""
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     files = named_files(arguments)
     if _is_file(arguments.id) and not any(map(_is_file, files)):
         raise UsageError(f"{arguments.id}: is a file; the id comes first: faircount results show ID FILE")
@@ -37,10 +35,7 @@ def show(arguments: argparse.Namespace) -> int:
     with ReadingBar(files) as bar:
         found = find_entries(arguments.id, files, options, bar.advance)
     report = as_report(found)
-    if arguments.output_format == "html":
-        show_pages([("entry", report)], arguments.output, found.files)
-    else:
-        show_report(report, arguments.output_format, arguments.output, found.files)
+    show_one("entry", report, arguments, found.files)
     for sentence in found.failures:
         print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
     damaged = any(finding.code in _DAMAGE for finding in found.findings)

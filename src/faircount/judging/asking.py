@@ -34,8 +34,8 @@ FENCE = "{fence}"
 
 _REPAIRS = 1
 _CUT_SHORT = {
-    "length": "the answer of the judging model was cut off at its length limit; allow it more tokens",
-    "content_filter": "the answer of the judging model was stopped by a content filter",
+    "length": "was cut off at its length limit; allow it more tokens",
+    "content_filter": "was stopped by a content filter",
 }
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -71,11 +71,15 @@ class Form(Struct, Generic[T], frozen=True):
 
 
 class Reply(Struct, Generic[T], frozen=True):
-    """What a model answered in the end; without a value `problem` says why. `usage` is what it took."""
+    """What a model answered in the end; without a value `problem` says why. `usage` is what it took.
+
+    `said` is the text of the last answer that could not be used.
+    """
 
     value: T | None
     problem: str = ""
     usage: Usage = field(default_factory=Usage)
+    said: str = ""
 
 
 def object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,13 +107,15 @@ def read_answer(text: str, form: Form[T]) -> T:
 
 
 class Questioner:
-    """Asks one model, for one judge; it may be used from several threads at once.
+    """Asks one model, for one judge or attack; it may be used from several threads at once.
 
-    The client is made when the first question is asked, so that a judge can be named without a key.
+    The client is made when the first question is asked, so that a judge can be named without a key. `who` is what the
+    model is called in messages.
     """
 
-    def __init__(self, settings: ChatSettings, temperature: float | None) -> None:
+    def __init__(self, settings: ChatSettings, temperature: float | None, *, who: str = "the judging model") -> None:
         self._settings = settings
+        self._who = who
         # A parameter that is None takes that of the settings away.
         self._parameters: dict[str, Any] = {"model": settings.model, "temperature": temperature}
         self._client: Asks | None = None
@@ -135,7 +141,7 @@ class Questioner:
         """Return the answer to a question, or why there is none that can be used."""
         from faircount.chat.answer import ChatError
 
-        told, usage, problem = list(messages), Usage(), ""
+        told, usage, problem, said = list(messages), Usage(), "", ""
         for _ in range(1 + _REPAIRS):
             try:
                 answer, took = self._answer(told, form)
@@ -143,13 +149,15 @@ class Questioner:
                 return Reply(None, str(error), usage + Usage(error.tries))
             usage += took
             if answer.finish_reason in _CUT_SHORT:
-                return Reply(None, _CUT_SHORT[answer.finish_reason], usage)
+                problem = f"the answer of {self._who} {_CUT_SHORT[answer.finish_reason]}"
+                return Reply(None, problem, usage, answer.text)
             try:
                 return Reply(read_answer(answer.text, form), usage=usage)
             except OffMenu as error:
-                problem = str(error)
+                problem, said = str(error), answer.text
             told += _repair(answer.text, problem)
-        return Reply(None, f"the answer of the judging model cannot be used, after one repair: {problem}", usage)
+        problem = f"the answer of {self._who} cannot be used, after one repair: {problem}"
+        return Reply(None, problem, usage, said)
 
     def _answer(self, messages: Sequence[Message], form: Form[T]) -> tuple[ChatAnswer, Usage]:
         """Ask for JSON of the form, or without it where the server does not know how."""

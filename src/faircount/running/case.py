@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -58,6 +58,29 @@ class Measured(Struct, frozen=True):
         told: dict[str, Any] = {"metric": metric, "score": self.score if finite else None}
         told |= {} if finite else {"score_as_told": str(self.score)}
         return told | {"verdict": self.verdict, "reason": self.reason, "error": self.error}
+
+
+class Measuring(Protocol):
+    """What measures the answers of a case: a metric of a test, or the judge of an entry."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+    @property
+    def blocking(self) -> bool: ...
+    @property
+    def judge(self) -> Any: ...
+    @property
+    def digest(self) -> str: ...
+    def record(self) -> dict[str, Any]: ...
+    def ready(self) -> None: ...
+    def close(self) -> None: ...
+    def measure(self, case: Case, output: Output) -> Measured: ...
 
 
 class CaseMetric(Struct, frozen=True):
@@ -131,10 +154,14 @@ class CaseMetric(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One test case: what is asked, what is expected, how it is measured and how often it is tried.
+    """One test case or one entry of a dataset: what is asked, what is expected, how it is measured, how often tried.
 
     `messages` are in OpenAI's shape, without what is not there. `expected` has all fields of an output, and
     `expected_fields` says which of them somebody gave. `function` and `suite` are the names that the case comes from.
+
+    `fields` is what a dataset says of the entry, and None for a test. An entry is an attack: its attempts follow each
+    other and end with the first success, up to `attempts` that were answered. `turns` are further messages of the user,
+    sent one after the other once the one before was answered.
     """
 
     name: str
@@ -142,13 +169,15 @@ class Case(Struct, frozen=True):
     messages: tuple[Mapping[str, Any], ...]
     api_params: Mapping[str, Any]
     expected: Mapping[str, Any]
-    metrics: tuple[CaseMetric, ...]
+    metrics: tuple[Measuring, ...]
     attempts: int
     aggregation: str
     place: str
     function: str = ""
     suite: str = ""
     expected_fields: tuple[str, ...] = _OUTPUT_FIELDS
+    fields: Mapping[str, Any] | None = None
+    turns: tuple[str, ...] = ()
 
     def is_called(self, name: str) -> bool:
         """Tell whether a name means this case: its own, or that of its suite or function."""
@@ -156,6 +185,8 @@ class Case(Struct, frozen=True):
 
     def record(self) -> dict[str, Any]:
         """Return what is written down about the case: the record of the kind case in a journal."""
+        if self.fields is not None:
+            return self._entry_record()
         return {
             "kind": "case",
             "case": self.name,
@@ -167,6 +198,44 @@ class Case(Struct, frozen=True):
             "metrics": [metric.record() for metric in self.metrics],
             "place": self.place,
         }
+
+    def _entry_record(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "kind": "case",
+            "case": self.name,
+            "input": {"messages": list(self.messages), "api_params": plain(self.api_params)},
+            "entry": dict(self.fields or {}),
+            "metrics": [metric.record() for metric in self.metrics],
+            "place": self.place,
+        }
+        return told | {"turns": list(self.turns)} if self.turns else told
+
+
+def entry_case(
+    name: str,
+    messages: tuple[Mapping[str, Any], ...],
+    fields: Mapping[str, Any],
+    metrics: tuple[Measuring, ...],
+    *,
+    place: str,
+    attempts: int = 1,
+    turns: tuple[str, ...] = (),
+) -> Case:
+    """Return an entry of a dataset as a case."""
+    return Case(
+        name=name,
+        tags=(),
+        messages=messages,
+        api_params={},
+        expected={},
+        metrics=metrics,
+        attempts=attempts,
+        aggregation="any",
+        place=place,
+        expected_fields=(),
+        fields=fields,
+        turns=turns,
+    )
 
 
 def attempt_of(case: Case, output: Output) -> Attempt:

@@ -1,74 +1,70 @@
 """The engine: sends every attempt that is still missing to the target, has it judged as it arrives, and records it.
 
-An attempt counts when its record is durable in the journal. A request that fails is recorded as an error, a metric
-that fails as an error of its own beside the response; neither loses anything. When the engine stops early, whatever
-the reason, the journal is whole and the run can be resumed.
+The attempts of a test do not hang on each other; those of an entry follow each other, as its course says. An attempt
+counts when its record is durable in the journal. A request that fails is recorded as an error, a metric that fails as
+an error of its own beside the response; neither loses anything. When the engine stops early, whatever the reason, the
+journal is whole and the run can be resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
-from faircount.chat.pace import Clock, Pace
+from faircount.model import Outcome
+from faircount.running.budget import Budget, Limits, Tally
 from faircount.running.case import Case, Measured
+from faircount.running.courses import Course, Made, Planned, Tactics, made_of
 from faircount.running.journal import Journal, JournalError
 from faircount.running.journal_reading import State
 from faircount.running.measuring import measured
+from faircount.running.recording import attempt_record, begun_record, output_data, raised, unusable_record
 from faircount.running.targets.seam import Answer, Request, Target, TargetError
-from faircount.text import clip, mask_secrets
+from faircount.running.turns import Turns
 
-_LONGEST_ERROR = 500
-_LONGEST_HOLD = 600.0
+GUARDRAIL = "guardrail"
+"""Under which name the decision of a guardrail that answers yes or no stands among the verdicts."""
 _LONGEST_CLOSING = 10.0
-
-
-class Limits(Struct, frozen=True):
-    """How much may be done at once and in all.
-
-    `timeout` is for the request of one attempt, transport retries included, and again for what measures it.
-    """
-
-    concurrency: int = 8
-    requests_per_minute: float | None = None
-    timeout: float | None = 300.0
-    max_calls: int | None = None
-    max_cost: float | None = None
-    stop_after_errors: int | None = None
-
-
-class Tally(Struct):
-    """What this process has done so far. `calls` are requests, those included that the transport sent again, which
-    `retries` counts; `cost` is that of the target, and None while none is known.
-    """
-
-    total: int
-    done: int = 0
-    passed: int = 0
-    failed: int = 0
-    undecided: int = 0
-    errors: int = 0
-    calls: int = 0
-    retries: int = 0
-    cost: float | None = None
-    errors_in_a_row: int = 0
+_MOST_SETTLING = 32
+"""So many records of one worker may be on their way to the disk while it sends further attempts."""
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended: complete, or why not. `aborted`: what was under way was given up."""
+    """How a run ended: complete, or why not. `aborted`: what was under way was given up.
+
+    `decided`: it was asked to stop as soon as it knows enough, and did. `attempts`: of so many the journal has a record
+    that counts.
+    """
 
     complete: bool
     why: str = ""
     interrupted: bool = False
     aborted: bool = False
+    decided: bool = False
+    attempts: int = 0
+
+
+class Earlier(Struct, frozen=True):
+    """What processes before this one left in the journal.
+
+    `sent` says how often an attempt was sent by those that did not live to record it; `made` is what was recorded of
+    entries that are not finished.
+    """
+
+    state: State
+    sent: Mapping[tuple[str, int], int] = {}
+    made: Mapping[str, Sequence[Mapping[str, Any]]] = {}
 
 
 Heard = Callable[[Tally], None]
+Watching = Callable[[Outcome], str]
+"""Hears how an entry ended, and says why no more are needed; empty as long as they are."""
 
 
 class _Came(Struct, frozen=True):
@@ -80,27 +76,51 @@ class _Came(Struct, frozen=True):
     error: TargetError | None
 
 
+class _Recorded(Struct, frozen=True):
+    """The record of an attempt, its error, and what is done when the record is durable."""
+
+    record: Mapping[str, Any]
+    error: TargetError | None
+    durable: asyncio.Future[None]
+
+
 class Engine:
     """Runs cases against a target into a journal. `drain` and `abort` may be called while it runs."""
 
     def __init__(
-        self, cases: Sequence[Case], target: Target, journal: Journal, limits: Limits, *, heard: Heard = lambda _: None
+        self,
+        cases: Sequence[Case],
+        target: Target,
+        journal: Journal,
+        limits: Limits,
+        *,
+        tactics: Tactics | None = None,
+        heard: Heard = lambda _: None,
+        watching: Watching = lambda _: "",
     ) -> None:
         self._cases = cases
         self._target = target
         self._journal = journal
         self._limits = limits
+        self._tactics = tactics
         self._heard = heard
+        self._watching = watching
+        self._watched = 0
+        self._outcomes: dict[str, str] = {}
+        self._attempts = 0
+        self._decided = False
         self._why = ""
         self._interrupted = False
         self._aborted = False
         self._failures: list[Exception] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._turns: set[asyncio.Task[float]] = set()
-        self._pace = None
-        if limits.requests_per_minute is not None:
-            self._pace = Pace(limits.requests_per_minute, _LONGEST_HOLD, Clock())
-        self.tally = Tally(sum(case.attempts for case in cases))
+        self._turns = None if limits.requests_per_minute is None else Turns(limits.requests_per_minute)
+        self._budget = Budget(limits, sum(1 if case.fields is not None else case.attempts for case in cases))
+
+    @property
+    def tally(self) -> Tally:
+        """What was done so far."""
+        return self._budget.tally
 
     # -- from outside -------------------------------------------------------------------------------------------
 
@@ -115,29 +135,37 @@ class Engine:
         self._stop("interrupted")
         self._cancel()
 
-    async def run(self, state: State | None = None, sent_before: Mapping[tuple[str, int], int] | None = None) -> Ending:
-        """Do what is missing, and return how it ended.
-
-        `sent_before` says how often an attempt was sent by processes that did not live to record it.
-        """
-        self.tally.done = 0 if state is None else self._recorded(state)
-        missing = self._missing(state, sent_before or {})
+    async def run(self, earlier: Earlier | None = None) -> Ending:
+        """Do what is missing, and return how it ended."""
+        if earlier is not None:
+            self._attempts = earlier.state.done
+            self.tally.done = self._done_before(earlier.state)
+            for name, outcome in earlier.state.finished.items():
+                self._watch(name, outcome)
+        working = self._work if self._tactics is None else self._work_on_entries
+        missing: Iterator[Any] = self._missing(earlier) if self._tactics is None else self._unfinished(earlier)
         count = max(1, min(self._limits.concurrency, self.tally.total - self.tally.done))
-        self._tasks = [asyncio.create_task(self._work(missing)) for _ in range(count)]
+        self._tasks = [asyncio.create_task(working(missing)) for _ in range(count)]
         try:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         finally:
             await self._close()
         for failure in self._failures:
             raise failure
-        complete = self.tally.done == self.tally.total
+        if self.tally.done == self.tally.total:
+            return Ending(complete=True, attempts=self._attempts)
         return Ending(
-            complete, "" if complete else self._why, self._interrupted and not complete, self._aborted and not complete
+            complete=False,
+            why=self._why,
+            interrupted=self._interrupted,
+            aborted=self._aborted,
+            decided=self._decided and not self._interrupted,
+            attempts=self._attempts,
         )
 
     async def _close(self) -> None:
         """Let the target give back what it holds; all answers are there by now, so that a failure is no error."""
-        closing = asyncio.create_task(self._target.close())
+        closing = asyncio.create_task(self._closed())
         self._tasks = [closing]
         if self._aborted:
             await asyncio.sleep(0)
@@ -147,25 +175,44 @@ class Engine:
             closing.exception()  # heard, so that nobody complains that it was not
         closing.cancel()
 
+    async def _closed(self) -> None:
+        attack = None if self._tactics is None else self._tactics.attack
+        try:
+            if attack is not None:
+                await attack.close()
+        finally:
+            await self._target.close()
+
     def _cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
 
     # -- what is to be done -------------------------------------------------------------------------------------
 
-    def _recorded(self, state: State) -> int:
+    def _done_before(self, state: State) -> int:
+        if self._tactics is not None:
+            return sum(state.is_finished(case.name) for case in self._cases)
         return sum(state.is_done(case.name, attempt) for case in self._cases for attempt in range(case.attempts))
 
-    def _missing(
-        self, state: State | None, sent_before: Mapping[tuple[str, int], int]
-    ) -> Iterator[tuple[Case, int, int]]:
-        """Yield every attempt that has no record, and how often it was sent before."""
+    def _missing(self, earlier: Earlier | None) -> Iterator[tuple[Case, Planned, int]]:
+        """Yield every attempt of a test that has no record, and how often it was sent before."""
         for case in self._cases:
             for attempt in range(case.attempts):
-                if state is None or not state.is_done(case.name, attempt):
-                    yield case, attempt, sent_before.get((case.name, attempt), 0)
+                if earlier is None or not earlier.state.is_done(case.name, attempt):
+                    sent = 0 if earlier is None else earlier.sent.get((case.name, attempt), 0)
+                    yield case, Planned(attempt, case.messages), sent
 
-    async def _work(self, missing: Iterator[tuple[Case, int, int]]) -> None:
+    def _unfinished(self, earlier: Earlier | None) -> Iterator[tuple[Case, Sequence[Made], Mapping[int, int]]]:
+        """Yield every entry that is not finished, with what was tried on it and how often attempts were sent before."""
+        sent: dict[str, dict[int, int]] = {}
+        for (name, attempt), count in ({} if earlier is None else earlier.sent).items():
+            sent.setdefault(name, {})[attempt] = count
+        for case in self._cases:
+            if earlier is None or not earlier.state.is_finished(case.name):
+                records = () if earlier is None else earlier.made.get(case.name, ())
+                yield case, [made_of(record, case) for record in records], sent.get(case.name, {})
+
+    async def _work(self, missing: Iterator[tuple[Case, Planned, int]]) -> None:
         """Make one attempt after the other; while one is measured and recorded, the next is sent already."""
         finishing: asyncio.Task[None] | None = None
         try:
@@ -187,6 +234,81 @@ class Engine:
             if finishing is not None:
                 await finishing
 
+    async def _work_on_entries(self, unfinished: Iterator[tuple[Case, Sequence[Made], Mapping[int, int]]]) -> None:
+        """Try what is left on one entry after the other."""
+        settling: deque[asyncio.Future[None]] = deque()
+        try:
+            while not self._why and (following := next(unfinished, None)) is not None:
+                await self._pursue(*following, settling)
+            await asyncio.gather(*settling)
+        except Exception as error:  # noqa: BLE001  it is raised when the others are done
+            self._fail(error)
+
+    async def _pursue(
+        self,
+        case: Case,
+        made: Sequence[Made],
+        sent_before: Mapping[int, int],
+        settling: deque[asyncio.Future[None]],
+    ) -> None:
+        """Make the attempts of an entry, each when it is known what came of the one before.
+
+        What comes of an attempt is known before its record is durable, so the next is sent meanwhile; the entry counts
+        when all are. `settling` are records of this worker that are not durable yet, no more than a few.
+        """
+        course = Course(case, self._tactics or Tactics(), made, self._limits.timeout)
+        try:
+            while not self._halted:
+                planned = await course.next()
+                if planned is None:
+                    self._end_entry(case, course, settling)
+                    return
+                came = await self._sent(case, planned, sent_before.get(planned.number, 0))
+                if came is None:
+                    return
+                recorded = self._recorded(came, await self._measured(came))
+                settling.append(recorded.durable)
+                course.take(made_of(recorded.record, case))
+                if len(settling) >= _MOST_SETTLING:
+                    await settling.popleft()
+        finally:
+            await course.close()
+
+    def _recorded(self, came: _Came, verdicts: Sequence[tuple[str, Measured]]) -> _Recorded:
+        """Hand an attempt to the journal; an answer that no journal can hold is an error."""
+        record, error = attempt_record(came.begun, came.case, came.answer, came.error, verdicts), came.error
+        try:
+            durable = self._journal.adding(record)
+        except ValueError as wrong:
+            record, error = unusable_record(came.begun, came.answer, came.error, wrong)
+            durable = self._journal.adding(record)
+        self._attempts += 1
+        return _Recorded(record, error, durable)
+
+    def _end_entry(self, case: Case, course: Course, settling: Sequence[asyncio.Future[None]]) -> None:
+        """Note that nothing more is to be tried on an entry, and count it when its last attempt is durable."""
+        outcome = course.outcome
+        done = {"kind": "done", "case": case.name, "outcome": outcome.value}
+        self._journal.note({**done, "error": course.error} if course.error else done)
+        self._watch(case.name, outcome)
+        if settling and not settling[-1].done():
+            settling[-1].add_done_callback(lambda last: self._count_entry(outcome, last))
+        else:
+            self._count_entry(outcome)
+
+    def _watch(self, name: str, outcome: str) -> None:
+        """Let the watcher hear how entries ended, in the order in which they were drawn.
+
+        Those that end early would speak first otherwise, and entries that succeed take fewer attempts.
+        """
+        self._outcomes[name] = outcome
+        while self._watched < len(self._cases) and self._cases[self._watched].name in self._outcomes:
+            why = self._watching(Outcome(self._outcomes.pop(self._cases[self._watched].name)))
+            self._watched += 1
+            if why and not self._why:
+                self._decided = True
+                self._stop(why)
+
     def _fail(self, error: Exception) -> None:
         """Begin nothing more after an error of our own; without a journal nothing else could be recorded either."""
         self._stop(f"{type(error).__name__}: {error}")
@@ -195,88 +317,62 @@ class Engine:
             self._cancel()
 
     def _stop(self, why: str) -> None:
-        self._why = self._why or why
-        for turn in self._turns:
-            turn.cancel()
-
-    async def _turn(self) -> None:
-        """Wait for the turn that the rate limit gives, or until nothing may begin any more."""
-        if self._pace is None:
+        """Let nothing more begin, where there is a reason."""
+        if not why:
             return
-        turn = asyncio.create_task(self._pace.turn(_LONGEST_HOLD))
-        self._turns.add(turn)
-        try:
-            await asyncio.wait([turn])
-        finally:
-            self._turns.discard(turn)
-            turn.cancel()
+        self._why = self._why or why
+        if self._turns is not None:
+            self._turns.give_up()
 
-    def _may_call(self) -> bool:
-        """Tell whether another request is within the limits; stop where it is not."""
-        limits, tally = self._limits, self.tally
-        if limits.max_calls is not None and tally.calls >= limits.max_calls:
-            self._stop(f"--max-calls: {tally.calls:,} requests were sent")
-        elif limits.max_cost is not None and tally.cost is not None and tally.cost >= limits.max_cost:
-            self._stop(f"--max-cost: {tally.cost:.4f} of {limits.max_cost:g} was spent")
-        return not self._why
+    @property
+    def _halted(self) -> bool:
+        """Whether no further attempt may begin. A run that knows enough finishes the entries that it is at."""
+        return bool(self._why) and not (self._decided and not self._interrupted)
 
     # -- one attempt --------------------------------------------------------------------------------------------
 
-    async def _sent(self, case: Case, attempt: int, sent_before: int) -> _Came | None:
+    async def _sent(self, case: Case, planned: Planned, sent_before: int) -> _Came | None:
         """Send an attempt and return what came; None where the limits do not allow it."""
-        await self._turn()
-        if not self._may_call():
+        if self._turns is not None:
+            await self._turns.next()
+        refusal = self._budget.why_no_more()
+        self._stop(refusal)
+        if refusal or self._halted:
             return None
-        self.tally.calls += 1
-        await self._journal.write({"kind": "call", "case": case.name, "attempt": attempt})
-        begun = {
-            "kind": "attempt",
-            "case": case.name,
-            "attempt": attempt,
-            "calls": 1 + sent_before,
-            "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        }
-        answer, error = await self._asked(case, attempt)
-        self._heed(answer, error)
-        return _Came(case, begun, answer, error)
+        self._budget.take_call()
+        await self._journal.write({"kind": "call", "case": case.name, "attempt": planned.number})
+        begun = begun_record(case, planned, 1 + sent_before)
+        answer, error = await self._asked(case, planned)
+        self._stop(self._budget.take_answer(answer, error))
+        self._stop(self._budget.take_note(planned.note))
+        sent = case if planned.messages is case.messages else replace(case, messages=planned.messages)
+        return _Came(sent, begun, answer, error)
 
     async def _finish(self, came: _Came) -> None:
-        """Have an answer measured, make it durable, and count it."""
+        """Have an answer to a test measured, make it durable, and count it."""
         try:
-            verdicts: Sequence[Measured] = ()
-            if came.answer is not None and came.error is None:
-                verdicts = await measured(came.case, _output_data(came.answer), self._limits.timeout)
-            error = await self._record(came, verdicts)
+            verdicts = await self._measured(came)
+            recorded = self._recorded(came, verdicts)
+            await recorded.durable
         except Exception as failure:  # noqa: BLE001  it is raised when the others are done
             self._fail(failure)
         else:
-            self._count(error, verdicts)
+            self._budget.count_attempt(recorded.error, {one.verdict for _, one in verdicts})
+            self._heard(self.tally)
 
-    async def _record(self, came: _Came, verdicts: Sequence[Measured]) -> TargetError | None:
-        """Make an attempt durable and return its error; an answer that no journal can hold is one too."""
-        told = came.error or came.answer
-        metrics = came.case.metrics
-        record = {
-            **came.begun,
-            "output": None if came.answer is None else _output_data(came.answer),
-            "error": None if came.error is None else _error_data(came.error),
-            "verdicts": [_verdict_data(metric.name, one) for metric, one in zip(metrics, verdicts, strict=False)],
-            **_cost_data(came.answer),
-            "tries": 0 if told is None else told.tries,
-            "waited": 0.0 if told is None else round(told.waited, 6),
-        }
-        try:
-            await self._journal.append(record)
-            return came.error
-        except ValueError as wrong:
-            tries = 1 if told is None else told.tries
-            unusable = TargetError("wrong answer", f"the answer cannot be recorded: {wrong}", tries)
-        empty: dict[str, Any] = {"output": None, "verdicts": [], "tries": tries, "waited": 0.0}
-        await self._journal.append({**came.begun, **empty, "error": _error_data(unusable)})
-        return unusable
+    async def _measured(self, came: _Came) -> list[tuple[str, Measured]]:
+        answer, case = came.answer, came.case
+        if answer is None or came.error is not None:
+            return []
+        if answer.let_through is not None and case.fields is not None:
+            return [(GUARDRAIL, Measured(None, "passed" if answer.let_through else "failed"))]
+        said = await measured(case, output_data(answer), self._limits.timeout)
+        return [(metric.name, one) for metric, one in zip(case.metrics, said, strict=False)]
 
-    async def _asked(self, case: Case, attempt: int) -> tuple[Answer | None, TargetError | None]:
-        request = Request(case.messages, case.api_params, case.name, attempt)
+    async def _asked(self, case: Case, planned: Planned) -> tuple[Answer | None, TargetError | None]:
+        request = Request(
+            planned.messages, case.api_params, case.name, planned.number, case.fields or {}, planned.conversation
+        )
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._limits.timeout):
@@ -289,91 +385,15 @@ class Engine:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return None, _raised(error)  # the target's own: nobody here gave up
+            return None, raised(error)  # the target's own: nobody here gave up
         except Exception as error:  # noqa: BLE001  a target may be anybody's code
-            return None, _raised(error)
+            return None, raised(error)
 
     # -- counting -----------------------------------------------------------------------------------------------
 
-    def _heed(self, answer: Answer | None, error: TargetError | None) -> None:
-        """Take note at once of what limits are about."""
-        tally = self.tally
-        told = error or answer
-        again = 0 if told is None else max(0, told.tries - 1)
-        tally.retries += again
-        tally.calls += again
-        if answer is not None:
-            self._spend(answer)
-        tally.errors_in_a_row = 0 if error is None else tally.errors_in_a_row + 1
-        limit = self._limits.stop_after_errors
-        if error is not None and limit is not None and tally.errors_in_a_row >= limit:
-            self._stop(f"--stop-after-errors: {limit} requests in a row failed, the last one: {error.message}")
-
-    def _count(self, error: TargetError | None, verdicts: Sequence[Measured]) -> None:
-        """Count an attempt whose record is durable."""
-        self.tally.done += 1
-        if error is None:
-            self._count_verdict({one.verdict for one in verdicts})
-        else:
-            self.tally.errors += 1
+    def _count_entry(self, outcome: Outcome, last: asyncio.Future[None] | None = None) -> None:
+        """Count an entry on which nothing more is to be tried, unless the record of its last attempt was lost."""
+        if last is not None and (last.cancelled() or last.exception() is not None):
+            return
+        self._budget.count_entry(outcome)
         self._heard(self.tally)
-
-    def _count_verdict(self, verdicts: set[str]) -> None:
-        if "failed" in verdicts:
-            self.tally.failed += 1
-        elif verdicts == {"passed"}:
-            self.tally.passed += 1
-        else:
-            self.tally.undecided += 1
-
-    def _spend(self, answer: Answer) -> None:
-        if answer.cost is not None:
-            self.tally.cost = (self.tally.cost or 0.0) + answer.cost
-        elif self._limits.max_cost is not None:
-            self._stop(
-                f"--max-cost: the price of {answer.model or 'the model'} is not known; give it in --config, "
-                "under [prices]"
-            )
-
-
-# -- records ----------------------------------------------------------------------------------------------------
-
-
-def _output_data(answer: Answer) -> dict[str, Any]:
-    return {
-        "output": answer.output,
-        "tools_called": list(answer.tools_called),
-        "context": list(answer.context),
-        "execution_time": round(answer.latency, 6),
-    }
-
-
-def _cost_data(answer: Answer | None) -> Mapping[str, Any]:
-    """Return what is known of how an answer came about."""
-    if answer is None:
-        return {}
-    usage = {
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "cost": answer.cost,
-    }
-    return {
-        "model": answer.model,
-        "finish_reason": answer.finish_reason,
-        "usage": usage,
-        "request_id": answer.request_id,
-    }
-
-
-def _verdict_data(metric: str, verdict: Measured) -> dict[str, Any]:
-    """Return what a metric said, and what its own requests to models took, where it made any."""
-    told = verdict.record(metric)
-    return told if verdict.usage is None else {**told, "usage": structs.asdict(verdict.usage)}
-
-
-def _raised(error: BaseException) -> TargetError:
-    return TargetError(type(error).__name__, clip(mask_secrets(str(error)), _LONGEST_ERROR))
-
-
-def _error_data(error: TargetError) -> Mapping[str, Any]:
-    return {"kind": error.kind, "message": clip(mask_secrets(error.message), _LONGEST_ERROR)}

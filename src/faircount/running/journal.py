@@ -1,10 +1,10 @@
 """The run journal being written: one record per line, and none counts before it is safe on the disk.
 
-One process writes a journal at a time, and holds a lock on it for as long. Records that come while others are being
-written and synced go together in the next group, so that one sync serves many; a thread does this, and the event loop
-goes on. A record in the file is whole: what a failed write left behind is cut off again, and after that nothing more
-is accepted, because what follows an unknown end could not be trusted. Nothing here knows what a record means beyond
-its kind, and nothing reads records back: that is `journal_reading`.
+One process writes a journal at a time, and holds a lock on it for as long. One thread writes what has come, another
+syncs what was written, so that one sync serves many records, and a record that need not be durable does not wait for
+one; the event loop goes on meanwhile. A record in the file is whole: what a failed write left behind is cut off again,
+and after that nothing more is accepted, because what follows an unknown end could not be trusted. Nothing here knows
+what a record means beyond its kind, and nothing reads records back: that is `journal_reading`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import shlex
 import stat
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -34,6 +35,10 @@ from faircount.running.journal_reading import MAX_ATTEMPT, MAX_LINE_BYTES, NUMBE
 TORN_SUFFIX = ".torn"
 
 _COPY_BYTES = 1024 * 1024
+_BETWEEN_SYNCS = 0.002
+"""The thread that syncs lets so many seconds pass from one beginning to the next."""
+_WRITTEN_AT_ONCE = 1000
+"""So many records are gathered before they are written, where many come at once."""
 _NO_LOCKS = frozenset([errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL])
 
 Waiting = asyncio.Future[None]
@@ -69,15 +74,22 @@ class Journal:
         self._written = end  # up to here the file holds whole records
         self._synced = end  # and up to here they survive the end of the machine
         self._queue = _Group()
+        self._unsynced: list[_Group] = []  # written, and somebody needs them to be durable
         self._waking: asyncio.AbstractEventLoop | None = None  # which loop is about to wake the thread
         self._awake = False
         self._closing = False
         self._failure = ""
         self._told = False  # whether anybody has heard of the failure
-        self._changed = threading.Condition()  # guards what is above; held for moments only
-        self._committing = threading.Lock()  # held while a group is written and synced
-        self._thread: threading.Thread | None = None
+        self._make_locks()
+        self._threads: list[threading.Thread] = []
         _open_journals.add(self)
+
+    def _make_locks(self) -> None:
+        self._guard = threading.RLock()  # of what is queued, unsynced, failed; held for moments only
+        self._queued = threading.Condition(self._guard)  # what the thread that writes waits for
+        self._written_there = threading.Condition(self._guard)  # and the one that syncs
+        self._writing = threading.RLock()  # held while a group is written
+        self._syncing = threading.Lock()  # held while what was written is synced
 
     @classmethod
     def create(cls, path: str, header: Mapping[str, Any]) -> Journal:
@@ -109,8 +121,8 @@ class Journal:
         return journal
 
     @classmethod
-    def reopen(cls, path: str) -> tuple[Journal, State]:
-        """Open a journal to go on with it, and return what it comes to.
+    def reopen(cls, path: str, known: State | None = None) -> tuple[Journal, State]:
+        """Open a journal to go on with it, and return what it comes to: `known`, if nothing was added since.
 
         Bytes behind the last whole record are moved to a file beside it. Damage before that is an error, and changes
         nothing.
@@ -119,12 +131,11 @@ class Journal:
         journal = cls(path, descriptor, 0)
         try:
             _lock(descriptor, path)
-            with open(descriptor, "rb", closefd=False) as file:
-                state = state_of(file, path)
+            state = known if known is not None and _is_all(known, descriptor) else _state_of(descriptor, path)
             if state.torn:
                 _move_end(descriptor, path, state)
             journal._written = journal._synced = state.end
-            repeated = sum(1 for _ in state.calls_under_way())
+            repeated = len(state.calls_under_way())
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
             journal.append_now({"kind": "resumed", "at": at, "repeated": repeated, "torn": state.torn})
         except BaseException:
@@ -134,11 +145,15 @@ class Journal:
 
     async def append(self, record: Mapping[str, Any]) -> None:
         """Add a record and return when it is durable. A caller who stops waiting does not take it back."""
+        await self.adding(record)
+
+    def adding(self, record: Mapping[str, Any]) -> Waiting:
+        """Add a record, and return what is done when it is durable; those who go on meanwhile ask later."""
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
         self._enqueue(encode_record(record), must_last=True, durable=waiting)
         self._wake_soon(loop)
-        await waiting
+        return waiting
 
     async def write(self, record: Mapping[str, Any]) -> None:
         """Add a record and return when it is written: it survives the end of this process, not that of the machine."""
@@ -158,26 +173,38 @@ class Journal:
 
     def append_now(self, record: Mapping[str, Any]) -> None:
         """Add a record, with those that wait before it, and return when it is durable; this blocks."""
-        group = self._enqueue(encode_record(record), must_last=True)
-        self._commit()
-        if not group.durable:
+        self.append_all_now([record])
+
+    def append_all_now(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add records, with those that wait before them, and return when all are durable; this blocks."""
+        group: _Group | None = None
+        for number, record in enumerate(records, start=1):
+            group = self._enqueue(encode_record(record), must_last=True)
+            if number % _WRITTEN_AT_ONCE == 0:
+                self._write_queued()
+        self._write_queued()
+        self._sync_written()
+        if group is not None and not group.durable:
             raise self._refusal()
 
     def close(self) -> None:
         """Write and sync what is left and give the lock back. This blocks; closing twice is harmless."""
-        with self._changed:
+        with self._guard:
             if self._closing:
                 return
             self._closing = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-        self._commit()
+            self._queued.notify_all()
+            self._written_there.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():  # an interrupt may have come before it was started
+                thread.join()
+        self._write_queued()
+        self._sync_written()
         try:
             if self._written > self._synced and not self._failure:
                 self._sync()
         except OSError as error:
-            self._fail(error, self._synced, _Group())
+            self._fail(error, self._synced, [])
         finally:
             self._release()
         if self._failure and not self._told:
@@ -198,7 +225,7 @@ class Journal:
     def _enqueue(
         self, line: bytes, *, must_last: bool = False, written: Waiting | None = None, durable: Waiting | None = None
     ) -> _Group:
-        with self._changed:
+        with self._guard:
             if self._failure:
                 raise self._refusal()
             if self._closing:
@@ -219,75 +246,117 @@ class Journal:
             loop.call_soon(self._wake)
 
     def _wake(self) -> None:
-        with self._changed:
+        with self._guard:
             self._waking = None
             self._awake = True
             if self._closing:
                 return
-            if self._thread is None:
-                # A thread that ends with the process, so that a journal that nobody closes does not keep it alive.
-                self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            if not self._threads:
+                # Threads that end with the process, so that a journal that nobody closes does not keep it alive.
+                self._threads = [
+                    threading.Thread(target=work, name="journal", daemon=True) for work in (self._writer, self._syncer)
+                ]
+                for thread in self._threads:
+                    thread.start()
+            self._queued.notify_all()
 
-    def _run(self) -> None:
+    def _writer(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._awake or self._closing)
+            with self._guard:
+                self._queued.wait_for(lambda: self._awake or self._closing)
                 if self._closing:
                     return
                 self._awake = False
-            self._commit()
+            self._write_queued()
 
-    def _commit(self) -> None:
-        """Write and sync everything that waits. Whoever calls this finds its own records done when it returns."""
-        with self._committing:
-            with self._changed:
+    def _syncer(self) -> None:
+        began = time.monotonic() - _BETWEEN_SYNCS
+        while True:
+            with self._guard:
+                self._written_there.wait_for(lambda: self._unsynced or self._closing)
+                if self._closing:
+                    return
+            # Where records come faster than this, more of them share a sync, and the event loop is woken less often.
+            time.sleep(max(0.0, began + _BETWEEN_SYNCS - time.monotonic()))
+            began = time.monotonic()
+            self._sync_written()
+
+    def _write_queued(self) -> None:
+        """Write everything that waits. Whoever calls this finds its own records written when it returns."""
+        with self._writing:
+            with self._guard:
                 group, self._queue = self._queue, _Group()
             if not group.lines:
                 return
             safe = self._written
             try:
                 self._write(b"".join(group.lines))
-                _tell(group.until_written)
-                if group.must_last:
-                    safe = self._synced
-                    self._sync()
             except BaseException as error:
                 # Whatever it was, half a line must not stay where the next one begins, and those who wait must hear.
-                self._fail(error, safe, group)
+                self._fail(error, safe, [group])
                 if not isinstance(error, Exception):
                     raise
                 return
-            group.durable = group.must_last
-            _tell(group.until_durable)
+            _tell(group.until_written)
+            if group.must_last:
+                with self._guard:
+                    self._unsynced.append(group)
+                    self._written_there.notify_all()
+
+    def _sync_written(self) -> None:
+        """Sync what was written. Whoever calls this finds its own records durable when it returns."""
+        with self._syncing:
+            with self._guard:
+                groups, self._unsynced = self._unsynced, []
+            if not groups:
+                return
+            try:
+                self._sync()
+            except BaseException as error:
+                self._fail(error, self._synced, groups)
+                # That it was cut is synced here and not after a write that failed: of what could not be written back
+                # the system tells whoever syncs first, and those must be the ones who wait for it.
+                with contextlib.suppress(OSError):
+                    _sync(self._descriptor)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            for group in groups:
+                group.durable = True
+            _tell([one for group in groups for one in group.until_durable])
 
     def _write(self, data: bytes) -> None:
         _write_all(self._descriptor, data)
         self._written += len(data)
 
     def _sync(self) -> None:
+        written = self._written
         _sync(self._descriptor)
-        self._synced = self._written
+        self._synced = written
 
-    def _fail(self, error: BaseException, end: int, group: _Group) -> None:
+    def _fail(self, error: BaseException, end: int, groups: list[_Group]) -> None:
         """Cut the file back to its last safe record, and tell everybody who waits."""
-        try:
-            os.ftruncate(self._descriptor, end)
-            rest = "what is in it is whole"
-        except OSError:
-            rest = "its end may be torn, which resuming mends"
-        with contextlib.suppress(OSError):
-            _sync(self._descriptor)
+        with self._writing:
+            try:
+                os.ftruncate(self._descriptor, end)
+                rest = "what is in it is whole"
+            except OSError:
+                rest = "its end may be torn, which resuming mends"
+            self._refuse_more(error, rest, groups, cut=end < self._written)
+
+    def _refuse_more(self, error: BaseException, rest: str, groups: list[_Group], *, cut: bool) -> None:
         reason = error.strerror if isinstance(error, OSError) else None
-        with self._changed:
+        with self._guard:
             self._failure = (
                 f"the journal cannot be written: {self.path}: {reason or repr(error)}; {rest}; "
                 f"resume with faircount resume {shlex.quote(self.path)}"
             )
-            later, self._queue = self._queue, _Group()
-            waiting = group.waiting + later.waiting
-            self._told |= bool(waiting)
+            later, self._queue = [self._queue], _Group()
+            if cut:  # otherwise what was written before is there, and still gets its sync
+                later, self._unsynced = [*self._unsynced, *later], []
+            waiting = [one for group in [*groups, *later] for one in group.waiting]
+            # What is no Exception, such as an interrupt, goes on to whoever called: that it is not hidden by another.
+            self._told |= bool(waiting) or not isinstance(error, Exception)
         _tell(waiting, self._failure)
 
     def _release(self) -> None:
@@ -304,7 +373,8 @@ class Journal:
     def _leave_to_parent(self) -> None:
         """Forget the file in a forked process, whose copy of it would hold the lock after the parent's end."""
         # The locks may be held by a thread that this process has not got: they are made anew.
-        self._changed, self._committing, self._thread = threading.Condition(), threading.Lock(), None
+        self._make_locks()
+        self._threads, self._unsynced = [], []
         self._failure = f"{self.path}: the journal belongs to the process that opened it"
         self._told, self._queue = True, _Group()
         self._release()
@@ -336,17 +406,31 @@ def encode_record(record: Mapping[str, Any]) -> bytes:
         raise ValueError(f"a record of the kind {kind} must name its case and the number of its attempt")
     if kind == "case" and not isinstance(record.get("case"), str):
         raise ValueError("a record of the kind case must name its case")
+    line = (_quickly(record) or _patiently(record, kind)) + b"\n"
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(f"a record of the kind {kind} takes {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}")
+    if len(line) > MAX_DEPTH and depth(line) > MAX_DEPTH:  # each level takes a character at least
+        raise ValueError(f"a record of the kind {kind} is nested more than {MAX_DEPTH} levels deep")
+    return line
+
+
+def _quickly(record: Mapping[str, Any]) -> bytes | None:
+    """Return a record as JSON if the quick encoder can write it so that the same is read back; it makes null of NaN."""
     try:
-        line = _encoder.encode(dict(record)).encode("ascii") + b"\n"
+        written = _quick_encoder.encode(record)
+        return written if written.isascii() and _quick_decoder.decode(written) == record else None
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def _patiently(record: Mapping[str, Any], kind: str) -> bytes:
+    """Return any record as JSON, or raise with the reason why it cannot be written."""
+    try:
+        return _encoder.encode(dict(record)).encode("ascii")
     except RecursionError:
         raise ValueError(f"a record of the kind {kind} is nested too deeply") from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"a record of the kind {kind} cannot be written as JSON: {error}") from error
-    if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"a record of the kind {kind} takes {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}")
-    if depth(line) > MAX_DEPTH:
-        raise ValueError(f"a record of the kind {kind} is nested more than {MAX_DEPTH} levels deep")
-    return line
 
 
 def _says_attempt(record: Mapping[str, Any]) -> bool:
@@ -358,6 +442,7 @@ def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else msgspec.to_builtins(value)
 
 
+_quick_encoder, _quick_decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_plain)
 
 
@@ -377,8 +462,19 @@ def _resolve(waiting: list[Waiting], failure: str) -> None:
             continue
         if failure:
             one.set_exception(JournalError(failure))
+            one.exception()  # who went on meanwhile may never ask, and hears of it with the next record
         else:
             one.set_result(None)
+
+
+def _is_all(state: State, descriptor: int) -> bool:
+    """Tell whether a state is that of the whole file: records are only ever added, and nothing torn is cut off."""
+    return state.torn == 0 and os.fstat(descriptor).st_size == state.end
+
+
+def _state_of(descriptor: int, path: str) -> State:
+    with open(descriptor, "rb", closefd=False) as file:
+        return state_of(file, path)
 
 
 def _open_to_append(path: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
 from faircount.running.case import Case
@@ -42,11 +43,18 @@ class Plan(Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
+    at_most: bool = False
+    """Whether these are the most that there can be: attempts on an entry end with the first success."""
 
 
-def planned(cases: Sequence[Case], model: str | None, prices: Prices) -> Plan:
-    """Return what a run of cases would do; `model` answers those that name none."""
-    rows = tuple(_planned_case(case, model, prices) for case in cases)
+def planned(
+    cases: Sequence[Case], model: str | None, prices: Prices, *, iterations: int = 0, attack_only: bool = False
+) -> Plan:
+    """Return what a run of cases would do; `model` answers those that name none.
+
+    `iterations` is how many an attack on each entry has at most; `attack_only` leaves the standard attempts out.
+    """
+    rows = tuple(_planned_case(_with_attack(case, iterations, attack_only), model, prices) for case in cases)
     return Plan(
         cases=rows,
         calls=sum(row.attempts for row in rows),
@@ -54,7 +62,16 @@ def planned(cases: Sequence[Case], model: str | None, prices: Prices) -> Plan:
         prompt_tokens=sum(row.prompt_tokens for row in rows),
         completion_tokens=sum(row.completion_tokens for row in rows),
         cost=_sum(row.cost for row in rows),
+        at_most=any(case.fields is not None for case in cases),
     )
+
+
+def _with_attack(case: Case, iterations: int, attack_only: bool) -> Case:
+    """Return an entry with as many attempts as it may have in all: turns, and iterations of an attack."""
+    if case.fields is None:
+        return case
+    standard = 0 if attack_only else case.attempts * (1 + len(case.turns))
+    return replace(case, attempts=standard + iterations)
 
 
 def _planned_case(case: Case, model: str | None, prices: Prices) -> PlannedCase:

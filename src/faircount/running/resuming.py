@@ -6,69 +6,90 @@ Tests that are not what they were when the run began are refused, because their 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from faircount.errors import InputError
 from faircount.judging.making import Setting
+from faircount.model import Outcome
 from faircount.running.case import Case
+from faircount.running.chosen import Chosen
+from faircount.running.engine import Earlier
 from faircount.running.journal import Journal, encode_record
 from faircount.running.journal_reading import JournalReader, State, decode_record, read_journal
-from faircount.running.runs import Chosen, Settings, add, choose
+from faircount.running.runs import Settings, chosen_for
 from faircount.text import visible
 
 
 class Resumed(Struct, frozen=True):
-    """A run that goes on. `sent_before` says how often the attempts were sent that were under way when it stopped."""
+    """A run that goes on, with what its journal holds."""
 
     journal: Journal
-    state: State
-    sent_before: Mapping[tuple[str, int], int]
+    earlier: Earlier
 
 
-def is_over(path: str, cases: Sequence[Case]) -> bool:
-    """Tell whether a run has come to its end, with a record of every attempt."""
-    state = read_journal(path).state()
-    done = (state.is_done(case.name, attempt) for case in cases for attempt in range(case.attempts))
-    return bool(state.complete) and all(done)
+def is_over(state: State, cases: Sequence[Case]) -> bool:
+    """Tell whether a run has come to its end, with a record of everything that was to be tried."""
+    return bool(state.complete) and all(_is_over(state, case) for case in cases)
 
 
-def same_tests(path: str, settings: Settings, setting: Setting | None) -> tuple[Case, ...]:
-    """Collect the tests of a run again; those that are not what they were are an error."""
-    chosen = choose(settings.choice, setting)
+def _is_over(state: State, case: Case) -> bool:
+    if case.fields is not None:
+        return state.is_finished(case.name)
+    return all(state.is_done(case.name, attempt) for attempt in range(case.attempts))
+
+
+def same_cases(path: str, state: State, settings: Settings, setting: Setting | None) -> tuple[Case, ...]:
+    """Choose again what a run is about; what is not what it was is an error."""
+    chosen = chosen_for(settings, setting)
     _refuse_other_files(path, settings, chosen)
-    _refuse_other_cases(path, chosen.cases)
+    if settings.is_attack:
+        _refuse_other_entries(path, state, chosen.cases)
+    else:
+        _refuse_other_cases(path, state, chosen.cases)
     return chosen.cases
 
 
-def resume(path: str, cases: Sequence[Case], *, retry_errors: bool) -> Resumed:
-    """Open a journal again to go on with the same cases."""
-    journal, state = Journal.reopen(path)
+def resume(path: str, cases: Sequence[Case], *, retry_errors: bool, known: State | None = None) -> Resumed:
+    """Open a journal again to go on with the same cases; `known` is what it came to when it was looked at."""
+    journal, state = Journal.reopen(path, known)
     try:
         # The cases that were not written yet when the run was stopped at its very beginning.
         records: list[Mapping[str, Any]] = [case.record() for case in cases if case.name not in state.cases]
         if retry_errors:
-            records += [
-                {"kind": "retry", "case": case, "attempt": attempt} for case, attempt in state.failed_attempts()
-            ]
-        add(journal, records)
+            records += _void(state)
         if records:
+            journal.append_all_now(records)
             state = read_journal(path).state()
-        return Resumed(journal, state, _sent_before(path, state))
+        return Resumed(journal, Earlier(state, state.calls_under_way(), _made_before(path, state, cases)))
     except BaseException:
         journal.close()
         raise
 
 
-def _sent_before(path: str, state: State) -> dict[tuple[str, int], int]:
-    sent = dict.fromkeys(state.calls_under_way(), 0)
-    for line in read_journal(path) if sent else ():
-        kind, key = line.record["kind"], (line.record.get("case"), line.record.get("attempt"))
-        if key in sent and kind in ("call", "retry"):
-            sent[key] = sent[key] + 1 if kind == "call" else 0
-    return sent
+def to_retry(state: State) -> Iterator[tuple[str, int]]:
+    """Yield the attempts that are tried again after errors: of an entry, only if nothing but errors came of it."""
+    for case, attempt in state.failed_attempts():
+        if state.finished.get(case, Outcome.ERROR) == Outcome.ERROR:
+            yield case, attempt
+
+
+def _void(state: State) -> list[Mapping[str, Any]]:
+    return [{"kind": "retry", "case": case, "attempt": attempt} for case, attempt in to_retry(state)]
+
+
+def _made_before(path: str, state: State, cases: Sequence[Case]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return what was recorded of entries that are not finished."""
+    if not any(case.fields is not None for case in cases):
+        return {}
+    under_way = list(state.attempts_of_unfinished())
+    made: dict[str, list[Mapping[str, Any]]] = {}
+    records = read_journal(path).records_at(offset for _, offset in under_way)
+    for (name, _), record in zip(under_way, records, strict=True):
+        made.setdefault(name, []).append(record)
+    return made
 
 
 def _refuse_other_files(path: str, settings: Settings, chosen: Chosen) -> None:
@@ -81,10 +102,24 @@ def _refuse_other_files(path: str, settings: Settings, chosen: Chosen) -> None:
         )
 
 
-def _refuse_other_cases(path: str, cases: Sequence[Case]) -> None:
+def _refuse_other_entries(path: str, state: State, cases: Sequence[Case]) -> None:
+    """Raise where the same datasets make other entries than before; what they are is in the files, which are the same.
+
+    All cases are written before the first call; a run that was stopped before that has only some. In a journal that was
+    put together of shards they stand in another order.
+    """
+    names = [case.name for case in cases]
+    all_there = len(names) == len(state.cases) and all(name in state.cases for name in names)
+    if not all_there and (state.kinds.get("call") or list(state.cases) != names[: len(state.cases)]):
+        raise InputError(
+            f"{path}: the entries are not those with which the run began, although their files have not changed; use "
+            "the version of Faircount that began it, or begin a new run"
+        )
+
+
+def _refuse_other_cases(path: str, state: State, cases: Sequence[Case]) -> None:
     """Raise where the same files make other cases than before, as those do that read data from elsewhere."""
     reader = read_journal(path)
-    state = reader.state()
     gone = state.cases.keys() - {case.name for case in cases}
     changed = [case for case in cases if not _is_in(state, reader, case)]
     for name, place in [(case.name, case.place) for case in changed] or [(name, path) for name in sorted(gone)]:
@@ -104,16 +139,18 @@ def _is_in(state: State, reader: JournalReader, case: Case) -> bool:
     return all(now[name] == record.get(name) for name in same) and _names(now) == _names(record)
 
 
-def changed_metrics(path: str, cases: Sequence[Case]) -> list[str]:
+def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]:
     """Return the names of the metrics whose code or parameters are not those that the journal tells of."""
-    reader = read_journal(path)
-    before = reader.state().cases
-    there = [case for case in cases if case.name in before]
-    now = {metric.digest: metric.name for case in there for metric in case.metrics}
-    for case in there:
-        for metric in reader.record_at(before[case.name]).get("metrics", ()):
-            now.pop(metric.get("identity"), None)
-    return sorted(set(now.values()))
+    there = [case for case in cases if case.name in state.cases]
+    # One case of each metric is enough: the others were made with the same.
+    told_in = {metric.digest: (case, metric.name) for case in there for metric in case.metrics}
+    places = {state.cases[case.name] for case, _ in told_in.values()}
+    before = {
+        metric.get("identity")
+        for record in read_journal(path).records_at(places)
+        for metric in record.get("metrics", ())
+    }
+    return sorted({name for digest, (_, name) in told_in.items() if digest not in before})
 
 
 def _names(record: Mapping[str, Any]) -> list[str]:

@@ -25,13 +25,20 @@ from faircount.errors import FaircountError, InputError, UsageError
 from faircount.judging.making import Setting
 from faircount.judging.outside import in_short
 from faircount.reading.aggregation import check_attempts, read_aggregation
-from faircount.running.case import Case, CaseMetric
+from faircount.running.attacks.seam import Attack
+from faircount.running.budget import Limits
+from faircount.running.case import Case, Measuring
+from faircount.running.chosen import Chosen
 from faircount.running.collecting import collect
-from faircount.running.engine import Ending, Engine, Heard, Limits
+from faircount.running.courses import Tactics
+from faircount.running.dataset_choice import DatasetChoice
+from faircount.running.datasets import choose_entries
+from faircount.running.engine import Earlier, Ending, Engine, Heard, Watching
 from faircount.running.journal import Journal
-from faircount.running.journal_reading import State, read_journal
+from faircount.running.journal_reading import read_journal
 from faircount.running.report_document import Layout
 from faircount.running.selecting import Selection, select
+from faircount.running.shards import Shard, in_random_order
 from faircount.running.targets.seam import Target
 from faircount.text import visible
 from faircount.version import __version__
@@ -49,10 +56,25 @@ class Choice(Struct, frozen=True):
     aggregation: str | None = None
 
 
-class Settings(Struct, frozen=True):
-    """What a header says of a run, so that it can be resumed. Paths are those of `folder`."""
+class AttackSettings(Struct, frozen=True):
+    """How entries are attacked, so that a run can be resumed; `attack` is what the attack recorded of itself."""
 
-    choice: Choice
+    attack: Mapping[str, Any] | None = None
+    iterations: int = 10
+    attack_only: bool = False
+    retries: int = 0
+
+    def tactics(self, attack: Attack | None) -> Tactics:
+        """Return the same with the attack itself."""
+        return Tactics(attack, self.iterations, self.attack_only, self.retries)
+
+
+class Settings(Struct, frozen=True):
+    """What a header says of a run, so that it can be resumed. Paths are those of `folder`.
+
+    A run is one of tests, which `choice` says, or of entries of datasets, which `entries` says.
+    """
+
     files: tuple[tuple[str, str], ...]
     target: Mapping[str, Any]
     limits: Limits
@@ -60,17 +82,32 @@ class Settings(Struct, frozen=True):
     timestamp: str
     report_layout: Layout
     folder: str
+    choice: Choice | None = None
+    entries: DatasetChoice | None = None
+    attacking: AttackSettings = AttackSettings()
+    shard: Shard | None = None
+    stop_when: str | None = None
     config: str | None = None
     judges: Mapping[str, str | None] = {}
     """What the command line said of the model that judges ask: model, base_url, api_key_env."""
+    spikee_results: str | None = None
+    """Where the results go in spikee's format."""
+
+    @property
+    def is_attack(self) -> bool:
+        """Whether entries are attacked; otherwise tests are run."""
+        return self.entries is not None
 
 
-class Chosen(Struct, frozen=True):
-    """The cases that are run, the files that they come from, and what is to be said about them."""
-
-    cases: tuple[Case, ...]
-    files: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+def chosen_for(settings: Settings, setting: Setting | None = None) -> Chosen:
+    """Return what a run with these settings is about; the same files give the same cases in the same order."""
+    if settings.choice is not None:
+        return choose(settings.choice, setting)
+    if settings.entries is None:
+        raise InputError("the header of the journal names neither tests nor a dataset")
+    chosen = choose_entries(settings.entries, setting or Setting())
+    cases = chosen.cases if settings.shard is None else settings.shard.of(chosen.cases)
+    return replace(chosen, cases=cases if settings.stop_when is None else in_random_order(cases))
 
 
 def choose(choice: Choice, setting: Setting | None = None) -> Chosen:
@@ -107,6 +144,7 @@ def begin(path: str, settings: Settings, cases: Sequence[Case]) -> Journal:
     journal = Journal.create(
         path,
         {
+            **({"aim": "attack"} if settings.is_attack else {}),
             "run": str(uuid.uuid4()),
             "version": __version__,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -114,19 +152,11 @@ def begin(path: str, settings: Settings, cases: Sequence[Case]) -> Journal:
         },
     )
     try:
-        add(journal, [case.record() for case in cases])
+        journal.append_all_now(case.record() for case in cases)
     except BaseException:
         journal.close()
         raise
     return journal
-
-
-def add(journal: Journal, records: Sequence[Mapping[str, Any]]) -> None:
-    """Add records that are durable when this returns, with one sync for all."""
-    for record in records[:-1]:
-        journal.note(record)
-    for record in records[-1:]:
-        journal.append_now(record)
 
 
 def settings_of(path: str) -> Settings:
@@ -141,8 +171,10 @@ def settings_of(path: str) -> Settings:
 # -- running ----------------------------------------------------------------------------------------------------
 
 
-def make_ready(cases: Sequence[Case]) -> None:
-    """Raise where a metric could measure nothing at all, before anything is begun."""
+def make_ready(cases: Sequence[Case], attack: Attack | None = None) -> None:
+    """Raise where a metric could measure nothing at all, or an attack do nothing, before anything is begun."""
+    if attack is not None:
+        attack.ready()
     for case, metric in _each_judge(cases):
         try:
             metric.ready()
@@ -154,7 +186,7 @@ def make_ready(cases: Sequence[Case]) -> None:
             ) from error
 
 
-def _each_judge(cases: Sequence[Case]) -> list[tuple[Case, CaseMetric]]:
+def _each_judge(cases: Sequence[Case]) -> list[tuple[Case, Measuring]]:
     """Return every judge once, with a metric and a case that it stands in."""
     return list({id(metric.judge): (case, metric) for case in cases for metric in case.metrics}.values())
 
@@ -165,9 +197,10 @@ def execute(
     journal: Journal,
     limits: Limits,
     *,
-    state: State | None = None,
-    sent_before: Mapping[tuple[str, int], int] | None = None,
+    tactics: Tactics | None = None,
+    earlier: Earlier | None = None,
     heard: Heard = lambda _: None,
+    watching: Watching = lambda _: "",
     interrupted: Interrupted = lambda _: None,
 ) -> Ending:
     """Run cases into a journal, write how it ended, and close the journal.
@@ -175,11 +208,12 @@ def execute(
     The first interrupt lets what is under way finish, the second one gives it up. `interrupted` hears of each, with its
     number: in a signal handler, and so also when the user's code keeps everything else from going on.
     """
-    engine = Engine(cases, target, journal, limits, heard=heard)
+    engine = Engine(cases, target, journal, limits, tactics=tactics, heard=heard, watching=watching)
     try:
-        ending = asyncio.run(_run(engine, interrupted, state, sent_before))
+        ending = asyncio.run(_run(engine, interrupted, earlier))
         record = {"kind": "end", "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        journal.append_now({**record, "complete": ending.complete, "why": ending.why})
+        told = {**record, "complete": ending.complete, "why": ending.why}
+        journal.append_now({**told, "decided": True} if ending.decided else told)
         return ending
     finally:
         journal.close()
@@ -188,14 +222,9 @@ def execute(
                 metric.close()
 
 
-async def _run(
-    engine: Engine,
-    interrupted: Interrupted,
-    state: State | None,
-    sent_before: Mapping[tuple[str, int], int] | None,
-) -> Ending:
+async def _run(engine: Engine, interrupted: Interrupted, earlier: Earlier | None) -> Ending:
     with _interrupts(engine, asyncio.get_running_loop(), interrupted):
-        return await engine.run(state, sent_before)
+        return await engine.run(earlier)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,139 @@
+"""What the lists of judges and of attacks have in common: options, installed packages, and other tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import Parameter
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from faircount.judging.outside import is_there, version_of
+from faircount.judging.plugins import Offered
+from faircount.report import Block, Column, Grid, Place, Record, Section
+
+T = TypeVar("T")
+
+
+# -- options ----------------------------------------------------------------------------------------------------
+
+
+class Takes(Struct, frozen=True):
+    """A parameter. `several` stands for any number of them; a default that is no plain data is None."""
+
+    name: str
+    required: bool
+    default: Any = None
+    several: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The parameter as it is written in an expression."""
+        if self.several:
+            return f"{self.name}…"
+        return self.name if self.required else f"{self.name}={json.dumps(self.default, ensure_ascii=False)}"
+
+
+def takes(parameter: Parameter) -> Takes:
+    """Return what a class takes, by a parameter of its signature."""
+    several = parameter.kind is Parameter.VAR_POSITIONAL
+    required = parameter.default is Parameter.empty and not several
+    return Takes(parameter.name, required, None if required or several else _plain(parameter.default), several)
+
+
+def _plain(value: object) -> Any:
+    """Return a default as plain data, None where it is none."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return None
+
+
+def shown(parameters: Iterable[Takes]) -> str:
+    """Return parameters as they are written in an expression."""
+    return ", ".join(one.shown for one in parameters) or "none"
+
+
+# -- installed packages -----------------------------------------------------------------------------------------
+
+
+def sorted_out(offered: Iterable[Offered[T]]) -> tuple[list[tuple[type[T], Offered[T]]], tuple[Offered[T], ...]]:
+    """Return what of packages can be used, each with its class, and what cannot."""
+    every = list(offered)
+    usable = [(one.kind, one) for one in every if one.kind is not None]
+    return usable, tuple(one for one in every if one.kind is None)
+
+
+def packages(
+    columns: tuple[Column, ...], rows: Sequence[Sequence[str | None]], broken: Sequence[Offered[Any]]
+) -> Iterator[Section]:
+    """Yield the section of what packages offer, where they offer anything; all of it is anybody's text.
+
+    A row ends with the package and its version, which stand behind the given columns.
+    """
+    blocks: list[Block] = []
+    if rows:
+        titled = (*columns, Column("package", numeric=False), Column("version", rank=2, numeric=False))
+        blocks.append(Grid(titled, tuple(tuple(Record(text) for text in row) for row in rows)))
+    if broken:
+        refused = tuple((Record(one.name), Record(one.package), Record(one.error)) for one in broken)
+        blocks.append(Grid(_columns("cannot be used", "package", "why"), refused))
+    if blocks:
+        yield Section("From installed packages", tuple(blocks))
+
+
+def broken_data(broken: Iterable[Offered[Any]]) -> list[dict[str, Any]]:
+    """Return what cannot be used as plain data."""
+    return [
+        {"name": one.name, "package": one.package, "package_version": one.version, "error": one.error} for one in broken
+    ]
+
+
+# -- other tools ------------------------------------------------------------------------------------------------
+
+
+class Tool(Struct, frozen=True):
+    """Another tool, whose own can be used when its package is installed; `version` is None where it is not."""
+
+    prefix: str
+    package: str
+    version: str | None
+    examples: tuple[str, ...]
+
+
+def tool(prefix: str, module: str, package: str, *examples: str) -> Tool:
+    """Return what is known of another tool; it is not imported."""
+    return Tool(prefix, package, version_of(package) if is_there(module) else None, examples)
+
+
+def tools(known: Iterable[Tool]) -> Grid:
+    """Arrange the other tools."""
+    rows = tuple(
+        (
+            f"{one.prefix}:",
+            one.package,
+            "not installed" if one.version is None else Place(one.version),
+            ", ".join(one.examples),
+        )
+        for one in known
+    )
+    return Grid(_columns("prefix", "package", "version", "example"), rows)
+
+
+def tools_data(known: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the other tools as plain data."""
+    return [
+        {
+            "prefix": one.prefix,
+            "package": one.package,
+            "installed": one.version is not None,
+            "package_version": one.version,
+            "example": one.examples[0],
+        }
+        for one in known
+    ]
+
+
+def _columns(*titles: str) -> tuple[Column, ...]:
+    return tuple(Column(title, numeric=False) for title in titles)

@@ -1,0 +1,397 @@
+"""From dataset files to the entries that are run: read, named, chosen, drawn, and each with its judge.
+
+What cannot be used is counted and told with its place, and everything else is run. No code is loaded that a file names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from faircount.errors import InputError, UsageError
+from faircount.query import parse
+from faircount.reading.labelled import Doubt, DoubtKind, Doubts
+from faircount.reading.loose import BadLine
+from faircount.running.case import Case, entry_case
+from faircount.running.chosen import Chosen
+from faircount.running.dataset_choice import RANDOM_SEED, DatasetChoice, settled
+from faircount.running.dataset_columns import CONTENT_TYPE, Columns, checked_map, find_columns
+from faircount.running.dataset_judges import EntryJudges, judged_by
+from faircount.running.dataset_prompts import Prompts, prompts_of
+from faircount.running.dataset_rows import (
+    CSV_SUFFIXES,
+    JSON_SUFFIXES,
+    PACKED_SUFFIXES,
+    EntryFields,
+    Places,
+    Rows,
+    base_name,
+)
+from faircount.running.discovery import NAME_MARK
+from faircount.running.sampling import drawn, read_seed, sample_size
+from faircount.running.selecting import select
+from faircount.text import clip, visible
+
+if TYPE_CHECKING:
+    from faircount.judging.making import Setting
+
+__all__ = ["DatasetChoice", "are_datasets", "choose_entries", "fingerprint", "is_dataset", "settled"]
+
+_FORMAT = 1
+"""Raised when the same file makes other entries than before."""
+_LONGEST_NAME = 200
+_REASONS_TOLD = 5
+_PLACES_TOLD = 3
+
+
+def is_dataset(path: str) -> bool:
+    """Tell whether a path of `run` names a dataset, and not a file or folder of tests: by how its name ends."""
+    return base_name(path.partition(NAME_MARK)[0]).endswith((*CSV_SUFFIXES, *JSON_SUFFIXES))
+
+
+def are_datasets(paths: Sequence[str]) -> bool:
+    """Tell whether paths name datasets. UsageError: some do and some do not."""
+    datasets = [path for path in paths if is_dataset(path)]
+    others = [path for path in paths if not is_dataset(path)]
+    if datasets and others:
+        raise UsageError(
+            f"{visible(datasets[0])} is a dataset and {visible(others[0])} are tests; a run is about one or the other"
+        )
+    return bool(datasets)
+
+
+def fingerprint(choice: DatasetChoice, files: Sequence[tuple[str, str]]) -> str:
+    """Return the SHA-256 of what entries are made of: entries with the same value are the same."""
+    made_of = {"format": _FORMAT, "choice": msgspec.to_builtins(choice), "files": [list(file) for file in files]}
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+
+
+def choose_entries(choice: DatasetChoice, setting: Setting) -> Chosen:
+    """Return the entries that are meant, as cases.
+
+    A seed that is to be random is drawn here; `settled` draws it before, so that the choice can be made again.
+    InputError: a file cannot be read, or holds nothing that can be used.
+    """
+    _check(choice)
+    choice = settled(choice)
+    with _without_collecting():
+        return _choose(choice, setting)
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Let Python not look for garbage, while many objects are made of which none is any: that takes a quarter less."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _choose(choice: DatasetChoice, setting: Setting) -> Chosen:
+    entries = _Entries(choice)
+    cases, chosen_notes = _chosen(choice, entries)
+    if choice.sample is not None:
+        size = sample_size(choice.sample, len(cases))
+        chosen_notes.append(f"a sample of {size:,} of {_counted(len(cases))}, drawn with the seed {choice.sample_seed}")
+        cases = drawn(cases, choice.sample, choice.sample_seed)
+    judged = _judged(choice, setting, cases, entries.doubts)
+    if not judged:
+        raise InputError(_nothing(choice.paths, entries.doubts))
+    return Chosen(tuple(judged), tuple(entries.files), (*entries.notes(), *chosen_notes))
+
+
+def _check(choice: DatasetChoice) -> None:
+    if choice.attempts < 1:
+        raise UsageError("--attempts is up to how often each entry is tried: 1 or more")
+    if choice.selection.tags or choice.selection.exclude_tags:
+        raise UsageError("entries of a dataset have no tags; choose them by their fields with --where")
+    if choice.sample is not None:
+        sample_size(choice.sample, 10**12)
+        if choice.sample_seed != RANDOM_SEED:
+            read_seed(choice.sample_seed)
+    if choice.where is not None and (unknown := parse(choice.where).computed - {"line", "file"}):
+        raise UsageError(f"--where: {sorted(unknown)[0]} is known of results only; choose entries by their fields")
+
+
+def _chosen(choice: DatasetChoice, entries: _Entries) -> tuple[Sequence[Case], list[str]]:
+    cases: Sequence[Case] = entries.cases
+    if not cases:
+        raise InputError(_nothing(choice.paths, entries.doubts))
+    if choice.where is not None:
+        cases = _where(choice.where, cases)
+    selected = select(cases, choice.selection)
+    return selected.cases, list(selected.notes)
+
+
+def _where(text: str, cases: Sequence[Case]) -> list[Case]:
+    query = parse(text)
+    found = []
+    for case in cases:
+        said: dict[str, object] = {}
+        if query.computed:
+            file, _, line = case.place.rpartition(":")
+            said = {"file": file, "line": int(line)}
+        if query.matches(case.fields or {}, said):
+            found.append(case)
+    if not found:
+        raise UsageError(f"--where {clip(visible(text), 200)} leaves none of {_counted(len(cases))}")
+    return found
+
+
+def _judged(choice: DatasetChoice, setting: Setting, cases: Sequence[Case], doubts: Doubts) -> Sequence[Case]:
+    if choice.judge is not None:
+        return judged_by(choice.judge, setting, cases)
+    if not choice.needs_judge:
+        return cases
+    return EntryJudges(setting).judged(
+        cases, lambda case, reason: doubts.add(DoubtKind.BAD_LINE, reason, visible(case.place))
+    )
+
+
+# -- from rows to cases -----------------------------------------------------------------------------------------
+
+
+class _File(NamedTuple):
+    """A dataset file as it was given, and the entries that are wanted of it (none: all)."""
+
+    path: str
+    names: tuple[str, ...]
+
+
+class _Entries:
+    """The entries of all files, in their order, without judges; `doubts` says what is not among them."""
+
+    def __init__(self, choice: DatasetChoice) -> None:
+        self.doubts = Doubts()
+        self.files: list[tuple[str, str]] = []
+        self.cases: list[Case] = []
+        self._attempts = choice.attempts
+        self._notes: list[str] = []
+        self._names = _Names()
+        mapped = checked_map(choice.columns)
+        for file in self._given(choice.paths):
+            rows = Rows(file.path, self.doubts)
+            self.files.append((file.path, rows.sha256))
+            if rows.rows:
+                columns = find_columns(visible(file.path), rows.names, mapped)
+                self._notes += [columns.note] if columns.note else []
+                self._add(file, rows, columns)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is to be said of the files."""
+        yield from self._notes
+        yield from _told(self.doubts)
+        yield from self._names.notes()
+
+    def _given(self, paths: Sequence[str]) -> list[_File]:
+        """Return each file once; where it is given as a whole, names in it no longer matter."""
+        found: dict[str, _File] = {}
+        for given in paths:
+            path, _, name = given.partition(NAME_MARK)
+            names = (name,) if name else ()
+            before = found.get(os.path.realpath(path))
+            if before is None:
+                found[os.path.realpath(path)] = _File(path, names)
+                continue
+            if not name or not before.names:
+                self._notes.append(f"{visible(given)}: is given more than once and read once")
+            joined = tuple(dict.fromkeys((*before.names, *names))) if name and before.names else ()
+            found[os.path.realpath(path)] = before._replace(names=joined)
+        return list(found.values())
+
+    def _add(self, file: _File, rows: Rows, columns: Columns) -> None:
+        stem, name = _stem(file.path), visible(file.path)
+        plans: dict[tuple[str, ...], _Plan] = {}
+        wanted, missing = set(file.names), set(file.names)
+        rows.rows.reverse()
+        while rows.rows:  # each row is given up once it is a case: memory holds them once
+            line, names, values = rows.rows.pop()
+            if names not in plans:
+                plans[names] = _plan(names, columns)
+            place = f"{name}:{line}"
+            try:
+                prompts, own = _prompts_and_name(values, plans[names])
+            except BadLine as reason:
+                self.doubts.add(DoubtKind.BAD_LINE, str(reason), place)
+                continue
+            called = self._names.given(own, stem, line)
+            if wanted and called not in wanted:
+                continue
+            missing.discard(called)
+            fields = EntryFields(plans[names].places, values)
+            self.cases.append(
+                entry_case(
+                    called, prompts.messages, fields, (), place=place, attempts=self._attempts, turns=prompts.turns
+                )
+            )
+        for one in sorted(missing):
+            raise InputError(f"{name}: no entry is called {visible(one)}")
+
+
+class _Plan(NamedTuple):
+    """Where rows with the same columns have what an entry is made of; `places` are those of all fields."""
+
+    places: Places
+    content_type: int | None
+    prompt: tuple[int, ...]
+    system: int | None
+    id: int | None
+
+
+def _plan(names: Sequence[str], columns: Columns) -> _Plan:
+    own = {name: place for place, name in enumerate(names)}
+    # A column that has a role stands there by its own name, and by that of its role.
+    places = own | {name: own[column] for name, column in columns.fields if column in own}
+    return _Plan(
+        places=places,
+        content_type=places.get(CONTENT_TYPE),
+        prompt=tuple(own[name] for name in columns.prompt if name in own),
+        system=None if columns.system is None else own.get(columns.system),
+        id=None if columns.id is None else own.get(columns.id),
+    )
+
+
+def _prompts_and_name(values: Sequence[Any], plan: _Plan) -> tuple[Prompts, str | None]:
+    """Return what an entry sends and what it is called, if it is; BadLine: it cannot be used."""
+    if plan.content_type is not None and values[plan.content_type] not in (None, "", "text"):
+        kind = clip(visible(str(values[plan.content_type])), 40)
+        raise BadLine(f"its content_type is {kind}; only text can be sent")
+    content = None
+    for place in plan.prompt:
+        content = values[place]
+        if content is not None:
+            break
+    prompts = prompts_of(content)
+    if plan.system is not None:
+        prompts = _with_system(prompts, values[plan.system])
+    return prompts, None if plan.id is None else _name_of(values[plan.id])
+
+
+def _with_system(prompts: Prompts, system: Any) -> Prompts:
+    if system is None or system == "":
+        return prompts
+    if not isinstance(system, str):
+        raise BadLine("the system message is no text")
+    return Prompts(({"role": "system", "content": system}, *prompts.messages), prompts.turns)
+
+
+# -- names ------------------------------------------------------------------------------------------------------
+
+
+class _Names:
+    """The names of entries: each is there once, and can be shown and typed."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._times: dict[str, int] = {}
+        self._repeated: list[str] = []
+        self._by_line: list[str] = []
+        self._counts = [0, 0]
+
+    def given(self, own: str | None, stem: str, line: int) -> str:
+        """Return the name of an entry by its id, or else by its line; a second one of a name is called name#2."""
+        name = f"{stem}:{line}" if own is None else own
+        if own is None:
+            self._count(0, self._by_line, name)
+        if name in self._taken:
+            wanted = name
+            while name in self._taken:
+                self._times[wanted] = self._times.get(wanted, 1) + 1
+                name = f"{wanted}#{self._times[wanted]}"
+            self._count(1, self._repeated, name)
+        self._taken.add(name)
+        return name
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is to be said of names."""
+        by_line, repeated = self._counts
+        if by_line:
+            yield f"without an id, called by file and line: {_counted(by_line)} ({_some(self._by_line, by_line)})"
+        if repeated:
+            yield f"an id that an entry before has, numbered: {_counted(repeated)} ({_some(self._repeated, repeated)})"
+
+    def _count(self, kind: int, examples: list[str], name: str) -> None:
+        self._counts[kind] += 1
+        if len(examples) < _PLACES_TOLD:
+            examples.append(name)
+
+
+def _name_of(value: Any) -> str | None:
+    """Return an id as a name, None where there is none."""
+    if type(value) is int:
+        return _safe(str(value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool | list | dict):
+        raise BadLine("the id is neither a text nor a number")
+    return _safe(str(value))
+
+
+def _safe(name: str) -> str:
+    return name if name.isascii() and name.isprintable() and len(name) <= _LONGEST_NAME else _made_safe(name)
+
+
+def _made_safe(name: str) -> str:
+    return clip(visible(name.strip() or name), _LONGEST_NAME)
+
+
+def _stem(path: str) -> str:
+    name = PurePath(path).name
+    for suffixes in (PACKED_SUFFIXES, (*CSV_SUFFIXES, *JSON_SUFFIXES)):
+        for suffix in suffixes:
+            if name.casefold().endswith(suffix) and len(name) > len(suffix):
+                name = name[: -len(suffix)]
+                break
+    return _made_safe(name)
+
+
+# -- what is said -----------------------------------------------------------------------------------------------
+
+_WORDS = {
+    DoubtKind.BAD_LINE: "left out",
+    DoubtKind.CHANGED_TEXT: "half characters were replaced",
+    DoubtKind.WRONG_KIND: "changed",
+}
+
+
+def _told(doubts: Doubts) -> Iterator[str]:
+    told = doubts.told()
+    for doubt in told[:_REASONS_TOLD]:
+        reason = f", {doubt.reason}" if doubt.reason else ""
+        yield f"{_WORDS.get(doubt.kind, doubt.kind.value)}{reason}: {_places_of(doubt)}"
+    more = sum(doubt.count for doubt in told[_REASONS_TOLD:])
+    if more:
+        yield f"left out or changed for other reasons: {_counted(more)}"
+
+
+def _places_of(doubt: Doubt) -> str:
+    return _some(doubt.places, doubt.count)
+
+
+def _some(examples: Sequence[str], count: int) -> str:
+    told = ", ".join(examples[:_PLACES_TOLD])
+    more = count - min(count, _PLACES_TOLD, len(examples))
+    return f"{told} and {more:,} more" if more else told
+
+
+def _nothing(paths: Sequence[str], doubts: Doubts) -> str:
+    reasons = list(_told(doubts))
+    where = ", ".join(map(visible, paths[:_PLACES_TOLD])) + (", …" if len(paths) > _PLACES_TOLD else "")
+    return "\n".join([f"{where}: holds no entry that can be run", *(f"  {reason}" for reason in reasons)])
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"

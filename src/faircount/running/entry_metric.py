@@ -1,0 +1,76 @@
+"""The judge of a dataset's entries as what measures their answers: a hit is a success of the attack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from faircount.judging.attempt import Attempt, ToolCall, Turn
+from faircount.judging.judge import Judge, every_part, verdict_of
+from faircount.judging.verdict import Decision
+from faircount.running.case import Case, Measured, Output, VerdictWord
+from faircount.testing.judged import is_our_own
+from faircount.testing.messages import text_of
+
+
+class EntryMetric:
+    """A judge that decides whether an attempt succeeded. Entries whose judge is the same share one of these."""
+
+    def __init__(self, judge: Judge) -> None:
+        identity = judge.identity
+        self.judge = judge
+        self.name = judge.called or judge.name
+        self.type = identity.name
+        self.version = identity.version
+        self.parameters = identity.parameters
+        self.digest = identity.digest
+        self.blocking = any(part.waits or not is_our_own(part) for part in every_part(judge))
+
+    def record(self) -> dict[str, Any]:
+        """Return what is written down about the judge."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "version": self.version,
+            "parameters": dict(self.parameters),
+            "identity": self.digest,
+        }
+
+    def ready(self) -> None:
+        """Raise UsageError where the judge could decide nothing at all."""
+        self.judge.ready()
+
+    def close(self) -> None:
+        """Give back what the judge holds."""
+        self.judge.close()
+
+    def measure(self, case: Case, output: Output) -> Measured:
+        """Return what the judge says of an answer. Blocks; threads may ask at the same time."""
+        verdict = verdict_of(self.judge, attempt_of_entry(case, output))
+        if verdict.decision is None:
+            error = verdict.error or "the judge did not decide"
+            return Measured(None, "error", verdict.reason, error, verdict.usage)
+        word: VerdictWord = "passed" if verdict.decision is Decision.HIT else "failed"
+        return Measured(verdict.score, word, verdict.reason, None, verdict.usage)
+
+
+def attempt_of_entry(case: Case, output: Output) -> Attempt:
+    """Return an attempt as judges see it; `case.messages` is what was really sent."""
+    turns = [Turn(str(message.get("role")), text_of(message.get("content"))) for message in case.messages]
+    prompts = [turn.content for turn in turns if turn.role == "user"]
+    calls = [call.get("function", {}) for call in output.get("tools_called") or ()]
+    return Attempt(
+        response=output.get("output"),
+        prompt=prompts[-1] if prompts else "",
+        conversation=tuple(turns),
+        tools_called=tuple([ToolCall(call.get("name", ""), call.get("arguments", "{}")) for call in calls]),
+        context=tuple(output.get("context") or ()),
+        latency=output.get("execution_time"),
+        notes=_notes(case.fields or {}),
+    )
+
+
+def _notes(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what an entry says for its judge alone."""
+    arguments = fields.get("judge_args")
+    return {} if arguments in (None, "") else {"judge_args": arguments}

@@ -1,0 +1,32 @@
+"""The turns that a rate limit gives to those who want to send; nobody waits for one when nothing may be sent."""
+
+from __future__ import annotations
+
+import asyncio
+
+from faircount.chat.pace import Clock, Pace
+
+_LONGEST_HOLD = 600.0
+
+
+class Turns:
+    """Gives so many turns a minute."""
+
+    def __init__(self, requests_per_minute: float) -> None:
+        self._pace = Pace(requests_per_minute, _LONGEST_HOLD, Clock())
+        self._waiting: set[asyncio.Task[float]] = set()
+
+    async def next(self) -> None:
+        """Wait for a turn, or until they are given up."""
+        turn = asyncio.create_task(self._pace.turn(_LONGEST_HOLD))
+        self._waiting.add(turn)
+        try:
+            await asyncio.wait([turn])
+        finally:
+            self._waiting.discard(turn)
+            turn.cancel()
+
+    def give_up(self) -> None:
+        """Let nobody wait any longer."""
+        for turn in self._waiting:
+            turn.cancel()
