@@ -46,6 +46,7 @@ lock: $(VENV)/.dev
 	$(PIP) install uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev --output-file requirements/dev.lock pyproject.toml requirements/build.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra litellm --output-file requirements/litellm.lock pyproject.toml
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Faircount needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-LOCKS = ["requirements/run.lock", "requirements/dev.lock"]
+LOCKS = ["requirements/run.lock", "requirements/dev.lock", "requirements/litellm.lock"]
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -29,7 +29,7 @@ def test_dependencies_have_lower_bounds_only_and_are_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert {"all", "test"} <= set(extras)
-    locked = (ROOT / "requirements/dev.lock").read_text(encoding="utf-8")
+    locked = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "requirements").glob("*.lock"))
     for requirement in [*project["dependencies"], *(r for extra in extras.values() for r in extra)]:
         if requirement.startswith("faircount["):
             continue

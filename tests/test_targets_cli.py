@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -23,7 +25,7 @@ from faircount.running.targets.http_file import read_file
 from faircount.running.targets.making import TargetSetting, again, available, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, TargetError
 from tests.conftest import ROOT, Cli
-from tests.misbehaving_server import Server, failing
+from tests.misbehaving_server import Server, answer, completion, failing
 from tests.test_present import harmless
 
 HELLO = Request(({"role": "user", "content": "hello"},))
@@ -261,6 +263,23 @@ def test_litellm_reaches_other_providers(litellm: Any) -> None:
     assert (asked["model"], asked["temperature"], asked["num_retries"]) == ("anthropic/claude", 0, 0)
     assert "api_key" not in asked and "api_base" not in asked
     assert litellm.telemetry is False
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"  # nothing is fetched when it is imported
+
+
+@pytest.mark.peer
+def test_the_real_litellm_reaches_a_server_and_shows_no_key() -> None:
+    python = os.environ.get("FAIRCOUNT_LITELLM")
+    if not python:
+        pytest.skip("no litellm: name an interpreter that has it and what Faircount needs in FAIRCOUNT_LITELLM")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OTHER_KEY": KEY}
+    with Server([answer(completion("It is 4.")), failing(401)]) as server:
+        words = ["targets", "try", "litellm", "2+2?", "--model", "openai/m", "--api-key-env", "OTHER_KEY"]
+        command = [python, "-m", "faircount", *words, "--base-url", server.url]
+        told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        refused = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (told.returncode, "It is 4." in told.stdout) == (0, True), told.stderr
+    assert (refused.returncode, "refuses the key" in refused.stderr) == (4, True), refused.stderr
+    assert KEY not in told.stdout + told.stderr + refused.stdout + refused.stderr
 
 
 def test_errors_of_litellm_are_told_apart_and_show_no_key(litellm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,5 +296,5 @@ def test_errors_of_litellm_are_told_apart_and_show_no_key(litellm: Any, monkeypa
 
 def test_without_its_package_litellm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "litellm", None)
-    with pytest.raises(UsageError, match=r"pip install 'litellm>=1\.83'"):
+    with pytest.raises(UsageError, match=r"pip install 'faircount\[litellm\]'"):
         by_litellm()

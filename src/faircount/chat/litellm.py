@@ -1,6 +1,6 @@
 """Providers that the package LiteLLM knows, under its names: `provider = "litellm"`, `model = "anthropic/claude-…"`.
 
-The package is no part of Faircount and has to be installed beside it. Each provider's key is taken by LiteLLM from the
+The package comes with the extra `litellm`. Each provider's key is taken by LiteLLM from the
 variable that it wants; `api_key_env` and `base_url` count where they are not left at OpenAI's. Single tries are made:
 repetition, limits, prices and the cache are the client's. What LiteLLM tells others about its use is switched off.
 """
@@ -8,6 +8,7 @@ repetition, limits, prices and the cache are the client's. What LiteLLM tells ot
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +22,6 @@ from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
 from faircount.text import clip, mask_secrets, visible
 
-NEEDED = "litellm>=1.83"
-"""Two versions before this one, 1.82.7 and 1.82.8, were published by somebody who stole keys with them."""
 _LONGEST_QUOTE = 300
 _FILTERED = "ContentPolicyViolationError"
 _CONNECTION = ("APIConnectionError", "ServiceUnavailableError")
@@ -93,10 +92,12 @@ class LiteLLM:
 
 
 def _library() -> Any:
+    # It would ask a server for prices as soon as it is imported; ours are the client's.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         library = importlib.import_module("litellm")
     except ImportError:
-        raise UsageError(f"litellm: needs the package litellm; install it: pip install '{NEEDED}'") from None
+        raise UsageError("litellm: needs the package litellm; install it: pip install 'faircount[litellm]'") from None
     library.telemetry = False  # type: ignore[attr-defined]
     library.suppress_debug_info = True  # type: ignore[attr-defined]
     return library

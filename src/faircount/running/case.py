@@ -200,11 +200,12 @@ class Case(Struct, frozen=True):
         }
 
     def _entry_record(self) -> dict[str, Any]:
+        prompt = self.messages[-1].get("content") if self.messages else None  # stands in `input` already
         told: dict[str, Any] = {
             "kind": "case",
             "case": self.name,
             "input": {"messages": list(self.messages), "api_params": plain(self.api_params)},
-            "entry": dict(self.fields or {}),
+            "entry": {name: value for name, value in (self.fields or {}).items() if value != prompt},
             "metrics": [metric.record() for metric in self.metrics],
             "place": self.place,
         }

@@ -1,10 +1,11 @@
 """The run journal being written: one record per line, and none counts before it is safe on the disk.
 
-One process writes a journal at a time, and holds a lock on it for as long. One thread writes what has come, another
-syncs what was written, so that one sync serves many records, and a record that need not be durable does not wait for
-one; the event loop goes on meanwhile. A record in the file is whole: what a failed write left behind is cut off again,
-and after that nothing more is accepted, because what follows an unknown end could not be trusted. Nothing here knows
-what a record means beyond its kind, and nothing reads records back: that is `journal_reading`.
+One process writes a journal at a time, and holds a lock on it for as long. What tasks that are ready have added is
+written at once, in one piece; a thread syncs what was written, so that one sync serves many records, a record that need
+not be durable does not wait for one, and the event loop goes on meanwhile. A record in the file is whole: what a failed
+write left behind is cut off again, and after that nothing more is accepted, because what follows an unknown end could
+not be trusted. Nothing here knows what a record means beyond its kind, and nothing reads records back: that is
+`journal_reading`.
 """
 
 from __future__ import annotations
@@ -75,19 +76,17 @@ class Journal:
         self._synced = end  # and up to here they survive the end of the machine
         self._queue = _Group()
         self._unsynced: list[_Group] = []  # written, and somebody needs them to be durable
-        self._waking: asyncio.AbstractEventLoop | None = None  # which loop is about to wake the thread
-        self._awake = False
+        self._about_to_write: asyncio.AbstractEventLoop | None = None  # which loop is
         self._closing = False
         self._failure = ""
         self._told = False  # whether anybody has heard of the failure
         self._make_locks()
-        self._threads: list[threading.Thread] = []
+        self._thread: threading.Thread | None = None
         _open_journals.add(self)
 
     def _make_locks(self) -> None:
         self._guard = threading.RLock()  # of what is queued, unsynced, failed; held for moments only
-        self._queued = threading.Condition(self._guard)  # what the thread that writes waits for
-        self._written_there = threading.Condition(self._guard)  # and the one that syncs
+        self._written_there = threading.Condition(self._guard)  # what the thread that syncs waits for
         self._writing = threading.RLock()  # held while a group is written
         self._syncing = threading.Lock()  # held while what was written is synced
 
@@ -152,7 +151,7 @@ class Journal:
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
         self._enqueue(encode_record(record), must_last=True, durable=waiting)
-        self._wake_soon(loop)
+        self._write_soon(loop)
         return waiting
 
     async def write(self, record: Mapping[str, Any]) -> None:
@@ -160,16 +159,17 @@ class Journal:
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
         self._enqueue(encode_record(record), written=waiting)
-        self._wake_soon(loop)
+        self._write_soon(loop)
         await waiting
 
     def note(self, record: Mapping[str, Any]) -> None:
         """Add a record without waiting for it; it stands before every record that is added later."""
         self._enqueue(encode_record(record))
-        try:
-            self._wake_soon(asyncio.get_running_loop())
-        except RuntimeError:  # there is no event loop
-            self._wake()
+        loop = _running_loop()
+        if loop is None:
+            self._write_now()
+        else:
+            self._write_soon(loop)
 
     def append_now(self, record: Mapping[str, Any]) -> None:
         """Add a record, with those that wait before it, and return when it is durable; this blocks."""
@@ -193,11 +193,9 @@ class Journal:
             if self._closing:
                 return
             self._closing = True
-            self._queued.notify_all()
             self._written_there.notify_all()
-        for thread in self._threads:
-            if thread.is_alive():  # an interrupt may have come before it was started
-                thread.join()
+        if self._thread is not None and self._thread.is_alive():  # an interrupt may have come before it was started
+            self._thread.join()
         self._write_queued()
         self._sync_written()
         try:
@@ -239,35 +237,23 @@ class Journal:
                 group.until_durable.append(durable)
         return group
 
-    def _wake_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake the thread when the tasks that are ready have had their turn: their records make one group."""
-        if self._waking is not loop:
-            self._waking = loop
-            loop.call_soon(self._wake)
+    def _write_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write when the tasks that are ready have had their turn: their records make one group."""
+        if self._about_to_write is not loop:
+            self._about_to_write = loop
+            loop.call_soon(self._write_now)
 
-    def _wake(self) -> None:
+    def _write_now(self) -> None:
         with self._guard:
-            self._waking = None
-            self._awake = True
+            self._about_to_write = None
             if self._closing:
                 return
-            if not self._threads:
-                # Threads that end with the process, so that a journal that nobody closes does not keep it alive.
-                self._threads = [
-                    threading.Thread(target=work, name="journal", daemon=True) for work in (self._writer, self._syncer)
-                ]
-                for thread in self._threads:
-                    thread.start()
-            self._queued.notify_all()
-
-    def _writer(self) -> None:
-        while True:
-            with self._guard:
-                self._queued.wait_for(lambda: self._awake or self._closing)
-                if self._closing:
-                    return
-                self._awake = False
-            self._write_queued()
+            if self._thread is None:
+                # A thread that ends with the process, so that a journal that nobody closes does not keep it alive.
+                self._thread = threading.Thread(target=self._syncer, name="journal", daemon=True)
+                self._thread.start()
+        # Into the memory of the system, which takes less time than to hand it to a thread.
+        self._write_queued()
 
     def _syncer(self) -> None:
         began = time.monotonic() - _BETWEEN_SYNCS
@@ -374,7 +360,7 @@ class Journal:
         """Forget the file in a forked process, whose copy of it would hold the lock after the parent's end."""
         # The locks may be held by a thread that this process has not got: they are made anew.
         self._make_locks()
-        self._threads, self._unsynced = [], []
+        self._thread, self._unsynced = None, []
         self._failure = f"{self.path}: the journal belongs to the process that opened it"
         self._told, self._queue = True, _Group()
         self._release()
@@ -451,9 +437,21 @@ def _tell(waiting: Iterable[Waiting], failure: str = "") -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
     for one in waiting:
         by_loop.setdefault(one.get_loop(), []).append(one)
+    here = _running_loop()
     for loop, ours in by_loop.items():
+        if loop is here:
+            _resolve(ours, failure)
+            continue
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_resolve, ours, failure)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _resolve(waiting: list[Waiting], failure: str) -> None:
