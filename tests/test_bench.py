@@ -194,6 +194,16 @@ def test_combinations_can_be_left_out(here: Path, capsys: pytest.CaptureFixture[
     ]
 
 
+def test_other_settings_are_tried_side_by_side(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "b.toml").write_text(BENCH + "[variants.once]\n[variants.often]\nattempts = 3\n", "utf-8")
+    runs = document(capsys)["runs"]
+    assert [(run["parts"]["target"], run["parts"]["variant"]) for run in runs][:2] == [
+        ("weak", "once"),
+        ("weak", "often"),
+    ]
+    assert [run["requests"] for run in runs] == [6, 12, 6, 18]
+
+
 def test_later_tables_go_before_earlier_ones(here: Path) -> None:
     text = BENCH + "attempts = 2\n[targets.third]\nattempts = 3\ntarget = 'simulated'\n"
     (here / "b.toml").write_text(text.replace("concurrency = 2", "attempts = 1"), "utf-8")

@@ -24,13 +24,19 @@
     attack = "best-of-n"
     attack_iterations = 20
 
+    [variants.once]                  # may be left out: other settings that are tried side by side
+    attempts = 1
+    [variants.often]
+    attempts = 5
+
     [[leave_out]]                    # combinations that are not run
     target = "bot"
     attack = "noise"
 
-Every combination of a target, a dataset, a judge and an attack is a cell, and every cell is a run with a journal of its
-own. Options stand there under the names that they have on the command line; what a later table says goes before what an
-earlier one says: settings, dataset, judge, attack, target. Secrets have no place in it. Nothing is run here.
+Every combination of a target, a dataset, a judge, an attack and a variant is a cell, and every cell is a run with a
+journal of its own. Options stand there under the names that they have on the command line; what a later table says goes
+before what an earlier one says: settings, dataset, judge, attack, variant, target. Secrets have no place in it. Nothing
+is run here.
 """
 
 from __future__ import annotations
@@ -46,7 +52,7 @@ from msgspec import Struct
 from faircount.errors import UsageError
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
-ROLES = ("target", "dataset", "judge", "attack")
+ROLES = ("target", "dataset", "judge", "attack", "variant")
 """What a cell is a combination of, in the order in which it is named."""
 _TABLES = {role: f"{role}s" for role in ROLES}
 _KNOWN = ("output_folder", "settings", "leave_out", *_TABLES.values())
@@ -58,7 +64,7 @@ _MOST_CELLS = 10_000
 class Cell(Struct, frozen=True):
     """One run: the name of each part that it is made of, and the words of `faircount run` for it.
 
-    `parts` has a judge or an attack only where the file names some.
+    `parts` has a judge, an attack or a variant only where the file names some.
     """
 
     parts: Mapping[str, str]
