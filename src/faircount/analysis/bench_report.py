@@ -79,8 +79,8 @@ def as_report(results: BenchResults) -> Report:
         Section("Runs", (_grid(results),)),
     ]
     for group, comparison in results.comparisons:
-        sections.append(Section("Targets compared:", (), level=1, subject=Record(_named(group))))
-        sections += in_short(comparison)
+        claims, *more = in_short(comparison)
+        sections += [Section("Targets compared:", claims.blocks, subject=Record(_named(group))), *more]
     return Report(tuple(sections), document(results))
 
 
