@@ -291,10 +291,11 @@ class Engine:
         done = {"kind": "done", "case": case.name, "outcome": outcome.value}
         self._journal.note({**done, "error": course.error} if course.error else done)
         self._watch(case.name, outcome)
-        if settling and not settling[-1].done():
-            settling[-1].add_done_callback(lambda last: self._count_entry(outcome, last))
+        last = settling[-1] if settling else None
+        if last is None or last.done():
+            self._count_entry(outcome, last)
         else:
-            self._count_entry(outcome)
+            last.add_done_callback(lambda last: self._count_entry(outcome, last))
 
     def _watch(self, name: str, outcome: str) -> None:
         """Let the watcher hear how entries ended, in the order in which they were drawn.
@@ -391,7 +392,7 @@ class Engine:
 
     # -- counting -----------------------------------------------------------------------------------------------
 
-    def _count_entry(self, outcome: Outcome, last: asyncio.Future[None] | None = None) -> None:
+    def _count_entry(self, outcome: Outcome, last: asyncio.Future[None] | None) -> None:
         """Count an entry on which nothing more is to be tried, unless the record of its last attempt was lost."""
         if last is not None and (last.cancelled() or last.exception() is not None):
             return
