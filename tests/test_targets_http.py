@@ -217,6 +217,8 @@ def test_a_guardrail_may_answer_yes_or_no(server: Server, target: Callable[..., 
         assert (told.let_through, told.output) == (through, str(through))
     server.script = [answer({"ok": "yes"})]
     assert error_of(target('passed = "ok"')).kind == "incomplete"
+    assert target('passed = "ok"').decides
+    assert not target('answer = "ok"').decides
 
 
 def test_a_block_is_told_by_its_status_or_by_its_words(server: Server, target: Callable[..., Target]) -> None:

@@ -89,6 +89,7 @@ class HttpTarget(Target):
         self._secrets = [*templates.secrets, *_written_secrets(file.told)]
         self._address = self._checked_address()
         self._paths = _paths(self._where, file.told)
+        self.decides = self._paths.guardrail is not None
         self._tls = _tls(file)
         clock = Clock()
         pace = Pace(self._chat.requests_per_minute, self._chat.longest_wait, clock)
