@@ -372,6 +372,15 @@ def test_after_a_sync_that_failed_nothing_stays_that_was_not_synced_before(
     asyncio.run(main())
 
 
+def is_refused(journal: Journal) -> bool:
+    """Tell whether a journal refuses a record."""
+    try:
+        journal.append_now({"kind": "x"})
+    except JournalError:
+        return True
+    return False
+
+
 def test_records_that_came_during_the_write_that_fails_are_refused_too(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,19 +393,31 @@ def test_records_that_came_during_the_write_that_fails_are_refused_too(
         assert all_wait.wait(10)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async def main() -> None:
-        with Journal.create(place, {"run": "r"}) as journal:
-            monkeypatch.setattr(os, "write", slow_failure)
-            first = asyncio.create_task(journal.append({"kind": "x"}))
-            await asyncio.to_thread(begun.wait, 10)
-            others = [asyncio.create_task(add({"kind": "x"})) for add in (journal.append, journal.write)]
-            await asyncio.sleep(0)
-            all_wait.set()
-            async with asyncio.timeout(10):
-                outcomes = await asyncio.gather(first, *others, return_exceptions=True)
-            assert [type(outcome) for outcome in outcomes] == [JournalError] * 3
+    journal = Journal.create(place, {"run": "r"})
+    outcomes: list[bool] = []
 
-    asyncio.run(main())
+    def add_meanwhile() -> None:
+        assert begun.wait(10)
+        outcomes.append(is_refused(journal))
+
+    def release() -> None:
+        while len(journal._queue.lines) < len(threads):
+            time.sleep(0.001)
+        all_wait.set()
+
+    async def main() -> None:
+        with pytest.raises(JournalError):
+            await journal.append({"kind": "x"})
+
+    threads = [threading.Thread(target=add_meanwhile) for _ in range(2)]
+    with journal:
+        monkeypatch.setattr(os, "write", slow_failure)
+        for thread in (*threads, threading.Thread(target=release, daemon=True)):
+            thread.start()
+        asyncio.run(main())
+        for thread in threads:
+            thread.join(10)
+    assert outcomes == [True, True]
     assert read_journal(place).state().lines == 1
 
 

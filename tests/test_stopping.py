@@ -62,11 +62,11 @@ def test_an_interval_that_is_narrow_enough_stops_it() -> None:
 def test_it_is_wrong_no_more_often_than_its_level_says_however_often_it_looks() -> None:
     lots = random.Random(7)
     wrong = 0
-    for _ in range(300):
-        outcomes = [SUCCESS if lots.random() < 0.2 else FAILURE for _ in range(400)]
+    for _ in range(100):
+        outcomes = [SUCCESS if lots.random() < 0.2 else FAILURE for _ in range(200)]
         seen, _ = entries_until("asr < 20% or asr > 20%", outcomes)
         wrong += seen > 0
-    assert wrong / 300 <= 0.05
+    assert wrong / 100 <= 0.05
 
 
 def test_the_random_order_is_always_the_same_and_has_all() -> None:
