@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from faircount.analysis.plan_report import as_report as plan_report
 from faircount.cli.gating import read_gates
-from faircount.cli.output import show, show_pages
+from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.run_ending import EXIT_INTERRUPTED, finish, say
 from faircount.cli.run_progress import RunProgress
 from faircount.cli.run_settings import (
@@ -145,8 +145,7 @@ def plan(arguments: argparse.Namespace) -> int:
     from faircount.chat.prices import Prices
     from faircount.running.planning import planned
 
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+    refuse_page_without_place(arguments)
     setting = judge_setting(arguments)
     paths = (*arguments.paths, *arguments.test_dir)
     if attacks_entries(arguments):
@@ -162,10 +161,7 @@ def plan(arguments: argparse.Namespace) -> int:
     iterations = 0 if arguments.attack is None else attack_iterations(arguments)
     told = planned(chosen.cases, model or None, prices, iterations=iterations, attack_only=arguments.attack_only)
     report = plan_report(told)
-    if arguments.output_format == "html":
-        show_pages([("plan", report)], arguments.output)
-    else:
-        show(report, arguments.output_format, arguments.output)
+    show_one("plan", report, arguments)
     return 0
 
 
