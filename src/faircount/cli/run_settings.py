@@ -19,7 +19,7 @@ from faircount.running.attacks.seam import Attack
 from faircount.running.budget import Limits
 from faircount.running.dataset_choice import DatasetChoice, settled
 from faircount.running.dataset_columns import read_map
-from faircount.running.datasets import is_dataset
+from faircount.running.datasets import are_datasets
 from faircount.running.runs import AttackSettings, Choice, Settings
 from faircount.running.selecting import Selection, read_tags
 from faircount.running.shards import read_shard
@@ -80,15 +80,12 @@ def attacks_entries(arguments: argparse.Namespace) -> bool:
     paths = (*arguments.paths, *arguments.test_dir)
     if not paths:
         raise UsageError("nothing to run: name test files, folders with test files, or datasets")
-    datasets = [path for path in paths if is_dataset(path)]
-    if datasets and len(datasets) < len(paths):
-        other = next(path for path in paths if path not in datasets)
-        raise UsageError(f"{datasets[0]} is a dataset and {other} is not: run tests and datasets apart")
+    datasets = are_datasets(paths)
     wrong, kind = (_FOR_TESTS, "tests") if datasets else (_FOR_ENTRIES, "datasets")
     for name in wrong:
         if getattr(arguments, name, None):
             raise UsageError(f"--{name.replace('_', '-')} is for {kind}, and {paths[0]} is none")
-    return bool(datasets)
+    return datasets
 
 
 def choice_of(arguments: argparse.Namespace, paths: tuple[str, ...]) -> Choice:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Identity, Verdict
 from faircount.text import clip, mask_secrets
@@ -98,10 +97,3 @@ def every_part(judge: Judge) -> Iterator[Judge]:
     yield judge
     for part in judge.parts():
         yield from every_part(part)
-
-
-def check_text(judge: str, parameter: str, value: object) -> str:
-    """Return a parameter that must be a text with something in it."""
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{judge}: {parameter} must be a text that is not empty")
-    return value

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
 
 from faircount.errors import InputError, UsageError
 from faircount.query import parse
@@ -43,10 +39,8 @@ from faircount.text import clip, visible
 if TYPE_CHECKING:
     from faircount.judging.making import Setting
 
-__all__ = ["DatasetChoice", "are_datasets", "choose_entries", "fingerprint", "is_dataset", "settled"]
+__all__ = ["DatasetChoice", "are_datasets", "choose_entries", "is_dataset", "settled"]
 
-_FORMAT = 1
-"""Raised when the same file makes other entries than before."""
 _LONGEST_NAME = 200
 _REASONS_TOLD = 5
 _PLACES_TOLD = 3
@@ -66,12 +60,6 @@ def are_datasets(paths: Sequence[str]) -> bool:
             f"{visible(datasets[0])} is a dataset and {visible(others[0])} are tests; a run is about one or the other"
         )
     return bool(datasets)
-
-
-def fingerprint(choice: DatasetChoice, files: Sequence[tuple[str, str]]) -> str:
-    """Return the SHA-256 of what entries are made of: entries with the same value are the same."""
-    made_of = {"format": _FORMAT, "choice": msgspec.to_builtins(choice), "files": [list(file) for file in files]}
-    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
 
 def choose_entries(choice: DatasetChoice, setting: Setting) -> Chosen:

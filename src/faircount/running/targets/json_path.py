@@ -41,11 +41,6 @@ class Path(Struct, frozen=True):
             found = [inner for outer in found for inner in _taken(outer, step)]
         return found
 
-    @property
-    def is_single(self) -> bool:
-        """Whether it leads to one place at most."""
-        return None not in self.steps
-
 
 def read_path(text: str) -> Path:
     """Return what a path says."""
