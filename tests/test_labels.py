@@ -128,7 +128,7 @@ def test_a_file_of_ratings_alone_is_read_for_agreement(shared: Path) -> None:
 
 @pytest.mark.shared
 def test_hostile_files_are_read_without_a_crash(shared: Path) -> None:
-    for path in sorted((shared / "hostile").iterdir()):
+    for path in sorted((shared / "hostile").glob("*.jsonl")):
         labels = labels_in(str(path), label_columns=("success",))
         items = list(labels)
         (source,) = labels.sources
@@ -144,7 +144,7 @@ def test_hostile_files_are_read_without_a_crash(shared: Path) -> None:
 
 @pytest.mark.shared
 def test_hostile_files_called_csv_are_refused_or_read_but_never_crash(shared: Path, tmp_path: Path) -> None:
-    for path in sorted((shared / "hostile").iterdir()):
+    for path in sorted((shared / "hostile").glob("*.jsonl")):
         copy = write_text(tmp_path, path.read_bytes(), f"{path.stem}.csv")
         with pytest.raises((UsageError, InputError)):
             list(labels_in(copy))

@@ -502,7 +502,7 @@ def test_what_a_journal_cannot_hold_is_changed_and_told(dataset: Dataset) -> Non
 
 @pytest.mark.shared
 def test_hostile_files_never_end_in_a_traceback(shared: Path) -> None:
-    files = sorted((shared / "hostile").iterdir())
+    files = sorted((shared / "hostile").glob("*.jsonl"))
     assert files
     for path in files:
         found = chosen(str(path), columns=read_map(["prompt=response"]), judge="refusal")
