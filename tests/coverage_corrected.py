@@ -301,7 +301,7 @@ _CAREFUL_BY_VERDICT: set[Key] = {
 
 
 def _label(rate: float, judge: Judge, labels: int) -> str:
-    return f"{100 * rate:g} %, {judge[0]:g} and {judge[1]:g}, {labels}"
+    return f"{100 * rate:g}%, {judge[0]:g} and {judge[1]:g}, {labels}"
 
 
 def _every(

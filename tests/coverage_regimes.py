@@ -1,4 +1,4 @@
-"""How often do nominal 95 % intervals contain the truth? The regimes, as tables: what happens, what is true, what the
+"""How often do nominal 95% intervals contain the truth? The regimes, as tables: what happens, what is true, what the
 methods make of it, and what the specification of our statistics reports for it.
 
 An interval depends on a few counts. So a regime is a distribution of counts, enumerated where that is possible and
@@ -58,7 +58,7 @@ class Method:
 class Regime:
     """One row: a label, the truth, the distribution of counts, and the figures of the specification by method.
 
-    `outside` says why the default method leaves the band of 93 to 98 % here. Then the figure of the specification is
+    `outside` says why the default method leaves the band of 93 to 98% here. Then the figure of the specification is
     what must come out or, where it has none, `band`. With `given_only` an interval that a method refuses to give is no
     miss: the figure is the share among those given.
     """
@@ -172,7 +172,7 @@ def paired(n: int, rate_a: float, rate_b: float, discordant: float, draws: int) 
 
 
 RECALL, FALSE_ALARMS, VALIDATED = 0.8, 0.8 / 21, 100
-"""Recall 80 % and precision 90 % where 30 % are successes, validated on 100 successes and 100 failures."""
+"""Recall 80% and precision 90% where 30% are successes, validated on 100 successes and 100 failures."""
 
 
 def judged_rate(rate: float, recall: float = RECALL) -> float:
@@ -353,7 +353,7 @@ def _single() -> Table:
         ),
         tuple(
             Regime(
-                f"{n}, {100 * rate:g} %",
+                f"{n}, {100 * rate:g}%",
                 rate,
                 partial(one_binomial, n, rate),
                 spec=dict(zip(names, figures, strict=True)),
@@ -399,7 +399,7 @@ def _families(draws: int = 8000) -> Table:
         ),
         tuple(
             Regime(
-                f"{count} × {size}, {100 * rate:g} %, {correlation:g}",
+                f"{count} × {size}, {100 * rate:g}%, {correlation:g}",
                 rate,
                 partial(families, count, size, rate, correlation, draws),
                 draws,
@@ -423,7 +423,7 @@ def _attempts(draws: int = 8000) -> Table:
         ),
         tuple(
             Regime(
-                f"{entries}, {100 * error:g} %", within(5), partial(stopped_attempts, entries, 10, error, draws), draws
+                f"{entries}, {100 * error:g}%", within(5), partial(stopped_attempts, entries, 10, error, draws), draws
             )
             for entries, error in ((30, 0.0), (30, 0.06), (100, 0.0), (100, 0.06), (300, 0.06))
         ),
@@ -466,7 +466,7 @@ def _paired(draws: int = 20_000) -> Table:
         ),
         tuple(
             Regime(
-                f"{n}, {100 * a:g} and {100 * b:g} %, {100 * discordant:.3g} %",
+                f"{n}, {100 * a:g} and {100 * b:g}%, {100 * discordant:.3g}%",
                 a - b,
                 partial(paired, n, a, b, discordant, draws),
                 draws,
@@ -489,7 +489,7 @@ def _unpaired() -> Table:
             Method("Wald", Role.NAIVE, lambda counts: naive.difference_wald(*counts)),
         ),
         tuple(
-            Regime(f"{n}, {100 * a:g} and {100 * b:g} %", a - b, partial(two_binomials, n, a, n, b))
+            Regime(f"{n}, {100 * a:g} and {100 * b:g}%", a - b, partial(two_binomials, n, a, n, b))
             for n, a, b in ((30, 0.1, 0.02), (50, 0.1, 0.02), (50, 0.3, 0.2), (100, 0.05, 0.01), (200, 0.3, 0.2))
         ),
         spec_runs=0,
@@ -519,7 +519,7 @@ def _recall() -> Table:
         ),
         tuple(
             Regime(
-                f"{attacks}, {100 * found:g} %",
+                f"{attacks}, {100 * found:g}%",
                 found,
                 partial(one_binomial, attacks, found),
                 spec={"percentile bootstrap": percentile, "Wilson": wilson},
@@ -541,7 +541,7 @@ def _f1() -> Table:
         ),
         tuple(
             Regime(
-                f"{attacks}, {benign}, {100 * found:g} %, {100 * passed:g} %",
+                f"{attacks}, {benign}, {100 * found:g}%, {100 * passed:g}%",
                 2 * attacks * found / (attacks * found + benign * (1 - passed) + attacks),
                 partial(two_binomials, attacks, found, benign, passed),
                 spec={"percentile bootstrap": percentile, "BCa": bca},
@@ -571,7 +571,7 @@ _TRANSFER = "the judge finds fewer successes here than where it was validated, w
 
 
 def _judge_label(n: int, rate: float, recall: float = RECALL) -> str:
-    return f"{n}, {100 * rate:g} %" + ("" if recall == RECALL else f", recall here {100 * recall:g} %")
+    return f"{n}, {100 * rate:g}%" + ("" if recall == RECALL else f", recall here {100 * recall:g}%")
 
 
 def _validated(draws: int = 20_000) -> Table:
@@ -681,7 +681,7 @@ def _retries(draws: int = 8000) -> Table:
     spec = {(300, 1): (0.953, 0.950), (100, 3): (0.841, 0.948), (60, 5): (0.743, 0.948), (30, 10): (0.598, 0.940)}
     return Table(
         "Retries of the same entries",
-        "entries × attempts; true rate 30 %, correlation 0.5",
+        "entries × attempts; true rate 30%, correlation 0.5",
         (
             Method(
                 "mean over entries",

@@ -113,7 +113,7 @@ def rows() -> list[tuple[str, ...]]:
                 *(worse.met, worse.inconclusive, worse.failed),
                 shares(n, discordant, MARGIN).met,
             )
-            found.append((f"{n:,}", f"{100 * discordant:g} %", *(f"{100 * figure:.1f} %" for figure in figures)))
+            found.append((f"{n:,}", f"{100 * discordant:g}%", *(f"{100 * figure:.1f}%" for figure in figures)))
     return found
 
 

@@ -22,6 +22,7 @@ LAYERS = {
     "model": 1,
     "outcomes": 1,
     "findings": 1,
+    "formats": 1,
     "report": 1,
     "sample": 1,
     "sample_tests": 1,

@@ -713,7 +713,7 @@ def test_a_run_that_stops_when_it_knows_enough_does_so_after_kills_and_runs_the_
     _killed_until_complete(forks, journal, stopping, lots, kills=3, PAUSE="0.002")
     end = records(journal)[-1]
     assert (end["kind"], end["complete"], end.get("decided")) == ("end", False, True), end
-    assert "--stop-when asr < 10 %" in end["why"]
+    assert "--stop-when asr < 10%" in end["why"]
     assert "stopped, since enough is known" in forks.err
     finished = len(read_journal(str(journal)).state().finished)
     assert 28 <= finished < 110

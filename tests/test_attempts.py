@@ -56,9 +56,7 @@ def test_entries_that_were_never_attacked_share_no_curve_with_those_that_were(wr
     found = analysis_of(write(rows)).success_within
     assert found is not None
     assert found.steps == ()
-    assert found.refused.startswith(
-        "No curve: 30 entries of 60 (50 %) were given up before 9 requests without an error"
-    )
+    assert found.refused.startswith("No curve: 30 entries of 60 (50%) were given up before 9 requests without an error")
 
 
 def test_a_refusal_is_told_and_the_plain_counts_stay(write: Write, cli: Cli) -> None:
@@ -132,10 +130,10 @@ def test_rows_of_several_requests_are_left_out(write: Write) -> None:
 
 def test_the_report_tells_the_right_error_and_the_advice(write: Write, cli: Cli) -> None:
     out = " ".join(cli("results", "analyze", write(repeated(EIGHT_BY_FIVE))).out.split())
-    assert "Repeated attempts Mean over entries 45.00 % [" in out
+    assert "Repeated attempts Mean over entries 45% [" in out
     assert "standard error 14.02 points 7.87 points if attempts were independent" in out
     assert "Correlation within entries 0.49" in out
-    assert "Flaky entries 62.50 % [" in out
+    assert "Flaky entries 62% [" in out
     assert "The next 100 calls bring the standard error from 14.02 points to 7.49 points if they go to new" in out
     assert "new entries buy more" in out
 

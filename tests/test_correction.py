@@ -317,9 +317,7 @@ def test_labels_of_a_sample_of_the_run_give_the_two_phase_estimate(write: Write,
     # Of 133 judged successes 0.9 are true, of 367 judged failures 0.08 are successes.
     assert details["sensitivity"]["value"] == pytest.approx(133 * 0.9 / (133 * 0.9 + 367 * 0.08))
     assert details["specificity"]["value"] == pytest.approx(367 * 0.92 / (367 * 0.92 + 133 * 0.1))
-    assert "With these 100 labels: 29.8 % [22.6, 37.0], raw 26.6 % [22.9, 30.6]." in console.render(
-        as_report([analysis])
-    )
+    assert "With these 100 labels: 30% [23, 37], raw 26.6% [22.9, 30.6]." in console.render(as_report([analysis]))
 
 
 def test_as_many_more_labels_as_promised_halve_the_interval(write: Write, tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ def test_gates_are_judged_on_the_corrected_rate_and_its_limits(write: Write, tmp
     # (0.275 - 0.2)/0.75 = 10 %, raw 27.5 %.
     code, said = gate(cli, rows, given, "asr_corrected > 0.2")
     assert code == 0
-    assert "success rate corrected for the judge is 10.00 %" in said
+    assert "success rate corrected for the judge is 10.0%" in said
     assert gate(cli, rows, given, "asr > 0.2")[0] == 1
     assert gate(cli, rows, given, "asr_corrected.high > 0.1")[0] == 1
     assert gate(cli, rows, given, "asr_corrected.low > 0.1")[0] == 0
@@ -361,8 +361,8 @@ def test_an_attack_that_only_fools_the_judge_is_named_with_its_rates_and_labels(
     own = [n for n in said if rows[n]["success"] and rows[n]["jailbreak_type"] == "puppet"]
     assert (found.count, found.severity.value) == (1, "warning")
     raw = 100 * sum(row["success"] for row in rows if row["jailbreak_type"] == "puppet") / 150
-    assert found.message.startswith(f"an attack wins only by fooling the judge: jailbreak_type puppet, {raw:.1f} % [")
-    assert ", 0.0 % [0.0, " in found.message
+    assert found.message.startswith(f"an attack wins only by fooling the judge: jailbreak_type puppet, {raw:.0f}% [")
+    assert ", 0.0% [0.0, " in found.message
     assert f"of {len(own)} labelled judged successes 0 are true" in found.message
 
 
@@ -393,8 +393,8 @@ def test_successes_that_a_measured_judge_would_see_anyway_are_told(write: Write,
     rows = write(of_kinds(("dan", 900, 100), ("dev", 300, 700)))
     analysis = analysis_of(rows, judge_quality=summary(tmp_path, canary__Canary=(1900, 100, 1400, 600)))
     (found,) = [finding for finding in analysis.findings if finding.code == "F033"]
-    assert "jailbreak_type dev, 30.0 %" in found.message
-    assert "a judge that calls 30.0 % of all failures a success would call as many so if none were" in found.message
+    assert "jailbreak_type dev, 30.0%" in found.message
+    assert "a judge that calls 30.0% of all failures a success would call as many so if none were" in found.message
     better = analysis_of(rows, judge_quality=summary(tmp_path, canary__Canary=(1900, 100, 1980, 20)))
     assert "F033" not in codes(better)
 

@@ -1,4 +1,4 @@
-"""Nominal 95 % intervals contain the truth in 93 to 98 of 100 cases; `make test-slow` measures it.
+"""Nominal 95% intervals contain the truth in 93 to 98 of 100 cases; `make test-slow` measures it.
 
 The figures are compared with those of the specification, which another program made, and with those on the page.
 """

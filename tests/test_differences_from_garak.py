@@ -243,8 +243,8 @@ def test_precision_depends_on_the_mix(current: Summary) -> None:
         return float(recall * share / (recall * share + false_alarms * (1 - share)))
 
     assert precision(0.5) == pytest.approx(garak["hit_precision"])
-    has_row("Equal classes", "50 %, as published", f"{garak['hit_precision']:.4f}")
-    has_row("Equal classes", "10 %", f"{precision(0.1):.4f}")
+    has_row("Equal classes", "50%, as published", f"{garak['hit_precision']:.4f}")
+    has_row("Equal classes", "10%", f"{precision(0.1):.4f}")
 
 
 def test_an_empty_answer_is_no_bypass() -> None:

@@ -430,7 +430,7 @@ def test_entries_bring_all_their_rows(write: Write, cli: Cli) -> None:
     assert ids(path, entries=True) == [1, 2, "2-attack"]
     assert ids(path, where="strategy = goat", entries=True) == [2, "2-attack"]
     ran = cli("results", "extract", path, "--entries", "--where", "strategy = goat", "-o", "new.jsonl")
-    assert ran.out == "1 of 4 rows (25.00 %) matches: extracted all 2 rows of 1 entry to new.jsonl\n"
+    assert ran.out == "1 of 4 rows (25.0%) matches: extracted all 2 rows of 1 entry to new.jsonl\n"
 
 
 def test_entries_keep_apart_what_is_apart_and_bring_copies_along(write: Write) -> None:
@@ -497,7 +497,7 @@ def test_files_folders_and_packed_files_are_read_in_their_order(write: Write, cl
     (tmp_path / "more.jsonl.gz").write_bytes(gzip.compress(encode([standard(3, success=True, long_id="c")])))
     ran = cli("results", "extract", "more.jsonl.gz", "--result-folder", "run", "-o", "new.jsonl")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "Extracted 3 of 3 rows (100.00 %) to new.jsonl\n"
+    assert ran.out == "Extracted 3 of 3 rows (100.0%) to new.jsonl\n"
     assert [one["original_id"] for one in read("new.jsonl")] == [3, 2, 1]
     assert read("new.jsonl")[0]["long_id"] == "c_extracted_more"
     assert read("new.jsonl")[0]["source_file"] == "more.jsonl.gz"
@@ -523,14 +523,14 @@ def test_a_pipe_is_read_as_often_as_needed(write: Write) -> None:
 def test_the_same_file_twice_is_read_once(write: Write, cli: Cli) -> None:
     write(ROWS)
     ran = cli("results", "extract", "results_x.jsonl", "./results_x.jsonl", "-o", "new.jsonl")
-    assert ran.out == "Extracted 2 of 4 rows (50.00 %) to new.jsonl\n"
+    assert ran.out == "Extracted 2 of 4 rows (50.0%) to new.jsonl\n"
     assert ran.err == "faircount: F007 ./results_x.jsonl: the same file as results_x.jsonl, read once\n"
 
 
 def test_damaged_lines_are_told_and_left_out(write: Write, cli: Cli) -> None:
     write([standard(1, success=True), '{"id": 2', "", "[]", "{}", *['{"id": 3'] * 4])
     ran = cli("results", "extract", "results_x.jsonl", "-o", "new.jsonl")
-    assert (ran.code, ran.out) == (0, "Extracted 1 of 1 row (100.00 %) to new.jsonl\n")
+    assert (ran.code, ran.out) == (0, "Extracted 1 of 1 row (100.0%) to new.jsonl\n")
     assert ran.err.splitlines() == [
         "faircount: F001 5 lines could not be read and were left out: torn: the line ends in the middle of a value; "
         "results_x.jsonl:2, results_x.jsonl:6, results_x.jsonl:7 and 2 more",

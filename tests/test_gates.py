@@ -49,7 +49,7 @@ def one(text: str, analysis: dict[str, Any] | None = None, comparison: dict[str,
     [
         ("asr > 0.05", Gate("asr > 0.05", "asr", "value", ">", 0.05)),
         ("asr>5%", Gate("asr>5%", "asr", "value", ">", 0.05)),
-        ("asr.high >= 5.1 %", Gate("asr.high >= 5.1 %", "asr", "high", ">=", 0.051)),
+        ("asr.high >= 5.1%", Gate("asr.high >= 5.1%", "asr", "high", ">=", 0.051)),
         ("asr.low > 0", Gate("asr.low > 0", "asr", "low", ">", 0.0)),
         ("PASS-RATE.value < .9", Gate("PASS-RATE.value < .9", "pass_rate", "value", "<", 0.9)),
         ("errors <= 1e-1", Gate("errors <= 1e-1", "errors", "value", "<=", 0.1)),
@@ -187,7 +187,7 @@ def test_the_limits_are_those_of_the_analysis(write: Write) -> None:
 def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write: Write) -> None:
     near = one("asr > 0.05", analysis_document(write, 4, 96))
     assert near.state == "met"
-    assert "5 % lies inside the interval, so that chance may have decided" in near.reason
+    assert "5% lies inside the interval, so that chance may have decided" in near.reason
     assert f"about {near.more:,} more entries" in near.reason
     far = one("asr > 0.5", analysis_document(write, 4, 96))
     assert (far.state, far.more) == ("met", None)
@@ -197,14 +197,14 @@ def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write
 def test_a_limit_that_lies_beyond_the_rate_says_what_would_help(write: Write) -> None:
     result = one("asr.high > 0.05", analysis_document(write, 2, 98))
     assert result.state == "failed"
-    assert "the rate itself lies on the other side of 5 %" in result.reason
+    assert "the rate itself lies on the other side of 5%" in result.reason
     assert f"about {result.more:,} more entries at this rate" in result.reason
 
 
 def test_a_figure_is_shown_with_enough_digits_to_tell_it_from_the_threshold(write: Write) -> None:
     told = analysis_document(write, 1, 19)
     told["analyses"][0]["rates"]["asr"]["value"] = 0.0500001
-    assert "is 5.00001 %" in one("asr > 0.05", told).reason
+    assert "is 5.00001%" in one("asr > 0.05", told).reason
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_worse_is_a_higher_success_rate_or_a_lower_pass_rate() -> None:
     assert better.estimate.value == pytest.approx(-55 / 265)
     worse = one("regression > 0.05", comparison=comparison_document(cells(100, 60, 5, 100), aim="task"))
     assert worse.state == "failed"
-    assert "pass rate from 60.38 % to 39.62 %, a change for the worse of +20.75 points" in worse.reason
+    assert "pass rate from 60.4% to 39.6%, a change for the worse of +20.75 points" in worse.reason
 
 
 def test_what_is_compared_must_be_known() -> None:
@@ -461,7 +461,7 @@ def test_the_level_is_that_of_the_comparison() -> None:
     figures = cells(20, 4, 6, 170, level=0.999)
     result = one("regression > 0.05", comparison=comparison_document(figures))
     assert result.state == "inconclusive"
-    assert "one-sided limits at 99.9 %" in result.reason
+    assert "one-sided limits at 99.9%" in result.reason
 
 
 # -- how many more ----------------------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ def test_the_page_records_how_often_the_gate_decides_rightly() -> None:
 
 def test_the_page_has_every_row() -> None:
     shown = [row[:2] for row in recorded()[2:]]
-    assert shown == [(f"{n:,}", f"{100 * discordant:g} %") for n in ENTRIES for discordant in DISCORDANT]
+    assert shown == [(f"{n:,}", f"{100 * discordant:g}%") for n in ENTRIES for discordant in DISCORDANT]
 
 
 @pytest.mark.parametrize("worsening", [0.0, WORSE])

@@ -970,7 +970,7 @@ ROUNDED_ALIKE = [
     *(standard(number, plugin="hex", success=number <= 99) for number in range(1, 200)),
     *(standard(number, plugin="rot", success=number <= 300) for number in range(201, 402)),
 ]
-"""99 of 199 and 100 of 201: both are 49.75 %, and the second is the larger."""
+"""99 of 199 and 100 of 201: both are 49.75%, and the second is the larger."""
 
 
 def test_groups_with_the_same_printed_rate_are_in_the_order_of_their_exact_rates(write: Write) -> None:

@@ -296,9 +296,9 @@ def test_where_one_category_prevails_kappa_is_doubted_and_ac1_stands_beside_it(l
     assert known(pair.ac1) > 0.97
     assert pair.prevailing == 0.99
     assert valid(agreement)["pairs"][0]["one_sided"]
-    assert "In 1 pair over 90 % of the decisions are the same" in shown(agreement)
+    assert "In 1 pair over 90% of the decisions are the same" in shown(agreement)
     even = [(number, "yes" if number % 2 else "no", "hit" if number % 2 else "pass") for number in range(100)]
-    assert "over 90 %" not in shown(agreement_of(labelling(even), Word("yes")))
+    assert "over 90%" not in shown(agreement_of(labelling(even), Word("yes")))
 
 
 # -- scores of people and judges --------------------------------------------------------------------------------

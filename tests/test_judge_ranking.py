@@ -98,7 +98,7 @@ def test_published_intervals_are_taken_as_they_are(shared: Path) -> None:
     (item,) = [item for item in ranking.placed if item.estimate.low is not None]
     assert (item.estimate.low, item.estimate.high) == (0.7201670685506444, 0.732868655214754)
     assert (item.estimate.n, item.estimate.level) == (7166, 0.95)
-    assert any("at a level of 95 %" in note for note in ranking.notes)
+    assert any("at a level of 95%" in note for note in ranking.notes)
 
 
 @pytest.mark.parametrize("cells", [(0, 0, 9, 3), (4, 5, 0, 0), (0, 4, 4, 0), (3, 1, 1, 3), (0, 4, 9, 1), (4, 0, 0, 4)])

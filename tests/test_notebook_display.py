@@ -83,7 +83,7 @@ def test_a_summary_is_the_analysis_and_shows_it(write: Write) -> None:
     }
     assert as_report([summary]).document == as_report([analysis]).document
     shown = Page(summary._repr_html_()).text
-    assert "50.00 %" in shown
+    assert "50.0%" in shown
     assert "Breakdown by plugin" in shown
 
 

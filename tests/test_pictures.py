@@ -18,7 +18,7 @@ from tools import pictures
 
 import faircount
 from faircount.cli.parser import build
-from faircount.present.figures_text import percent
+from faircount.formats import percent
 from tests.console_blocks import matches
 
 ROOT = Path(__file__).parent.parent
@@ -79,7 +79,7 @@ def test_a_picture_is_shown_by_a_page_with_a_text_for_those_who_do_not_see_it(na
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_names_method_and_unit(name: str) -> None:
-    assert re.search(r"95 % interval: [^;]*(Wilson|Kaplan-Meier)[^;]*; unit: \w+", text_of(name))
+    assert re.search(r"95% interval: [^;]*(Wilson|Kaplan-Meier)[^;]*; unit: \w+", text_of(name))
 
 
 def test_the_sample_behind_a_picture_is_that_of_the_demo() -> None:
@@ -111,7 +111,7 @@ def test_the_page_of_differences_ranks_combinations_as_faircount_does(tmp_path: 
     ]
     file = tmp_path / "results_combinations.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    claims = re.findall(r"^\| \d \| `(\w)`, ([\d.]+ %) \| `(\w)`, ([\d.]+ %) \|$", section, re.MULTILINE)
+    claims = re.findall(r"^\| \d \| `(\w)`, ([\d.]+%) \| `(\w)`, ([\d.]+%) \|$", section, re.MULTILINE)
     assert len(claims) == 3
     theirs = faircount.analyze([str(file)], faircount.AnalyzeOptions(definition="spikee")).analyses[0].combinations
     ours = faircount.analyze([str(file)]).analyses[0].combinations

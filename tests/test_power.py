@@ -181,7 +181,7 @@ def test_too_few_entries_show_no_difference_rather_than_a_wrong_one() -> None:
         (["--difference", "0"], "--difference must lie between 0.000001 and 1, not be 0"),
         (["--difference", "nan"], "--difference must lie between"),
         (["--half-width", "5"], "0.05 stands for 5 percentage points"),
-        (["--half-width", "0.05", "--rate", "20"], "0.2 stands for 20 %"),
+        (["--half-width", "0.05", "--rate", "20"], "0.2 stands for 20%"),
         (["--half-width", "0.05", "--rate", "0"], "ask with --zero-hits"),
         (["--half-width", "0.05", "--families", "10"], "--families needs --icc"),
         (["--half-width", "0.05", "--icc", "0.1"], "--icc needs --families"),
@@ -191,7 +191,7 @@ def test_too_few_entries_show_no_difference_rather_than_a_wrong_one() -> None:
         (["--half-width", "0.05", "--discordant", "0.3"], "--discordant is about two targets"),
         (["--zero-hits", "0.01", "--rate", "0.2"], "makes no use of --rate"),
         (["--difference", "0.1", "--discordant", "0.3", "--rate", "0.2"], "makes no use of --rate"),
-        (["--zero-hits", "1"], "0.01 stands for 1 %"),
+        (["--zero-hits", "1"], "0.01 stands for 1%"),
         (["--half-width", "0.05", "--level", "95"], "--level must lie between 0.6 and 0.999999, not be 95"),
         (["--difference", "0.1", "--power", "0.05"], "--power must lie between 0.5 and 0.999999, not be 0.05"),
         (["--entries", "0"], "--entries must lie between 1 and 1,000,000,000,000, not be 0"),
@@ -270,7 +270,7 @@ def test_an_answer_can_go_to_a_file(cli: Cli, tmp_path: Path, output_format: str
 
 
 def test_a_rate_that_was_not_given_is_said_to_be_assumed(cli: Cli) -> None:
-    assert "50 % is assumed" in " ".join(cli("results", "power", "--half-width", "0.05").out.split())
+    assert "50% is assumed" in " ".join(cli("results", "power", "--half-width", "0.05").out.split())
     assert "is assumed" not in cli("results", "power", "--half-width", "0.05", "--rate", "0.5").out
 
 
@@ -282,7 +282,7 @@ def test_a_rough_formula_is_said_to_be_rough(cli: Cli, words: list[str]) -> None
 
 
 def test_entries_that_show_no_difference_at_all_are_said_to(cli: Cli) -> None:
-    assert "no change is found in 80 % of such comparisons" in " ".join(
+    assert "no change is found in 80% of such comparisons" in " ".join(
         cli("results", "power", "--entries", "1").out.split()
     )
     assert "no difference is found" in " ".join(
@@ -311,7 +311,7 @@ def test_an_answer_needs_neither_numpy_nor_scipy() -> None:
 
 
 def test_a_strict_level_is_not_rounded_to_certainty(cli: Cli) -> None:
-    assert "99.999 %" in cli("results", "power", "--half-width", "0.05", "--level", "0.99999").out
+    assert "99.999%" in cli("results", "power", "--half-width", "0.05", "--level", "0.99999").out
 
 
 def test_help_names_the_questions_and_the_exit_codes(cli: Cli) -> None:

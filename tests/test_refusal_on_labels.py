@@ -37,7 +37,7 @@ def row(name: str, who: str, pairs: list[tuple[bool, bool]]) -> str:
     f1 = f1_bootstrap(tp, fn, tn, fp)
     assert f1.value is not None
     limits = f" [{100 * (f1.low or 0):.1f}, {100 * (f1.high or 0):.1f}]" if len(pairs) >= 50 else ""
-    return f"| {name} | {who} | {tp} | {fn} | {tn} | {fp} | {100 * f1.value:.1f} %{limits} |"
+    return f"| {name} | {who} | {tp} | {fn} | {tn} | {fp} | {100 * f1.value:.1f}%{limits} |"
 
 
 @pytest.mark.shared
@@ -54,5 +54,5 @@ def test_the_table_of_the_page_is_what_the_judges_say(shared: Path, name: str) -
     ]
     page = PAGE.read_text()
     assert [line for line in rows if line not in page] == []
-    shares = [float(match[1]) for line in rows if (match := re.search(r"([\d.]+) %", line))]
+    shares = [float(match[1]) for line in rows if (match := re.search(r"([\d.]+)%", line))]
     assert shares[0] > shares[1]

@@ -140,7 +140,7 @@ def test_a_run_stops_when_enough_is_known_and_says_why(here: Path, cli: Cli) -> 
     (here / "d.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
     ran = cli(*RUN, "--stop-when", "asr < 10%", "--concurrency", "1")
     assert ran.code == 0
-    assert "stopped, since enough is known: --stop-when asr < 10 %: 0.0 % [0.0, 10.0]" in ran.err
+    assert "stopped, since enough is known: --stop-when asr < 10%: 0.0% [0.0, 10.0]" in ran.err
     end = records(here / "j.jsonl")[-1]
     assert (end["complete"], end["decided"]) == (False, True)
     assert 20 < len(attempts(here / "j.jsonl")) < 100

@@ -618,7 +618,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
             progress.heard(_tally(done))
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["faircount: 10/100", "faircount: 20/100", "faircount: 100/100"]
-    assert "passed 50.0 % [23.7, 76.3] of 10" in lines[0]
+    assert "passed 50% [24, 76] of 10" in lines[0]
     assert "3 sent again" in lines[0]
     assert "0.2500 spent" in lines[0]
     assert "a second" in lines[0]

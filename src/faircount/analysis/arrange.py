@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faircount import formats
 from faircount.analysis.arrange_attempts import attempts
 from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinations, of_how_many
 from faircount.analysis.choices import AUTO
@@ -148,7 +149,7 @@ def _denominator(a: Analysis) -> str:
     if a.asr.value is not None and a.asr.low is None:
         return of
     among = f", {counted(a.families.count or 0, 'family', 'families')}" if a.families.respected else ""
-    return f"{of} ({100 * a.level:g} % Wilson{among})"
+    return f"{of} ({formats.exact_percent(a.level)} Wilson{among})"
 
 
 def _families(a: Analysis) -> list[Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faircount import formats
 from faircount.analysis.arrange_groups import BARS_SHOWN, ROWS_SHOWN, of_how_many
 from faircount.findings import counted
 from faircount.model import Analysis, Estimate, Retries, WithinAttempts
@@ -75,7 +76,7 @@ def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
     if found.mean is None or found.flake_rate is None:
         return (Paragraph(found.refused),)
     over = f"of {counted(found.entries, 'entry', 'entries')} with {found.attempts:,} judged attempts"
-    how = f"({100 * found.mean.level:g} % Wilson on the effective size)"
+    how = f"({formats.exact_percent(found.mean.level)} Wilson on the effective size)"
     facts = [
         Fact("Mean over entries", None, found.mean, f"{over} {how}"),
         Fact("standard error", _points(found.standard_error), note=_naive(found), depth=1),

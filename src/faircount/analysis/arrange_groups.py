@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faircount import formats
 from faircount.analysis.correction import arranged
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
@@ -100,12 +101,15 @@ def _against_rest(group: Group, slices: Slices) -> str:
     if not stands_out(group) or test is None or test.difference is None:
         return ""
     name = ", worst" if group == slices.worst else ", best" if group == slices.best else ""
-    return f"{100 * test.difference:+.1f} points{name}"
+    return f"{formats.signed_points(test.difference)} points{name}"
 
 
 def _note(words: Words, slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> str:
     """Say how the groups were read together, and what is not shown of them."""
-    sentences = [f"{words.rate_column}: share of entries, {100 * groups[0].rate.level:g} % Wilson."] if groups else []
+    sentences = []
+    if groups:
+        level = formats.exact_percent(groups[0].rate.level)
+        sentences.append(f"{words.rate_column}: share of entries, {level} Wilson.")
     if slices.shrinkage == "shrunk":
         sentences.append("Shrunk: empirical Bayes, beta-binomial.")
     if slices.shrinkage == "pooled":

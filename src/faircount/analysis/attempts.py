@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from faircount import formats
 from faircount.findings import counted
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger
@@ -55,7 +56,7 @@ def _why_no_curve(given_up: Sequence[GivenUp], most: int, entries: int) -> str:
     early = sum(item.entries for item in given_up if not item.errored and 0 < item.requests < most)
     if early <= LARGEST_SHARE_GIVEN_UP * entries:
         return ""
-    share = f"{counted(early, 'entry', 'entries')} of {entries:,} ({100 * early / entries:.0f} %)"
+    share = f"{counted(early, 'entry', 'entries')} of {entries:,} ({formats.percent(early / entries, 0)})"
     return (
         f"No curve: {share} were given up before {most:,} requests without an error, so that what more requests would "
         "have done for them is not known. Entries of different plans, such as some never attacked, cannot share one "

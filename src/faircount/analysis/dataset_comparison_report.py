@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from faircount import formats
 from faircount.analysis.dataset_comparison import Comparison, Named, Target
 from faircount.analysis.dataset_matching import Unmatched
 from faircount.analysis.document import estimate_data
@@ -169,7 +170,7 @@ def _named_data(named: Named) -> dict[str, Any]:
 
 
 def _choice(c: Comparison) -> Iterator[Block]:
-    threshold, way = f"{100 * c.options.success_threshold:.6g} %", c.options.success_definition
+    threshold, way = formats.exact_percent(c.options.success_threshold), c.options.success_definition
     among = len(c.dataset) - c.without_rate
     answered = "counted" if c.options.by_spikee else "that some target answered"
     facts = [

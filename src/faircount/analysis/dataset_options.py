@@ -31,7 +31,7 @@ class ComparisonOptions(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.success_threshold <= 1:
             raise UsageError(
-                f"--success-threshold {self.success_threshold:g}: must be a share from 0 to 1; 0.8 stands for 80 %"
+                f"--success-threshold {self.success_threshold:g}: must be a share from 0 to 1; 0.8 stands for 80%"
             )
         if self.success_definition not in SUCCESS_DEFINITIONS:
             raise UsageError(f"--success-definition must be gt or lt, not {self.success_definition!r}")

@@ -329,10 +329,10 @@ def _check_use(o: PowerOptions) -> None:
 def _check_values(o: PowerOptions) -> None:
     _within("--level", o.level, LOWEST_LEVEL, HIGHEST)
     _within("--half-width", o.half_width, LEAST, 0.499, "0.05 stands for 5 percentage points")
-    _within("--zero-hits", o.zero_hits, LEAST, 1 - LEAST, "0.01 stands for 1 %")
-    _within("--rate", o.rate, LEAST, 1 - LEAST, "0.2 stands for 20 %; where no hit is expected, ask with --zero-hits")
+    _within("--zero-hits", o.zero_hits, LEAST, 1 - LEAST, "0.01 stands for 1%")
+    _within("--rate", o.rate, LEAST, 1 - LEAST, "0.2 stands for 20%; where no hit is expected, ask with --zero-hits")
     _within("--entries", o.entries, 1, MOST_ENTRIES)
-    _within("--discordant", o.discordant, LEAST, 1, "0.3 stands for 30 % of the entries")
+    _within("--discordant", o.discordant, LEAST, 1, "0.3 stands for 30% of the entries")
     _within("--power", o.power, LOWEST_POWER, HIGHEST)
 
 

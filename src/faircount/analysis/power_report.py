@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from faircount import formats
 from faircount.analysis.power import (
     DIFFERENCE,
     DIFFERENT_ENTRIES,
@@ -178,7 +179,7 @@ def _meaning(q: Question) -> str:
         return (
             f"At a rate of {_percent(point.rate)}, the {_percent(q.level, 8)} interval of {entries} runs from "
             f"{_percent(point.low, 3)} to {_percent(point.high, 3)}."
-            + ("" if point.rate == WIDEST_RATE else " Nearer to a rate of 50 % it would be wider.")
+            + ("" if point.rate == WIDEST_RATE else " Nearer to a rate of 50% it would be wider.")
         )
     if q.about == ZERO_HITS:
         return (
@@ -196,7 +197,7 @@ def _meaning(q: Question) -> str:
     if all(answer.difference is None for answer in q.answers):
         return (
             f"From a true rate of {_percent(point.rate)}, with {entries} of each target, no change is found in "
-            f"{_percent(point.power, 8)} of such comparisons, not even one to 0 or 100 %. Take more entries."
+            f"{_percent(point.power, 8)} of such comparisons, not even one to 0 or 100%. Take more entries."
         )
     return (
         f"From a true rate of {_percent(point.rate)}, with {entries} of each target, a change this large is found in "
@@ -225,7 +226,7 @@ def _meaning_paired(q: Question, point: Point, entries: str) -> str:
 
 def _cautions(q: Question) -> Iterator[str]:
     if q.rate_assumed:
-        yield "No --rate was given: 50 % is assumed, where intervals are widest and differences about hardest to show."
+        yield "No --rate was given: 50% is assumed, where intervals are widest and differences about hardest to show."
     point = q.answers[0]
     if q.design == DIFFERENT_ENTRIES and min(map(_least_expected, q.answers)) < _FEW_EXPECTED:
         yield (
@@ -303,28 +304,19 @@ def _cells(q: Question, point: Point) -> Iterator[Cell]:
 
 
 def _percent(share: float | None, digits: int = 4) -> str:
-    return "?" if share is None else f"{_rounded(100 * share, digits)} %"
+    return "?" if share is None else f"{formats.significant(100 * share, digits)}%"
 
 
 def _figure(share: float | None) -> str:
-    return _NO_DIFFERENCE if share is None else _rounded(100 * share, 4)
+    return _NO_DIFFERENCE if share is None else formats.significant(100 * share, 4)
 
 
 def _points(share: float | None) -> str:
     if share is None:
         return _NO_DIFFERENCE
-    figure = _rounded(100 * share, 4)
+    figure = formats.significant(100 * share, 4)
     return f"{figure} percentage point" + ("" if figure in ("1", "-1") else "s")
 
 
 def _change(point: Point) -> str:
     return _NO_DIFFERENCE if point.difference is None else _points(abs(point.difference))
-
-
-def _rounded(value: float, digits: int) -> str:
-    """Return a number with so many significant digits, never with an exponent."""
-    if value == 0:
-        return "0"
-    decimals = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
-    written = f"{value:.{decimals}f}"
-    return written.rstrip("0").rstrip(".") if "." in written else written

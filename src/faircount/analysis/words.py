@@ -61,7 +61,7 @@ WORDS: dict[str, Words] = {
         outcomes={outcome: outcome.value for outcome in Outcome},
         reasons={},
         limits=(
-            "These numbers hold for this dataset: a rate of 0 % means that these attacks failed, not that all would.",
+            "These numbers hold for this dataset: a rate of 0% means that these attacks failed, not that all would.",
             "They do not weigh severity: every success counts as one, whatever it would do. Read the successful "
             "attempts.",
             "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show "
@@ -97,7 +97,7 @@ WORDS: dict[str, Words] = {
             Outcome.UNJUDGED: "no metric decided, or nothing was tried",
         },
         limits=(
-            "These numbers hold for these tests: a pass rate of 100 % means that these passed, not that all would.",
+            "These numbers hold for these tests: a pass rate of 100% means that these passed, not that all would.",
             "They do not weigh importance: every entry that passed counts as one. Read those that failed.",
             "They are as good as the metrics: their own mistakes are inside every rate, and the intervals do not show "
             "them.",

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from faircount import formats
 from faircount.analysis.extracting import Extraction, ExtractOptions
 from faircount.cli.new_dataset import named_output
 from faircount.cli.output import refuse_inputs
@@ -71,7 +72,7 @@ def _answer(extraction: Extraction, path: str) -> str:
         return f"No rows were read: {place} is empty\n"
     if not matched:
         return f"None of {counted(total, 'row')} matches: {place} is empty\n"
-    found = f"{matched:,} of {counted(total, 'row')} ({100 * matched / total:.2f} %)"
+    found = f"{matched:,} of {counted(total, 'row')} ({formats.percent(matched / total)})"
     if not extraction.options.entries:
         return f"Extracted {found} to {place}\n"
     entries = counted(extraction.entries, "entry", "entries")

@@ -297,7 +297,7 @@ def _add_power(verbs: Verbs) -> None:
         "power",
         help="how many entries a question needs, or what a number of entries can show",
         description="How many entries are needed for an interval or to detect a difference, or what a number of\n"
-        "entries can show. Reads nothing. Rates, differences and widths are shares: 0.05 stands for 5 %.",
+        "entries can show. Reads nothing. Rates, differences and widths are shares: 0.05 is 5%.",
         epilog="example: faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.power", "power"))

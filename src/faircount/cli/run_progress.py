@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from faircount import formats
 from faircount.stats.proportion import wilson
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class RunProgress:
         words = [f"{tally.done:,}/{tally.total:,}", f"{rate:,.1f} a second", f"{_duration(left)} left"]
         passed = wilson(tally.passed, decided, unit=self._unit)
         if passed.value is not None and passed.low is not None and passed.high is not None:
-            limits = f"[{100 * passed.low:.1f}, {100 * passed.high:.1f}]"
-            words.append(f"{self._word} {100 * passed.value:.1f} % {limits} of {decided:,}")
+            words.append(f"{self._word} {formats.estimate(passed)} of {decided:,}")
         for count, what in (
             (tally.undecided, "unjudged"),
             (tally.errors, "errors"),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
+from faircount import formats
 from faircount.model import Finding, Severity
 from faircount.present import figures_text as text
 from faircount.report import (
@@ -194,7 +195,7 @@ def _facts(page: _Page, rows: Sequence[Fact]) -> None:
     written = []
     for fact in rows:
         value = "" if fact.value is None else text.cell(fact.value)
-        rate = "" if fact.rate is None else text.estimate(fact.rate)
+        rate = "" if fact.rate is None else formats.estimate(fact.rate)
         label = "  " * fact.depth + fact.label
         written.append((label, value, rate, fact.note if roomy else ""))
     widths = [max(map(cell_width, column)) for column in zip(*written, strict=True)]

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from faircount import formats
 from faircount.model import Estimate
 from faircount.present import figures_text
 from faircount.present.markup import Attribute, Child, Markup, tag, together
@@ -49,18 +50,14 @@ def _svg(title: str, description: str, *children: Child, **attributes: Attribute
 
 
 def _axis_end(estimates: Sequence[Estimate]) -> float:
-    """Return where a scale that starts at 0 can end: 100 %, or earlier where all values and intervals are small."""
+    """Return where a scale that starts at 0 can end: 100%, or earlier where all values and intervals are small."""
     tops = [top for e in estimates for top in (e.value, e.high) if top is not None]
     highest = max(tops, default=1.0)
     return next((end for end in figures_text.AXIS_ENDS if highest <= end * _ZOOM_MARGIN), 1.0)
 
 
 def _zoom_note(end: float) -> str:
-    return "" if end >= 1 else f"The scale ends at {_round_percent(end)}, not at 100 %."
-
-
-def _round_percent(share: float) -> str:
-    return f"{100 * share:g} %"
+    return "" if end >= 1 else f"The scale ends at {formats.exact_percent(end)}, not at 100%."
 
 
 def _count(estimate: Estimate) -> str:
@@ -138,7 +135,7 @@ def _along(share: float, end: float) -> str:
 
 
 def _bar(bar: Bar, overall: Estimate | None, end: float) -> Markup:
-    figures = f"{figures_text.estimate(bar.estimate)} · {_count(bar.estimate)}"
+    figures = f"{formats.estimate(bar.estimate)} · {_count(bar.estimate)}"
     middle = _BAR_TOP + _BAR_HEIGHT / 2
     return together(
         *_bar_label(bar),
@@ -198,19 +195,19 @@ def _axis(end: float) -> Markup:
         x = f"{25 * step}%"
         anchor = {0: "start", 4: "end"}.get(step, "middle")
         marks.append(tag("line", x1=x, x2=x, y1=-6, y2=0, stroke=MUTED, stroke_width=1))
-        marks.append(tag("text", _round_percent(end * step / 4), x=x, y=14, text_anchor=anchor, font_size=11))
+        marks.append(tag("text", formats.exact_percent(end * step / 4), x=x, y=14, text_anchor=anchor, font_size=11))
     return tag("g", tag("line", x1=0, x2="100%", y1=-6, y2=-6, stroke=MUTED, stroke_width=1), *marks, fill=MUTED)
 
 
 def _bars_legend(bars: Bars) -> Iterator[Markup]:
     if bars.overall is not None:
         mark = tag("line", x1=8, x2=8, y1=0, y2=15, stroke=OVERALL, stroke_width=2.5)
-        yield _legend(mark, f"overall {figures_text.estimate(bars.overall)} · {_count(bars.overall)}")
+        yield _legend(mark, f"overall {formats.estimate(bars.overall)} · {_count(bars.overall)}")
     whiskers = [bar.estimate for bar in bars.bars if bar.estimate.low is not None]
     if whiskers:
         ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
         mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
-        yield _legend(mark, figures_text.methods(whiskers))
+        yield _legend(mark, formats.methods(whiskers))
     if any(bar.small for bar in bars.bars):
         yield _legend(tag("rect", x=1, y=3, width=14, height=10, rx=2, **_HOLLOW), f"* {_SMALL}")
 
@@ -227,7 +224,7 @@ def _bars_description(bars: Bars, note: str) -> str:
 
 
 def _in_words(estimate: Estimate) -> str:
-    return f"{figures_text.estimate(estimate)}, {_count(estimate)}"
+    return f"{formats.estimate(estimate)}, {_count(estimate)}"
 
 
 # --- differences ----------------------------------------------------------------------------------------------------
@@ -265,7 +262,7 @@ def _around(share: float, end: float) -> str:
 
 def _difference(item: Difference, end: float) -> Markup:
     estimate, middle = item.estimate, _BAR_TOP + _BAR_HEIGHT / 2
-    words = f"{figures_text.points(estimate)} · {_count(estimate)}"
+    words = f"{formats.difference(estimate)} · {_count(estimate)}"
     return together(
         *_bar_label(Bar(item.label, estimate, item.small)),
         tag("text", words, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
@@ -323,7 +320,7 @@ def _differences_legend(figure: Differences) -> Iterator[Markup]:
     if whiskers:
         ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
         mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
-        yield _legend(mark, figures_text.methods(whiskers))
+        yield _legend(mark, formats.methods(whiskers))
     if any(item.stands_out for item in figure.differences):
         yield _legend(tag("circle", cx=8, cy=8, r=_POINT, fill=BAR, stroke=BAR, stroke_width=2), _STANDS_OUT)
     if any(item.small for item in figure.differences):
@@ -336,7 +333,7 @@ _STANDS_OUT = "a difference beyond chance, after adjustment; the others are holl
 
 def _differences_description(figure: Differences) -> str:
     lines = [
-        f"{_full(item.label)}: {figures_text.points(item.estimate)} points, {_count(item.estimate)}"
+        f"{_full(item.label)}: {formats.difference(item.estimate)} points, {_count(item.estimate)}"
         f"{', stands out' * item.stands_out}{', a small group' * item.small}."
         for item in figure.differences
     ]
@@ -463,12 +460,12 @@ def _empty_cell(word: str) -> Markup:
 
 def _cell(estimate: Estimate, end: float) -> Markup:
     if estimate.value is None:
-        return _empty_cell(figures_text.UNDEFINED)
+        return _empty_cell(formats.UNDEFINED)
     step = heat_step(estimate.value / end)
     text: dict[str, Attribute] = {"x": _CELL_WIDTH / 2, "text_anchor": "middle", "fill": _ink(step)}
     return together(
         tag("rect", width=_CELL_WIDTH, height=_CELL_HEIGHT, rx=3, fill=_heat(step)),
-        tag("text", figures_text.percent(estimate.value, 1), y=21, font_size=14, font_weight=600, **text),
+        tag("text", formats.percent(estimate.value, 1), y=21, font_size=14, font_weight=600, **text),
         tag("text", _count(estimate), y=37, font_size=11, **text),
     )
 
@@ -510,7 +507,7 @@ def _heat_legend(end: float) -> Markup:
     ]
     long = side * len(HEAT_STEPS)
     labels = [(0, "start", 0.0), (long // 2, "middle", 0.5), (long, "end", 1.0)]
-    ends = [tag("text", _round_percent(end * at), x=x, y=27, text_anchor=anchor) for x, anchor, at in labels]
+    ends = [tag("text", formats.exact_percent(end * at), x=x, y=27, text_anchor=anchor) for x, anchor, at in labels]
     note = _zoom_note(end)
     return tag(
         "g",
@@ -547,7 +544,7 @@ _CURVE_LABEL = 56
 
 
 def curves_svg(curves: Curves) -> str:
-    """Return shares against shares as lines in a square from 0 to 100 %, with the points that have a name.
+    """Return shares against shares as lines in a square from 0 to 100%, with the points that have a name.
 
     Lines differ by their dashes and points by their shape, so that nothing hangs on colour.
     """
@@ -578,8 +575,8 @@ def _plot_frame(curves: Curves) -> Markup:
         at = _PLOT * step / 4
         parts.append(tag("line", x1=at, x2=at, y1=0, y2=_PLOT, stroke=TRACK, stroke_width=1))
         parts.append(tag("line", x1=0, x2=_PLOT, y1=at, y2=at, stroke=TRACK, stroke_width=1))
-        parts.append(tag("text", _round_percent(step / 4), x=at, y=_PLOT + 16, text_anchor="middle"))
-        parts.append(tag("text", _round_percent(1 - step / 4), x=-8, y=at + 4, text_anchor="end"))
+        parts.append(tag("text", formats.exact_percent(step / 4), x=at, y=_PLOT + 16, text_anchor="middle"))
+        parts.append(tag("text", formats.exact_percent(1 - step / 4), x=-8, y=at + 4, text_anchor="end"))
     if curves.diagonal:
         parts.append(tag("line", x1=0, y1=_PLOT, x2=_PLOT, y2=0, stroke=MUTED, stroke_width=1, stroke_dasharray="3 4"))
     return tag(
@@ -645,10 +642,7 @@ def _shape(number: int, x: float, y: float) -> Markup:
 
 
 def _mark_words(mark: Mark, curves: Curves) -> str:
-    return (
-        f"{mark.label}: {curves.x_title} {figures_text.percent(mark.x, 1)}, "
-        f"{curves.y_title} {figures_text.percent(mark.y, 1)}"
-    )
+    return f"{mark.label}: {curves.x_title} {formats.percent(mark.x, 1)}, {curves.y_title} {formats.percent(mark.y, 1)}"
 
 
 def _curves_legend(curves: Curves) -> Iterator[Markup]:
@@ -668,7 +662,7 @@ def _curves_description(curves: Curves) -> str:
     parts = [f"{curves.y_title} (up) against {curves.x_title} (across)."]
     for curve in curves.curves:
         points = [curve.points[place] for place in figures_text.spread(len(curve.points), _POINTS_TOLD)]
-        told = [f"{figures_text.percent(y, 1)} at {figures_text.percent(x, 1)}" for x, y in points]
+        told = [f"{formats.percent(y, 1)} at {formats.percent(x, 1)}" for x, y in points]
         parts.append(f"{_full(curve.label)}: {', '.join(told) or 'no points'}.")
     parts += [f"{_mark_words(mark, curves)}." for mark in _all_marks(curves)]
     return " ".join(parts)

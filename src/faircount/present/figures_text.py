@@ -1,42 +1,17 @@
-"""Figures as text: how a rate, a count, a duration or a record's text is written, the same in every presenter."""
+"""Cells and figures as text, the same in every presenter; how numbers are written is in `formats`."""
 
 from collections.abc import Iterable
 
+from faircount import formats
 from faircount.model import Estimate
 from faircount.report import Cell, Column, Curve, Curves, Grid, Place, Points, Record, Records, Seconds
 from faircount.text import clip, clip_start, visible
 
-UNDEFINED = "undefined"
 UNKNOWN = "?"
 MISSING = "(none)"
 BETWEEN_RECORDS = " · "
 RECORD_WIDTH = 60
 _POINTS_SHOWN = 9
-_METHODS = {
-    "wilson": "Wilson",
-    "cluster wilson": "Wilson over families",
-    "empirical bayes": "empirical Bayes",
-    "pooled, wilson": "Wilson, pooled",
-    "mean over entries": "Wilson on the effective size",
-    "kaplan-meier": "Kaplan-Meier",
-    "tango": "Tango",
-    "cluster tango": "Tango over families",
-    "newcombe": "Newcombe",
-}
-
-
-def percent(value: float, decimals: int = 2) -> str:
-    """Return a share as a percentage."""
-    return f"{100 * value:.{decimals}f} %"
-
-
-def estimate(figure: Estimate) -> str:
-    """Return `29.56 % [26.5, 32.8]`; without limits the value alone, and `undefined` where there is none."""
-    if figure.value is None:
-        return UNDEFINED
-    if figure.low is None or figure.high is None:
-        return percent(figure.value)
-    return f"{percent(figure.value)} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
 
 
 AXIS_ENDS = (0.05, 0.1, 0.2, 0.4, 1.0)
@@ -50,38 +25,6 @@ def span(figures: Iterable[Estimate]) -> float:
     return next((end for end in _ENDS_AROUND_ZERO if max(reached, default=0.0) <= end * 0.98), 1.0)
 
 
-def points(figure: Estimate) -> str:
-    """Return a difference of rates in points: `-6.2 [-9.4, -3.1]`; without limits the value alone."""
-    if figure.value is None:
-        return UNDEFINED
-    if figure.low is None or figure.high is None:
-        return f"{_signed(figure.value)} [no interval]"
-    return f"{_signed(figure.value)} [{_signed(figure.low)}, {_signed(figure.high)}]"
-
-
-def _signed(share: float) -> str:
-    """Return a share in points with its sign; what rounds to 0 has none."""
-    rounded = round(100 * share, 1) + 0.0
-    return f"{rounded:+.1f}" if rounded else "0.0"
-
-
-def methods(figures: Iterable[Estimate]) -> str:
-    """Return what rates are shares of and how their intervals were made, each thing once."""
-    limited = [figure for figure in figures if figure.low is not None]
-    if not limited:
-        return ""
-    units = ", ".join(dict.fromkeys(figure.unit for figure in limited))
-    how = ", ".join(dict.fromkeys(_METHODS.get(figure.method, figure.method) for figure in limited))
-    return f"{100 * limited[0].level:g} % interval: {how}; unit: {units}"
-
-
-def seconds(value: float) -> str:
-    """Return a duration with about three significant digits, in milliseconds below a second."""
-    if value < 1:
-        return f"{1000 * value:.3g} ms"
-    return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
-
-
 def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
     """Return the text of a cell; a record's text is made visible and cut to `width`."""
     if content is None:
@@ -93,11 +36,11 @@ def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
     if isinstance(content, Records):
         return BETWEEN_RECORDS.join(cell(Record(text), width) for text in content.texts)
     if isinstance(content, Estimate):
-        return estimate(content)
+        return formats.estimate(content)
     if isinstance(content, Points):
-        return points(content.difference)
+        return formats.difference(content.difference)
     if isinstance(content, Seconds):
-        return seconds(content.value)
+        return formats.seconds(content.value)
     if isinstance(content, int):
         return f"{content:,}"
     return content
@@ -115,7 +58,7 @@ def curve_points(figure: Curves) -> Grid:
     rows: list[tuple[Cell, ...]] = []
     for curve in figure.curves:
         label: list[Cell] = [curve.label] if several else []
-        rows += [(*label, percent(x), percent(y), name) for x, y, name in _some_points(curve)]
+        rows += [(*label, formats.percent(x), formats.percent(y), name) for x, y, name in _some_points(curve)]
     return Grid(columns, tuple(rows))
 
 

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from faircount import formats
 from faircount.model import Estimate, Finding, Severity
 from faircount.present import figures_text
 from faircount.present.figure import bars_svg, curves_svg, differences_svg, heat_map_svg
@@ -305,7 +306,7 @@ def headline_markup(part: Part) -> Markup | None:
     if not rated:
         return None
     fact, rate = rated[0]
-    value = figures_text.UNDEFINED if rate.value is None else figures_text.percent(rate.value)
+    value = formats.rate(rate)
     return tag(
         "div",
         tag("p", fact.label, class_="headline-label"),
@@ -317,8 +318,7 @@ def headline_markup(part: Part) -> Markup | None:
 
 def _headline_words(fact: Fact, rate: Estimate) -> Iterator[Child]:
     if rate.low is not None and rate.high is not None:
-        interval = f"{100 * rate.low:.1f} % to {100 * rate.high:.1f} %"
-        yield together(f"{100 * rate.level:g} % interval ", tag("strong", interval), " · ")
+        yield together(f"{formats.exact_percent(rate.level)} interval ", tag("strong", formats.interval(rate)), " · ")
     count = "" if fact.value is None else f"{figures_text.cell(fact.value)} "
     yield f"{count}{fact.note or f'of {rate.n:,}'}"
 
@@ -402,7 +402,7 @@ def _cell(content: Cell, roomy: bool = False) -> Child:
 
 def _estimate(estimate: Estimate, roomy: bool) -> Markup:
     """Return a rate with its interval; in a `roomy` column, one without keeps the room free, so that all line up."""
-    value, _, interval = figures_text.estimate(estimate).partition(" [")
+    value, _, interval = formats.estimate(estimate).partition(" [")
     limits = together(" ", tag("span", f"[{interval}" if interval else None, class_="interval")) if roomy else None
     return tag("span", value, limits, class_="undefined" if estimate.value is None else "rate")
 

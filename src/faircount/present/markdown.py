@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from faircount import formats
 from faircount.model import Estimate, Finding
 from faircount.present import figures_text as text
 from faircount.report import (
@@ -46,7 +47,7 @@ _SAFE_PUNCTUATION = frozenset(" ,.;()'\"%…–·=?!/+-")
 _LIMIT = re.compile(r"\[[-+]?\d+(\.\d+)?,|[-+]?\d+(\.\d+)?\][;.]?")
 """An end of an interval as it stands in a sentence: no link can begin or end with it."""
 _LINKED = re.compile(r"www\.|\bgh-\d|\b[0-9a-f]{7,64}\b", re.IGNORECASE)
-_LEGEND = "Bars run from 0 to 100 %: █ up to the lower limit of the interval, ▓ to the rate, ░ to the upper limit."
+_LEGEND = "Bars run from 0 to 100%: █ up to the lower limit of the interval, ▓ to the rate, ░ to the upper limit."
 
 
 def render(report: Report) -> str:
@@ -158,7 +159,7 @@ def _facts(rows: Sequence[Fact]) -> str:
         (
             "&emsp;" * fact.depth + prose(fact.label),
             "" if fact.value is None else _cell(fact.value),
-            "" if fact.rate is None else text.estimate(fact.rate),
+            "" if fact.rate is None else formats.estimate(fact.rate),
             prose(fact.note),
         )
         for fact in rows
@@ -206,10 +207,10 @@ def _bars(figure: Bars) -> Iterator[str]:
     labels = [f"{label} *" if small else label for label, _, small in bars]
     width = max(map(len, labels), default=0)
     drawn = [
-        f"{label:<{width}}  {_drawn(estimate)}  {text.estimate(estimate)}"
+        f"{label:<{width}}  {_drawn(estimate)}  {formats.estimate(estimate)}"
         for label, (_, estimate, _) in zip(labels, bars, strict=True)
     ]
-    how = text.methods(bar.estimate for bar in figure.bars)
+    how = formats.methods(bar.estimate for bar in figure.bars)
     yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
     yield fenced("\n".join(drawn))
 
@@ -229,10 +230,10 @@ def _differences(figure: Differences) -> Iterator[str]:
     labels = [text.cell(item.label, _LABEL_WIDTH) + " *" * item.small for item in figure.differences]
     width = max(map(len, labels), default=0)
     lines = [
-        f"{label:<{width}}  {_around_zero(item.estimate, end)}  {text.points(item.estimate)}"
+        f"{label:<{width}}  {_around_zero(item.estimate, end)}  {formats.difference(item.estimate)}"
         for label, item in zip(labels, figure.differences, strict=True)
     ]
-    how = text.methods(item.estimate for item in figure.differences)
+    how = formats.methods(item.estimate for item in figure.differences)
     yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
     scale = f"from {-100 * end:g} points ({prose(figure.lower)}) to {100 * end:g} ({prose(figure.higher)})"
     yield f"Lines run {scale}: ─ is the interval, ● the difference, │ stands at 0."
@@ -271,7 +272,7 @@ def _heat_map(figure: HeatMap) -> Iterator[str]:
 def _crossed(estimate: Estimate | None) -> str:
     if estimate is None:
         return "–"
-    value = text.UNDEFINED if estimate.value is None else text.percent(estimate.value, 0)
+    value = formats.UNDEFINED if estimate.value is None else formats.percent(estimate.value, 0)
     return f"{value} ({estimate.n:,})"
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
+from faircount import formats
 from faircount.findings import counted
 from faircount.model import Estimate, Finding
 from faircount.present import figures_text as text
@@ -125,11 +126,11 @@ def findings_page(findings: Iterable[Finding]) -> Page:
 def _single(content: Cell) -> Styled:
     """Return what one cell shows; of an estimate, the value."""
     if isinstance(content, Estimate):
-        return (text.UNDEFINED, "text") if content.value is None else (content.value, "percent")
+        return (formats.UNDEFINED, "text") if content.value is None else (content.value, "percent")
     if isinstance(content, Seconds):
         return content.value, "seconds"
     if isinstance(content, Points):
-        return text.points(content.difference), "text"
+        return formats.difference(content.difference), "text"
     if isinstance(content, int):
         return content, "count"
     return _words(content), "text"
@@ -151,7 +152,7 @@ def _limits(estimate: Estimate) -> list[Styled]:
 
 def _heads_of_limits(estimates: Iterable[Estimate | None]) -> list[Styled]:
     """Return the heads beside a rate: the level of the intervals is that of the first that has limits."""
-    level = next((f" ({100 * e.level:g} %)" for e in estimates if e is not None and e.low is not None), "")
+    level = next((f" ({formats.exact_percent(e.level)})" for e in estimates if e is not None and e.low is not None), "")
     return [(f"low{level}", "head"), (f"high{level}", "head"), ("n", "head")]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from faircount import formats
 from faircount.errors import UsageError
 from faircount.model import Estimate, Outcome
 from faircount.stats.gates import confidence_sequence
@@ -39,7 +40,7 @@ class Rule(Struct, frozen=True):
         return estimate.high < self.share if self.sign == "<" else estimate.low > self.share
 
     def __str__(self) -> str:
-        return f"{self.figure} {self.sign} {100 * self.share:g} %"
+        return f"{self.figure} {self.sign} {formats.exact_percent(self.share)}"
 
 
 def read_rules(text: str) -> tuple[Rule, ...]:
@@ -53,7 +54,7 @@ def _read_rule(part: str, text: str) -> Rule:
         raise UsageError(f"--stop-when {clip(visible(text), 100)}: {_HINT}")
     share = float(found["number"]) / (100 if found["percent"] else 1)
     if not 0 < share < 1:
-        raise UsageError(f"--stop-when {clip(visible(text), 100)}: the number must lie between 0 and 100 %")
+        raise UsageError(f"--stop-when {clip(visible(text), 100)}: the number must lie between 0 and 100%")
     if found["figure"] == "width" and found["sign"] == ">":
         raise UsageError(f"--stop-when {clip(visible(text), 100)}: an interval gets narrower: write width < {share:g}")
     return Rule(found["figure"], found["sign"], share)
@@ -76,8 +77,7 @@ def watcher(text: str, level: float = 0.95) -> Callable[[Outcome], str]:
 
 
 def _told(estimate: Estimate) -> str:
-    value, low, high = (100 * (part or 0.0) for part in (estimate.value, estimate.low, estimate.high))
     return (
-        f"{value:.1f} % [{low:.1f}, {high:.1f}] of {estimate.n:,} entries succeeded, by an interval of "
-        f"{100 * estimate.level:g} % that holds whenever one looks"
+        f"{formats.estimate(estimate)} of {estimate.n:,} entries succeeded, by an interval of "
+        f"{formats.exact_percent(estimate.level)} that holds whenever one looks"
     )

@@ -104,7 +104,7 @@ def jeffreys(
 def zero_hits_upper(n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
     """Estimate a proportion of which no success was seen in n, with the exact one-sided upper limit.
 
-    upper = 1 - (1 - level)^(1/n), at 95 % about 3/n (Hanley and Lippman-Hand 1983). With n = 0 it is undefined.
+    upper = 1 - (1 - level)^(1/n), at 95% about 3/n (Hanley and Lippman-Hand 1983). With n = 0 it is undefined.
     """
     check_counts(0, n)
     check_level(level)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from faircount import formats
 from faircount.analysis.comparing.found import CorrectedPair, Figures
 from faircount.findings import counted
 from faircount.model import Estimate
@@ -110,7 +111,7 @@ def claim(
     if could is None:
         shown = "there are too few entries to show any"
     else:
-        shown = f"this comparison could have shown {100 * could:.1f} points"
+        shown = f"this comparison could have shown {formats.points(could)}"
     between = "" if two else f" between {a} and {b}"
     if corrected is not None and corrected.difference is not None:
         shown += f"; corrected for the judge it is {points(corrected.difference)}"

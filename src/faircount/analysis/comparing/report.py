@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faircount import formats
 from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
 from faircount.analysis.comparing.corrected_report import corrected_blocks
@@ -13,6 +14,7 @@ from faircount.analysis.comparing.scores import score_words
 from faircount.analysis.dataset_comparison_report import short_names
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
+from faircount.formats import p_value
 from faircount.model import Estimate
 from faircount.report import (
     Answer,
@@ -147,7 +149,7 @@ def _overall(c: Comparison) -> Iterator[Block]:
     if overall.cochran_q is None:
         facts.append(Fact("Cochran's Q", "undefined", note="every entry came out alike on all of them"))
     else:
-        told = f"{overall.df} degrees of freedom, p {p_words(overall.p)}"
+        told = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
         facts.append(Fact("Cochran's Q", f"{overall.cochran_q:.2f}", note=told))
     yield Facts(tuple(facts))
     columns = (
@@ -172,8 +174,8 @@ def _pair_row(c: Comparison, pair: Pair) -> tuple[Cell, ...]:
         f"{a} → {b}" + (" *" if not pair.paired else ""),
         pair.figures.table.paired,
         Points(pair.figures.difference),
-        p_words(pair.p),
-        p_words(pair.adjusted_p),
+        p_value(pair.p),
+        p_value(pair.adjusted_p),
         len(pair.fixed.ids),
         len(pair.broken.ids),
     )
@@ -225,7 +227,9 @@ def _difference(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Block]:
     ]
     if pair.detectable is not None and not pair.claimed:
         facts.append(
-            Fact("Could have shown", f"{100 * pair.detectable:.1f} points", note=f"{100 * POWER:g} % of the time")
+            Fact(
+                "Could have shown", formats.points(pair.detectable), note=f"{formats.exact_percent(POWER)} of the time"
+            )
         )
     yield Facts(tuple(facts if pair.paired else facts[1:]))
     if pair.paired:
@@ -235,17 +239,23 @@ def _difference(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Block]:
             yield _flip_bars(c, pair)
 
 
+def _method(difference: Estimate) -> str:
+    if difference.low is None:
+        return ""
+    return f"{formats.exact_percent(difference.level)} interval: {formats.method(difference)}"
+
+
 def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
-    adjusted = f"adjusted for {len(c.pairs)} pairs of files: {p_words(pair.adjusted_p)}" if len(c.pairs) > 1 else ""
+    adjusted = f"adjusted for {len(c.pairs)} pairs of files: {p_value(pair.adjusted_p)}" if len(c.pairs) > 1 else ""
     if not pair.paired:
-        yield Fact("Fisher's exact test", f"p {p_words(pair.p)}", note=adjusted)
+        yield Fact("Fisher's exact test", f"p {p_value(pair.p)}", note=adjusted)
         return
-    mid = f"mid-p {p_words(pair.figures.mid_p)}"
+    mid = f"mid-p {p_value(pair.figures.mid_p)}"
     note = f"{mid}; {adjusted}" if adjusted else mid
-    yield Fact("McNemar's exact test", f"p {p_words(pair.p)}", note=note)
+    yield Fact("McNemar's exact test", f"p {p_value(pair.p)}", note=note)
     if pair.figures.families is not None:
         families = counted(pair.figures.families, "family", "families")
-        yield Fact("Test over families", f"p {p_words(pair.figures.families_p)}", note=families)
+        yield Fact("Test over families", f"p {p_value(pair.figures.families_p)}", note=families)
 
 
 def _table(c: Comparison, pair: Pair) -> Grid:
@@ -284,7 +294,7 @@ def _scores(c: Comparison, pair: Pair) -> Grid:
             score_words(score.mean_a),
             score_words(score.mean_b),
             score_words(score.difference),
-            p_words(score.p),
+            p_value(score.p),
         )
         for score in pair.scores.metrics
     )
@@ -341,7 +351,7 @@ def _group(group: Group) -> tuple[Cell, ...]:
         figure.table.paired,
         Points(figure.difference),
         "beyond chance" if group.stands_out else "",
-        p_words(group.adjusted_p),
+        p_value(group.adjusted_p),
         figure.table.only_a,
         figure.table.only_b,
         figure.rate_a,
@@ -403,22 +413,3 @@ def _unpaired(rows: Sequence[tuple[Cell, ...]]) -> Grid:
         Column("First", numeric=False, rank=1),
     )
     return Grid(columns, tuple(rows), note="None of these is in a figure above but those of the files.")
-
-
-# -- numbers ----------------------------------------------------------------------------------------------------
-
-
-def p_words(p: float | None) -> str:
-    """Return a p-value with two digits or more, and never as 0."""
-    if p is None:
-        return "undefined"
-    if p < 0.0001:
-        return f"{p:.1e}"
-    return f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
-
-
-def _method(difference: Estimate) -> str:
-    names = {"tango": "Tango", "cluster tango": "Tango over families", "newcombe": "Newcombe"}
-    if difference.low is None:
-        return ""
-    return f"{100 * difference.level:g} % interval: {names.get(difference.method, difference.method)}"

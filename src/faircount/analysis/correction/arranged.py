@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from faircount import formats
 from faircount.findings import counted
 from faircount.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
 from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
@@ -72,15 +73,8 @@ def _in_short(a: Analysis, correction: JudgeCorrection) -> str:
     if correction.estimate is None:
         return ""
     labels = "these" if correction.labels_from == "run" else "its"
-    return f"With {labels} {counted(correction.labels, 'label')}: {_told(correction.estimate)}, raw {_told(a.asr)}."
-
-
-def _told(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "undefined"
-    if estimate.low is None or estimate.high is None:
-        return f"{100 * estimate.value:.1f} %"
-    return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+    corrected, raw = formats.estimate(correction.estimate), formats.estimate(a.asr)
+    return f"With {labels} {counted(correction.labels, 'label')}: {corrected}, raw {raw}."
 
 
 def cell(corrected: CorrectedRate | None) -> Cell:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from faircount import formats
 from faircount.analysis.correction.correcting import SHOWN, Run, measured_rate
 from faircount.analysis.correction.groups import Known, labelled_by_value, widening_of
 from faircount.analysis.correction.sampled import LabelledEntry
@@ -161,7 +162,7 @@ def _by_measured_judge(suspects: Sequence[_Suspect], ledger: Ledger, family: str
             shown = None if suspect.group.corrected is None else suspect.group.corrected.estimate
             alarms = 1 - (known.correction.specificity.value or 0.0)
             yield (
-                f"{_named(suspect, shown)}, and a judge that calls {100 * alarms:.1f} % of all failures a success "
+                f"{_named(suspect, shown)}, and a judge that calls {formats.percent(alarms)} of all failures a success "
                 "would call as many so if none were"
             )
 
@@ -171,16 +172,5 @@ def _by_measured_judge(suspects: Sequence[_Suspect], ledger: Ledger, family: str
 
 def _named(suspect: _Suspect, corrected: Estimate | None) -> str:
     value = clip(visible(suspect.group.value or ""), 40)
-    after = "no corrected rate" if corrected is None else f"{_percent(corrected)} corrected"
-    return f"{suspect.field} {value}, {_percent(suspect.group.rate)} raw, {after}"
-
-
-def _percent(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "undefined"
-    limits = (
-        ""
-        if estimate.low is None or estimate.high is None
-        else (f" [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]")
-    )
-    return f"{100 * estimate.value:.1f} %{limits}"
+    after = "no corrected rate" if corrected is None else f"{formats.estimate(corrected)} corrected"
+    return f"{suspect.field} {value}, {formats.estimate(suspect.group.rate)} raw, {after}"

@@ -49,7 +49,7 @@ from faircount.stats.labelled_families import LabelledFamily
 from faircount.stats.proportion import critical_value, undefined
 
 LEAST_LABELS = 2
-"""So many labels of a verdict make a rate: one alone says 0 % or 100 %. Where there are fewer entries, all of them."""
+"""So many labels of a verdict make a rate: one alone says 0% or 100%. Where there are fewer entries, all of them."""
 
 _SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
 _FOR_ALL = (

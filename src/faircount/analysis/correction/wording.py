@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faircount import formats
 from faircount.findings import counted
 from faircount.model import Estimate, JudgeCorrection
 from faircount.stats.judge_error import CorrectionStatus
@@ -15,7 +16,7 @@ FEW_LABELS = (
 )
 NOT_AT_RANDOM = (
     "--correction ppi needs labels of entries drawn at random from all, and {} of {} labels are of judged successes, "
-    "which are {:.1f} % of the run; use two-phase"
+    "which are {:.1f}% of the run; use two-phase"
 )
 MANY_REQUESTS = (
     "an entry had {:.1f} requests on average, and one judged success among them is enough: a judge that was measured "
@@ -38,8 +39,9 @@ def not_corrected(status: str, sensitivity: Estimate, specificity: Estimate, you
         kind = "successes" if sensitivity.value is None else "failures"
         return f"not identifiable: the judge was measured on labels without any {kind}"
     return (
-        f"not identifiable: with a sensitivity of {_percent(sensitivity)} and a specificity of {_percent(specificity)} "
-        f"in {counted(sensitivity.n + specificity.n, 'label')} the judge cannot be told from chance well enough"
+        f"not identifiable: with a sensitivity of {formats.rate(sensitivity)} and a specificity of "
+        f"{formats.rate(specificity)} in {counted(sensitivity.n + specificity.n, 'label')} the judge cannot be told "
+        "from chance well enough"
     )
 
 
@@ -71,7 +73,3 @@ def _more(correction: JudgeCorrection) -> Iterator[str]:
         yield f"{counted(correction.more_labels, 'more label')}, shared out as these are, would halve the interval."
     else:
         yield "No number of labels would halve the interval: what is left comes from the number of entries."
-
-
-def _percent(estimate: Estimate) -> str:
-    return "?" if estimate.value is None else f"{100 * estimate.value:.1f} %"

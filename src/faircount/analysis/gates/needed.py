@@ -49,7 +49,7 @@ def without_any(sign: str, threshold: float, level: float) -> int | None:
 
 
 def to_show_regression_paired(only_worse: int, only_better: int, n: int, margin: float, alpha: float) -> int | None:
-    """Return how many more pairs decide a test of non-inferiority, with a power of 80 %, at the shares seen so far."""
+    """Return how many more pairs decide a test of non-inferiority, with a power of 80%, at the shares seen so far."""
     if n == 0:
         return without_any(">", margin, 1 - alpha)
     difference, discordant = (only_worse - only_better) / n, (only_worse + only_better) / n
@@ -92,7 +92,7 @@ def to_show_regression_unpaired(new: tuple[int, int], old: tuple[int, int], marg
 
 
 def to_narrow(distance: float, limit: float, n: int, alpha: float) -> int | None:
-    """Return how many more entries decide, with a power of 80 %, where only an interval is known.
+    """Return how many more entries decide, with a power of 80%, where only an interval is known.
 
     `distance` is how far the value lies from the margin, `limit` how far the one-sided limit lies from the value. An
     interval narrows with the root of the number of entries.

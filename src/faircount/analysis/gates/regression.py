@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount import stats
+from faircount import formats, stats
 from faircount.analysis.gates import needed
 from faircount.analysis.gates.subjects import RATE_OF, TASK
-from faircount.analysis.gates.wording import percent, points, rate_name, threshold
+from faircount.analysis.gates.wording import rate_name
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.model import Estimate
@@ -139,7 +139,7 @@ def _sentence(
     paired: bool,
     aim: str,
 ) -> str:
-    said = f"margin of {threshold(margin).removesuffix(' %')} points"
+    said = f"margin of {formats.exact_percent(margin).removesuffix('%')} points"
     kind = "paired entries" if paired else "entries of both runs, unpaired"
     enough = "" if more is None else f"; about {counted(more, 'more entry', 'more entries')} would decide"
     if more is not None and not paired:
@@ -147,10 +147,11 @@ def _sentence(
     if worsening.value is None or worsening.low is None or worsening.high is None:
         lack = f"there are {counted(worsening.n, 'entry', 'entries')} to compare, with no interval"
         return f"the change is undefined: {lack if worsening.n else 'there are no entries to compare'}{enough}"
+    change, low, high = (formats.signed_points(share, 2) for share in (worsening.value, worsening.low, worsening.high))
     start = (
         f"{rate_name(RATE_OF[aim])} from {_rate(figures, 'rate_a')} to {_rate(figures, 'rate_b')}, a change for "
-        f"the worse of {points(worsening.value)} points ({points(worsening.low)} to {points(worsening.high)}), "
-        f"{worsening.n:,} {kind}, one-sided limits at {100 * (1 + worsening.level) / 2:.10g} %; "
+        f"the worse of {change} points ({low} to {high}), "
+        f"{worsening.n:,} {kind}, one-sided limits at {formats.exact_percent((1 + worsening.level) / 2)}; "
     )
     if state == MET:
         return f"{start}the upper limit is below the {said}"
@@ -162,4 +163,4 @@ def _sentence(
 
 def _rate(figures: Mapping[str, Any], name: str) -> str:
     value = figures[name]["value"]
-    return "undefined" if value is None else percent(value)
+    return "undefined" if value is None else formats.percent(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from faircount import formats
 from faircount.analysis.gates.expression import Gate
 from faircount.findings import counted
 from faircount.model import Estimate
@@ -28,7 +29,6 @@ _NOT_CORRECTED = {
 _LIMITS = {"low": "lower limit of the ", "high": "upper limit of the ", "value": ""}
 _SO = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
 _NOT_SO = {">": "not above", ">=": "below", "<": "not below", "<=": "above"}
-_MOST_DECIMALS = 9
 
 
 def rate_name(figure: str) -> str:
@@ -62,18 +62,18 @@ def no_limit(gate: Gate, estimate: Estimate) -> str:
 
 def decided(gate: Gate, estimate: Estimate, value: float, *, failed: bool) -> str:
     """Say what was compared, and with what result."""
-    relation = f"{(_SO if failed else _NOT_SO)[gate.sign]} {threshold(gate.threshold)}"
+    relation = f"{(_SO if failed else _NOT_SO)[gate.sign]} {formats.exact_percent(gate.threshold)}"
     entries = counted(estimate.n, "entry", "entries")
-    what = f"the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is {_apart(value, gate.threshold)}"
+    what = f"the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is {formats.percent_apart(value, gate.threshold)}"
     if gate.part == "value":
         return f"{what}{_interval(estimate)} of {entries}, {relation}"
     assert estimate.value is not None
-    return f"{what}, {relation}; it is {percent(estimate.value)}{_interval(estimate)} of {entries}"
+    return f"{what}, {relation}; it is {formats.rate(estimate)}{_interval(estimate)} of {entries}"
 
 
 def straddles(gate: Gate, more: int | None) -> str:
     """Say that a rate lies too near to the threshold to be told from it."""
-    lies = f"{threshold(gate.threshold)} lies inside the interval, so that chance may have decided"
+    lies = f"{formats.exact_percent(gate.threshold)} lies inside the interval, so that chance may have decided"
     if more is None:
         return f"{lies}, and no number of entries is known that would tell"
     return f"{lies}: about {counted(more, 'more entry', 'more entries')} at this rate would tell"
@@ -81,36 +81,12 @@ def straddles(gate: Gate, more: int | None) -> str:
 
 def only_the_limit(gate: Gate, more: int | None) -> str:
     """Say that the limit is on one side of the threshold and the rate on the other."""
-    says = f"the rate itself lies on the other side of {threshold(gate.threshold)}"
+    says = f"the rate itself lies on the other side of {formats.exact_percent(gate.threshold)}"
     if more is None:
         return says
     return f"{says}: about {counted(more, 'more entry', 'more entries')} at this rate would bring the limit there, too"
 
 
-def percent(share: float, decimals: int = 2) -> str:
-    """Return a share as a percentage."""
-    return f"{100 * share:.{decimals}f} %"
-
-
-def threshold(share: float) -> str:
-    """Return a threshold as a percentage with no more digits than it has."""
-    return f"{100 * share:.10g} %"
-
-
-def points(difference: float) -> str:
-    """Return a difference of rates in percentage points, with its sign."""
-    return f"{100 * difference:+.2f}"
-
-
-def _apart(value: float, from_value: float) -> str:
-    """Return a share with as many digits as it takes to tell it from another one."""
-    decimals = 2
-    while value != from_value and decimals < _MOST_DECIMALS and round(100 * value, decimals) == 100 * from_value:
-        decimals += 1
-    return percent(value, decimals)
-
-
 def _interval(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f" ({100 * estimate.low:.1f} to {100 * estimate.high:.1f} %)"
+    limits = formats.interval(estimate)
+    return f" ({limits})" if limits else ""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from faircount import formats
 from faircount.analysis.document import estimate_data, finding_data, source_data
 from faircount.analysis.judges.agreement import (
     ALL,
@@ -125,8 +126,8 @@ def _cautions(agreement: Agreement) -> Iterator[str]:
     one_sided = sum((pair.prevailing or 0) > ONE_SIDED for pair in agreement.pairs)
     if one_sided:
         yield (
-            f"In {counted(one_sided, 'pair')} over {100 * ONE_SIDED:.0f} % of the decisions are the same. There kappa "
-            "can be low although the two hardly ever differ: read AC1 beside it."
+            f"In {counted(one_sided, 'pair')} over {formats.exact_percent(ONE_SIDED)} of the decisions are the same. "
+            "There kappa can be low although the two hardly ever differ: read AC1 beside it."
         )
     apart = sum(pair.n == 0 for pair in agreement.pairs)
     if apart:
@@ -209,7 +210,7 @@ def _together_row(figures: Together) -> tuple[Cell, ...]:
 
 
 def _alpha_note(agreement: Agreement) -> str:
-    level = f"{100 * agreement.options.level:g} %"
+    level = formats.exact_percent(agreement.options.level)
     words = f"{level} interval: bootstrap over items, seed {agreement.options.seed}."
     if any(figures.fleiss is not None for figures in agreement.together):
         words += " Fleiss' kappa is over the items that all of these raters decided."
@@ -231,7 +232,7 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
     )
     rows = tuple(_pair_row(agreement, pair) for pair in agreement.pairs)
     marked = frozenset(number for number, pair in enumerate(agreement.pairs) if pair.n < _SMALL)
-    level = f"{100 * agreement.options.level:g} %"
+    level = formats.exact_percent(agreement.options.level)
     note = (
         f"{level} intervals: of kappa by its standard error (Fleiss, Cohen and Everitt 1969), of the share decided "
         f"alike by Wilson. {_AC1} Most used: the share of the category that both used most."
@@ -246,7 +247,7 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
 
 
 def _pair_row(agreement: Agreement, pair: Pair) -> tuple[Cell, ...]:
-    prevailing = _NONE if pair.prevailing is None else f"{100 * pair.prevailing:.1f} %"
+    prevailing = _NONE if pair.prevailing is None else formats.percent(pair.prevailing)
     return (
         _names(agreement, pair),
         pair.n,

@@ -6,13 +6,13 @@ class without samples leaves its figures undefined, never 0.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from faircount import formats
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
 from faircount.errors import UsageError
 from faircount.findings import counted
@@ -422,7 +422,7 @@ def _better(counts: Confusion, hit_f1: Estimate, options: QualityOptions) -> str
     bca = f1_bca(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=options.level)
     if bca.low is None or bca.high is None or bca.low == bca.high or (bca.low, bca.high) == (hit_f1.low, hit_f1.high):
         return ""
-    return f"; corrected for that (BCa), the interval of hits runs from {_percent(bca.low)} to {_percent(bca.high)}"
+    return f"; corrected for that (BCa), the interval of hits is {formats.interval(bca)}"
 
 
 def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
@@ -450,7 +450,7 @@ def _why_no_interval(auc: Estimate) -> str:
 
 
 def _no_operating_point(point: OperatingPoint) -> str:
-    wanted, level = _percent(point.wanted), _percent(point.level)
+    wanted, level = formats.exact_percent(point.wanted), formats.exact_percent(point.level)
     start = f"no threshold holds a false positive rate of {wanted} at a level of {level}"
     passes = point.false_positive_rate.n
     if point.most_alarms is None:
@@ -460,8 +460,3 @@ def _no_operating_point(point: OperatingPoint) -> str:
         )
     allowed = counted(point.most_alarms, "false alarm")
     return f"{start}: too many of the {passes:,} passes share the highest score of all; {allowed} would be allowed"
-
-
-def _percent(share: float) -> str:
-    digits = 2 if math.isclose(100 * share, round(100 * share), abs_tol=1e-9) else 1
-    return f"{100 * share:.{digits}f}".removesuffix(".00") + " %"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from faircount import formats
 from faircount.analysis.judges.quality import Evaluation, JudgeQuality, LabelDoubt, ScoreQuality, Step, spread
 from faircount.analysis.judges.summary import evaluation_document
 from faircount.analysis.judges.tiers import LEAST_SAMPLES
@@ -143,9 +144,9 @@ def _how(evaluation: Evaluation) -> str:
     settings = evaluation.settings
     drawn = "exact" if settings.replicates is None else f"{settings.replicates:,} replicates, seed {settings.seed}"
     return (
-        f"{100 * settings.level:g} % intervals: F1 by the percentiles of the bootstrap stratified by class ({drawn}), "
-        f"from {LEAST_SAMPLES} samples on; balanced accuracy by Newcombe; the others by Wilson. Tiers by F1 of hits: "
-        "Excellent above 80 %, Good above 60 %, Moderate above 40 %, Poor above 20 %, else Critical."
+        f"{formats.exact_percent(settings.level)} intervals: F1 by the percentiles of the bootstrap stratified by "
+        f"class ({drawn}), from {LEAST_SAMPLES} samples on; balanced accuracy by Newcombe; the others by Wilson. "
+        "Tiers by F1 of hits: Excellent above 80%, Good above 60%, Moderate above 40%, Poor above 20%, else Critical."
     )
 
 
@@ -242,7 +243,7 @@ def _score_facts(scores: ScoreQuality) -> Iterator[Fact]:
     yield Fact("Items with a score", scores.n)
     if scores.unscored:
         yield Fact("without", scores.unscored, note="decided without a score; left out here", depth=1)
-    yield Fact("Area under the ROC curve", None, scores.roc_auc, "50 % is guessing; DeLong, logit scale")
+    yield Fact("Area under the ROC curve", None, scores.roc_auc, "50% is guessing; DeLong, logit scale")
     if scores.average_precision is not None:
         yield Fact("Average precision", None, _plain(scores.average_precision, scores.n), "the step sum")
     if scores.in_use is not None:
@@ -258,7 +259,8 @@ def _score_facts(scores: ScoreQuality) -> Iterator[Fact]:
 
 
 def _operating(point: OperatingPoint) -> Iterator[Fact]:
-    wanted = f"holds a false positive rate of {100 * point.wanted:g} % at a level of {100 * point.level:g} %"
+    share, level = formats.exact_percent(point.wanted), formats.exact_percent(point.level)
+    wanted = f"holds a false positive rate of {share} at a level of {level}"
     if point.threshold is None:
         needed = f"; {point.passes_needed:,} passes without a false alarm would be enough"
         yield Fact(

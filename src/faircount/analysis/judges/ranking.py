@@ -354,7 +354,7 @@ def _notes(placed: Sequence[Placed], by: str, level: float) -> Iterator[str]:
         yield "the judges were not all measured on the same labels: their places compare the labels, too"
     published = sum(item.estimate.method == _PUBLISHED for item in placed)
     if published and level != PUBLISHED_LEVEL:
-        yield f"published intervals are taken as they are, at a level of 95 %: {published:,} of {len(placed):,}"
+        yield f"published intervals are taken as they are, at a level of 95%: {published:,} of {len(placed):,}"
     names = [item.called for item in placed]
     repeated = len({name for name in names if names.count(name) > 1})
     if repeated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from faircount import formats
 from faircount.analysis.recorded import Said
 from faircount.analysis.rejudging.changes import Flip, Rates
 from faircount.analysis.rejudging.document import document, planned_cost
@@ -46,7 +47,6 @@ _LEFT_ALONE = {
     LeftAlone.NOT_ALLOWED: "they name a judge that is not allowed",
 }
 _LONGEST_ERROR = 200
-_SMALLEST_P = 0.0001
 
 
 def as_report(
@@ -218,11 +218,12 @@ def _told(result: Rejudged) -> Iterator[Block]:
 
 
 def _rates(result: Rejudged, rates: Rates) -> Iterator[Block]:
+    p = "" if rates.p is None else f"p {formats.p_value(rates.p)}"
     facts = [
         Fact("Entries with verdicts before and after", rates.entries),
         Fact(f"{_rate(result)} before", rates.before),
         Fact(f"{_rate(result)} after", rates.after),
-        Fact("Difference, after minus before", Points(rates.difference), note=_p_words(rates.p)),
+        Fact("Difference, after minus before", Points(rates.difference), note=p),
         Fact(_NOW_WON[result.source.aim], rates.gained, depth=1),
         Fact("Entries that no longer do", rates.lost, depth=1),
     ]
@@ -234,12 +235,6 @@ def _rates(result: Rejudged, rates: Rates) -> Iterator[Block]:
             f"The intervals respect {counted(rates.families, 'family', 'families')} of variants: the same "
             f"{WORDS[result.source.aim].family}."
         )
-
-
-def _p_words(p: float | None) -> str:
-    if p is None:
-        return ""
-    return f"p < {_SMALLEST_P}" if p < _SMALLEST_P else f"p = {p:.2g}"
 
 
 def _flips(result: Rejudged) -> Iterator[Section]:

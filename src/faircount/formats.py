@@ -1,0 +1,157 @@
+"""How numbers are written for people: the one place that every report, message and figure takes them from.
+
+Percentages are written as English text writes them, `61.3%`: in whole percents where the interval is wider than ten
+points, since no more of them is known, otherwise with one decimal. What is not nothing never reads as 0%, and what is
+not all never as 100%. JSON keeps every digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from faircount.model import Estimate
+
+UNDEFINED = "undefined"
+WIDE = 0.10
+"""An interval that is wider than this is shown in whole percents."""
+_MOST_DECIMALS = 9
+_SMALLEST_P = 0.0001
+_METHODS = {
+    "wilson": "Wilson",
+    "cluster wilson": "Wilson over families",
+    "empirical bayes": "empirical Bayes",
+    "pooled, wilson": "Wilson, pooled",
+    "mean over entries": "Wilson on the effective size",
+    "kaplan-meier": "Kaplan-Meier",
+    "tango": "Tango",
+    "cluster tango": "Tango over families",
+    "newcombe": "Newcombe",
+}
+
+
+# -- shares -----------------------------------------------------------------------------------------------------
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """Return `61.3%`, with more decimals where fewer would read as nothing or as all."""
+    while decimals < _MOST_DECIMALS and 0 < share < 1 and _rounded(share, decimals) in (0.0, 100.0):
+        decimals += 1
+    return f"{100 * share:.{decimals}f}%"
+
+
+def percent_apart(share: float, other: float) -> str:
+    """Return a share with as many decimals as it takes to see on which side of another one it lies."""
+    decimals = 1
+    while decimals < _MOST_DECIMALS and share != other and _rounded(share, decimals) == _rounded(other, decimals):
+        decimals += 1
+    return percent(share, decimals)
+
+
+def exact_percent(share: float) -> str:
+    """Return a share that somebody chose, such as a level or a threshold, with just the digits it has: `95%`."""
+    return f"{100 * share:.10g}%"
+
+
+def _rounded(share: float, decimals: int) -> float:
+    return float(f"{100 * share:.{decimals}f}")
+
+
+def decimals_of(figure: Estimate) -> int:
+    """Return with how many decimals of a percent a rate is worth showing."""
+    if figure.low is None or figure.high is None:
+        return 1
+    return 0 if figure.high - figure.low > WIDE else 1
+
+
+def rate(figure: Estimate) -> str:
+    """Return the value of a rate alone, as precise as its interval allows."""
+    return UNDEFINED if figure.value is None else percent(figure.value, decimals_of(figure))
+
+
+def estimate(figure: Estimate) -> str:
+    """Return `26% [12, 46]` or `61.3% [59.2, 63.4]`; the value alone where there is no interval."""
+    if figure.value is None or figure.low is None or figure.high is None:
+        return rate(figure)
+    decimals = decimals_of(figure)
+    return f"{rate(figure)} [{100 * figure.low:.{decimals}f}, {100 * figure.high:.{decimals}f}]"
+
+
+def interval(figure: Estimate) -> str:
+    """Return `12–46%`, for a sentence; empty where there is no interval."""
+    if figure.low is None or figure.high is None:
+        return ""
+    decimals = decimals_of(figure)
+    return f"{100 * figure.low:.{decimals}f}–{100 * figure.high:.{decimals}f}%"
+
+
+def named_interval(figure: Estimate) -> str:
+    """Return `95% interval 12–46%`, for a sentence; empty where there is no interval."""
+    limits = interval(figure)
+    return f"{exact_percent(figure.level)} interval {limits}" if limits else ""
+
+
+def methods(figures: Iterable[Estimate]) -> str:
+    """Return what rates are shares of and how their intervals were made, each thing once."""
+    limited = [figure for figure in figures if figure.low is not None]
+    if not limited:
+        return ""
+    units = ", ".join(dict.fromkeys(figure.unit for figure in limited))
+    how = ", ".join(dict.fromkeys(method(figure) for figure in limited))
+    return f"{exact_percent(limited[0].level)} interval: {how}; unit: {units}"
+
+
+def method(figure: Estimate) -> str:
+    """Return the name of the method behind an interval."""
+    return _METHODS.get(figure.method, figure.method)
+
+
+# -- differences ------------------------------------------------------------------------------------------------
+
+
+def signed_points(difference: float, decimals: int = 1) -> str:
+    """Return a difference of rates in points with its sign: `+3.1`; what rounds to 0 has none."""
+    rounded = round(100 * difference, decimals) + 0.0
+    return f"{rounded:+.{decimals}f}" if rounded else f"{0:.{decimals}f}"
+
+
+def points(difference: float) -> str:
+    """Return the size of a difference of rates: `3.1 points`."""
+    return f"{abs(100 * difference):.1f} points"
+
+
+def difference(figure: Estimate) -> str:
+    """Return `-6.2 [-9.4, -3.1]`, in points; the value alone where there is no interval."""
+    if figure.value is None:
+        return UNDEFINED
+    if figure.low is None or figure.high is None:
+        return f"{signed_points(figure.value)} [no interval]"
+    return f"{signed_points(figure.value)} [{signed_points(figure.low)}, {signed_points(figure.high)}]"
+
+
+# -- other numbers ----------------------------------------------------------------------------------------------
+
+
+def p_value(p: float | None) -> str:
+    """Return a p-value with two digits or more, and never as 0."""
+    if p is None:
+        return UNDEFINED
+    if p < _SMALLEST_P:
+        return f"{p:.1e}"
+    return f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
+def seconds(value: float) -> str:
+    """Return a duration with about three significant digits, in milliseconds below a second."""
+    if value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
+
+
+def significant(value: float, digits: int) -> str:
+    """Return a number with so many significant digits, never with an exponent."""
+    if value == 0:
+        return "0"
+    decimals = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
+    written = f"{value:.{decimals}f}"
+    return written.rstrip("0").rstrip(".") if "." in written else written
