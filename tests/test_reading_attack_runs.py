@@ -15,7 +15,7 @@ from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import fold_files
 from faircount.errors import UsageError
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.reading.entry_rows import NOT_OF_ENTRIES
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, ReadOptions
@@ -300,7 +300,7 @@ def figures(path: str) -> Counted:
     return told
 
 
-def given_up(ledger: Ledger) -> Counter[tuple[int, bool]]:
+def given_up(ledger: LedgerView) -> Counter[tuple[int, bool]]:
     return Counter({(item.requests, item.errored): item.entries for item in tallies.attempts_given_up(ledger)})
 
 

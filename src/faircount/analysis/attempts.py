@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from faircount import formats
 from faircount.findings import counted
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import GivenUp, RepeatedEntries
 from faircount.model import AttemptsToSuccess, Retries, WithinAttempts, WithinStep
 from faircount.stats import (
@@ -28,7 +28,7 @@ LARGEST_SHARE_GIVEN_UP = 0.2
 NEXT_CALLS = 100
 
 
-def success_within(ledger: Ledger, succeeded: Sequence[AttemptsToSuccess], level: float) -> WithinAttempts | None:
+def success_within(ledger: LedgerView, succeeded: Sequence[AttemptsToSuccess], level: float) -> WithinAttempts | None:
     """Return success within k requests, or None where no entry had more than one.
 
     An entry stops at its first success, so its number of requests is an outcome and not a plan: entries that were given
@@ -64,7 +64,7 @@ def _why_no_curve(given_up: Sequence[GivenUp], most: int, entries: int) -> str:
     )
 
 
-def retries(ledger: Ledger, level: float) -> Retries | None:
+def retries(ledger: LedgerView, level: float) -> Retries | None:
     """Return how steady entries are that were tried several times by the same means, or None where none was."""
     found = tallies.repeated_entries(ledger)
     if all(item.attempts < 2 for item in found):

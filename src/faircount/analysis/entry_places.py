@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from faircount.ledger import engine
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.store import LINE_BITS, Ledger, LedgerView
 from faircount.reading.loading import Loader, ReadOptions, with_cache
 from faircount.reading.raw_rows import Origin, RawRow
 from faircount.reading.spikee import CASE_FACETS
@@ -46,7 +46,7 @@ LIMIT {_SLICE_ROWS}
 class Entries:
     """Which entry every row belongs to, and what became of it, in the order of the rows."""
 
-    def __init__(self, ledger: Ledger, definition: str) -> None:
+    def __init__(self, ledger: LedgerView, definition: str) -> None:
         self._rows, self._keys, self._outcomes = array("q"), array("q"), array("b")
         ledger.query(_ENTRY_OF_EVERY_ROW_BY_SPIKEE if definition == "spikee" else _ENTRY_OF_EVERY_ROW)
         last = -1

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from faircount.errors import FaircountError
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import SuccessRow
 from faircount.model import Analysis, MadeWith, Source, SuccessfulAttempt, SuccessfulAttempts
 from faircount.reading.cache import ReadSource
@@ -35,7 +35,7 @@ VANISHED = "the file can no longer be read"
 READ_ONCE = "standard input and pipes can be read only once"
 
 
-def gather(ledger: Ledger, read: Sequence[ReadSource], limit: int, *, max_line: int) -> SuccessfulAttempts:
+def gather(ledger: LedgerView, read: Sequence[ReadSource], limit: int, *, max_line: int) -> SuccessfulAttempts:
     """Return up to `limit` successful attempts of different entries, spread over sources and one facet."""
     chosen = choose(tallies.first_successes(ledger, _spread_column(ledger), limit), limit)
     found: dict[int, SuccessfulAttempt] = {}
@@ -60,7 +60,7 @@ def gather(ledger: Ledger, read: Sequence[ReadSource], limit: int, *, max_line: 
 # -- choosing ---------------------------------------------------------------------------------------------------
 
 
-def _spread_column(ledger: Ledger) -> str:
+def _spread_column(ledger: LedgerView) -> str:
     """Return the column whose values take turns: the first field that has more than one."""
     columns = [ledger.facets[field] for field in NINE_FIELDS if field in ledger.facets]
     return next((name for name in columns if tallies.distinct_values(ledger, name) > 1), _NO_FACET)

@@ -12,7 +12,7 @@ from faircount.analysis.options import AnalyzeOptions
 from faircount.findings import counted, finding
 from faircount.ledger import tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
 from faircount.stats import confusion_estimates
 
@@ -62,7 +62,7 @@ def _zero_if_undefined(estimate: Estimate) -> Estimate:
     return estimate if estimate.value is not None else replace(estimate, value=0.0)
 
 
-def doubts(result: FalsePositives, attack: Ledger, benign: Ledger, options: AnalyzeOptions) -> list[Finding]:
+def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, options: AnalyzeOptions) -> list[Finding]:
     """Return what should be known before the matrix is believed."""
     found = []
     answered = _answered_failures(attack) + _answered_failures(benign)
@@ -90,7 +90,7 @@ def doubts(result: FalsePositives, attack: Ledger, benign: Ledger, options: Anal
     return found
 
 
-def _answered_failures(ledger: Ledger) -> int:
+def _answered_failures(ledger: LedgerView) -> int:
     failure = OUTCOME_NUMBER[Outcome.FAILURE]
     sql = (
         "SELECT COUNT(DISTINCT e.entry_key) FROM entry AS e INNER JOIN told AS t ON e.entry_key = t.entry_key"
@@ -99,5 +99,5 @@ def _answered_failures(ledger: Ledger) -> int:
     return int(ledger.query(sql, [failure, failure, Answer.TEXT])[0][0])
 
 
-def _raised(ledger: Ledger) -> int:
+def _raised(ledger: LedgerView) -> int:
     return tallies.overall(ledger).guardrail_any

@@ -11,7 +11,7 @@ from faircount.analysis.choices import AUTO, NONE
 from faircount.analysis.words import Words
 from faircount.findings import counted
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import FamilyCounts
 from faircount.model import Counts, Estimate, Families
 from faircount.stats import ClusterEstimate, cluster_wilson, wilson
@@ -44,7 +44,7 @@ class Grouping(Struct, frozen=True):
             return _plain(self.kinds, of, among, unit, self.level)
         return _clustered(self.kinds, of, among, unit, self.level).estimate
 
-    def rates_by_source(self, ledger: Ledger) -> dict[int, Estimate]:
+    def rates_by_source(self, ledger: LedgerView) -> dict[int, Estimate]:
         """Return the success rate of each source that has entries."""
         if self.column is None:
             return {}
@@ -56,7 +56,7 @@ class Grouping(Struct, frozen=True):
         }
 
 
-def find(ledger: Ledger, counts: Counts, asked: str, level: float, words: Words) -> Grouping:
+def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Words) -> Grouping:
     """Find the families of the entries counted, as asked for, and decide whether there are any to respect."""
     by = None if asked == NONE else words.family if asked == AUTO else fields.raw_name(asked)
     if by is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from faircount.errors import UsageError
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.reading.spikee import FACETS, NINE_FIELDS
 from faircount.text import clip, visible
 
@@ -26,7 +26,7 @@ def raw_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(raw_name, names)))
 
 
-def to_break_down(ledger: Ledger, asked: tuple[str, ...], aim: str = "attack") -> tuple[str, ...]:
+def to_break_down(ledger: LedgerView, asked: tuple[str, ...], aim: str = "attack") -> tuple[str, ...]:
     """Return the fields to break results down by: the nine, those asked for, else every facet that is present.
 
     What a metric decided is part of the result, and a tag stands among the tags: these are for those who ask.
@@ -46,12 +46,12 @@ def to_break_down(ledger: Ledger, asked: tuple[str, ...], aim: str = "attack") -
     return tuple(dict.fromkeys([*NINE_FIELDS, ATTACK_FIELD, *others, *unknown]))
 
 
-def _is_for_asking(ledger: Ledger, field: str, column: str) -> bool:
+def _is_for_asking(ledger: LedgerView, field: str, column: str) -> bool:
     """Tell whether a field of a run is shown only on request: it tells nothing new, or each entry has its own value."""
     return field.startswith(_ONLY_ASKED_FOR) or tallies.distinct_values(ledger, column) == sum(ledger.rows) > 1
 
 
-def existing_column(ledger: Ledger, field: str, option: str) -> str:
+def existing_column(ledger: LedgerView, field: str, option: str) -> str:
     """Return the column of `entry` that holds a field that an option names, which must be one of these files."""
     present = {*NINE_FIELDS, ATTACK_FIELD, *ledger.facets}
     if field not in present:
@@ -60,7 +60,7 @@ def existing_column(ledger: Ledger, field: str, option: str) -> str:
     return column_of(ledger, field)
 
 
-def column_of(ledger: Ledger, field: str) -> str:
+def column_of(ledger: LedgerView, field: str) -> str:
     """Return the column of `entry` that holds a field; a field without any value is a column of nulls."""
     if field in ledger.facets:
         return ledger.facets[field]

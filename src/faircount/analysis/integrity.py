@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.model import Finding, Outcome, Severity, Source, Tally
 from faircount.reading.inputs import Input
 from faircount.text import clip, visible
@@ -101,7 +101,7 @@ def from_sources(sources: Sequence[Source]) -> list[Finding]:
 # -- shown by the ledger ---------------------------------------------------------------------------------------
 
 
-def from_ledger(ledger: Ledger, tally: Tally, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
+def from_ledger(ledger: LedgerView, tally: Tally, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
     """Return what only the folded ledger shows."""
     words = WORDS[sources[0].aim if sources else "attack"]
     found = [
@@ -119,17 +119,20 @@ def from_ledger(ledger: Ledger, tally: Tally, sources: Sequence[Source], *, dete
     return [item for item in found if item is not None]
 
 
-def _places(ledger: Ledger, sql: str, parameters: Sequence[object] = ()) -> list[str]:
+def _places(ledger: LedgerView, sql: str, parameters: Sequence[object] = ()) -> list[str]:
     rows = ledger.query(f"{sql} ORDER BY 1 LIMIT {EXAMPLES_KEPT}", parameters)
     return [ledger.place(row[0]) for row in rows]
 
 
-def _count(ledger: Ledger, sql: str, parameters: Sequence[object] = ()) -> int:
-    return int(ledger.query(f"SELECT COUNT(*) FROM ({sql})", parameters)[0][0])
+def _count(ledger: LedgerView, sql: str, parameters: Sequence[object] = ()) -> int:
+    """Count the rows that `sql` selects by `ord`, which says their source as well."""
+    source = f"CAST(ord >> {LINE_BITS} AS INTEGER) AS source"
+    rows = ledger.ask(f"SELECT COUNT(*)$apart FROM (SELECT {source} FROM ({sql})) $by", parameters)
+    return int(rows[0][0]) if rows else 0
 
 
 def _over_rows(
-    ledger: Ledger, code: str, sql: str, message: Callable[[int], str], parameters: Sequence[object] = ()
+    ledger: LedgerView, code: str, sql: str, message: Callable[[int], str], parameters: Sequence[object] = ()
 ) -> Finding | None:
     """Return a finding over the rows that `sql` selects by `ord`, or None where there are none."""
     count = _count(ledger, sql, parameters)
@@ -138,10 +141,13 @@ def _over_rows(
     return finding(code, count, message(count), _places(ledger, sql, parameters))
 
 
-def _different_cases(ledger: Ledger) -> Finding | None:
-    shared = "SELECT origin_key, entry_id FROM every_case GROUP BY origin_key, entry_id HAVING COUNT(*) > 1"
+def _different_cases(ledger: LedgerView) -> Finding | None:
+    shared = (
+        "SELECT origin_key, entry_id, MIN(case_ord) AS ord FROM every_case GROUP BY origin_key, entry_id"
+        " HAVING COUNT(*) > 1"
+    )
     ids = _count(ledger, shared)
-    cases = f"SELECT c.case_ord FROM every_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
+    cases = f"SELECT c.case_ord AS ord FROM every_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
     return _over_rows(
         ledger,
         "F005",
@@ -150,7 +156,7 @@ def _different_cases(ledger: Ledger) -> Finding | None:
     )
 
 
-def _repeated_rows(ledger: Ledger) -> Finding | None:
+def _repeated_rows(ledger: LedgerView) -> Finding | None:
     return _over_rows(
         ledger,
         "F006",
@@ -161,7 +167,7 @@ def _repeated_rows(ledger: Ledger) -> Finding | None:
     )
 
 
-def _rows_elsewhere(ledger: Ledger) -> Finding | None:
+def _rows_elsewhere(ledger: LedgerView) -> Finding | None:
     return _over_rows(
         ledger,
         "F008",
@@ -172,7 +178,7 @@ def _rows_elsewhere(ledger: Ledger) -> Finding | None:
     )
 
 
-def _judged_again(ledger: Ledger) -> Finding | None:
+def _judged_again(ledger: LedgerView) -> Finding | None:
     return _over_rows(
         ledger,
         "F009",
@@ -181,18 +187,17 @@ def _judged_again(ledger: Ledger) -> Finding | None:
     )
 
 
-def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
+def _old_guardrails(ledger: LedgerView, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
     """Find files of spikee 0.1 in which a success without any answer can only be a guardrail's True."""
     if detected:
         return []
     old = [index for index, source in enumerate(sources) if (source.tool, source.tool_version) == ("spikee", "0.1")]
+    if not old:
+        return []
+    answers = _answers_of_successes(ledger)
     found = []
     for index in old:
-        empty, text = ledger.query(
-            "SELECT COUNT(CASE WHEN answer = ? THEN 1 END), COUNT(CASE WHEN answer = ? THEN 1 END)"
-            " FROM told WHERE source = ? AND state = ?",
-            [Answer.EMPTY, Answer.TEXT, index, _SUCCESS],
-        )[0]
+        empty, text = (answers.get((index, answer), 0) for answer in (Answer.EMPTY, Answer.TEXT))
         if empty and not text:
             message = (
                 f"{counted(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "
@@ -207,7 +212,17 @@ def _old_guardrails(ledger: Ledger, sources: Sequence[Source], *, detected: bool
     return found
 
 
-def _unjudged(ledger: Ledger, tally: Tally, words: Words) -> Finding | None:
+def _answers_of_successes(ledger: LedgerView) -> dict[tuple[int, int], int]:
+    """Count successful rows by their source and the kind of their answer."""
+    rows = ledger.ask(
+        f"SELECT source AS place, answer, COUNT(*)$apart FROM told WHERE state = {_SUCCESS}"
+        " GROUP BY place, answer$apart"
+    )
+    alone = len(ledger.paths) == 1
+    return {(0 if alone else source, answer): count for source, answer, count in rows}
+
+
+def _unjudged(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
     if not tally.unjudged:
         return None
     all_of_them = tally.unjudged == tally.total
@@ -220,7 +235,7 @@ def _unjudged(ledger: Ledger, tally: Tally, words: Words) -> Finding | None:
     )
 
 
-def _errors_inside(ledger: Ledger, tally: Tally, words: Words) -> Finding | None:
+def _errors_inside(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
     if not tally.error:
         return None
     return _over_rows(
@@ -234,7 +249,7 @@ def _errors_inside(ledger: Ledger, tally: Tally, words: Words) -> Finding | None
     )
 
 
-def _no_history(ledger: Ledger) -> Finding | None:
+def _no_history(ledger: LedgerView) -> Finding | None:
     return _over_rows(
         ledger,
         "F018",
@@ -243,7 +258,7 @@ def _no_history(ledger: Ledger) -> Finding | None:
     )
 
 
-def _attack_like_ids(ledger: Ledger) -> Finding | None:
+def _attack_like_ids(ledger: LedgerView) -> Finding | None:
     return _over_rows(
         ledger,
         "F019",
@@ -255,7 +270,7 @@ def _attack_like_ids(ledger: Ledger) -> Finding | None:
     )
 
 
-def _orphans(ledger: Ledger) -> Finding | None:
+def _orphans(ledger: LedgerView) -> Finding | None:
     return _over_rows(
         ledger,
         "F020",

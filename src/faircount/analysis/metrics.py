@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, MetricFigures
 from faircount.report import Column, Grid, Record
 from faircount.stats import wilson
@@ -13,12 +13,12 @@ from faircount.stats import wilson
 PREFIX = "metric."
 
 
-def metrics_of(ledger: Ledger, level: float) -> tuple[MetricFigures, ...]:
+def metrics_of(ledger: LedgerView, level: float) -> tuple[MetricFigures, ...]:
     """Return the figures of every metric, in the order in which they were met."""
     return tuple(_figures(ledger, level))
 
 
-def _figures(ledger: Ledger, level: float) -> Iterator[MetricFigures]:
+def _figures(ledger: LedgerView, level: float) -> Iterator[MetricFigures]:
     for field, column in ledger.facets.items():
         if not field.startswith(PREFIX):
             continue

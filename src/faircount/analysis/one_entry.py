@@ -24,7 +24,7 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import lookup
 from faircount.ledger.lookup import EntryRow, FoldedEntry
-from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.model import Finding, Outcome
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
@@ -218,7 +218,7 @@ def _search(name: str, folded: Folded, chosen: Sequence[Input], options: ShowOpt
     return _Answer(len(keys), tuple(entries), damage, near)
 
 
-def _rows_named(ledger: Ledger, source: int, name: str, max_line: int) -> Iterator[int]:
+def _rows_named(ledger: LedgerView, source: int, name: str, max_line: int) -> Iterator[int]:
     for number, line in enumerate(_lines_holding(ledger.paths[source], name, max_line), start=1):
         if number > _ROWS_LOOKED_UP:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
 from faircount.ledger import engine, tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import Ledger, LedgerView
 from faircount.model import (
     Analysis,
     Counts,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from faircount.analysis.correction.given import Quality
 
 COMBINED = "Combined"
+BATCH_BYTES = 64 * 1024 * 1024
+"""Small files of about so many bytes in all are read into one ledger."""
 
 
 class AnalysisSet(Struct, frozen=True):
@@ -108,14 +111,61 @@ def _analyze_each(
 ) -> tuple[tuple[Analysis, ...], tuple[str, ...]]:
     """Analyse files one by one; among several, one that cannot be used does not stop the others."""
     analyses, failures = [], []
-    for item in asked.chosen:
-        try:
-            analyses.append(_analyze_together(_Asked([item], asked.quality), options, item.path, loader))
-        except InputError as error:
-            if len(asked.chosen) == 1:
-                raise
-            failures.append(str(error))
+    for batch in _batches(asked.chosen, options, loader):
+        for item, folded in _folded_each(batch, options, loader):
+            if isinstance(folded, InputError):
+                if len(asked.chosen) == 1:
+                    raise folded
+                failures.append(str(folded))
+            else:
+                alone = _Asked([item], asked.quality)
+                analyses.append(_analysis(alone, folded, options, item.path, loader))
     return tuple(analyses), tuple(failures)
+
+
+def _batches(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[list[Input]]:
+    """Yield files that can share a ledger: small ones together, as far as memory allows, large ones alone."""
+    batch: list[Input] = []
+    size = 0
+    for item in chosen:
+        small = loader.is_small(item.path) and options.definition != "spikee"
+        size += Path(item.path).stat().st_size if small else 0
+        if batch and (not small or size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        if not small:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _folded_each(
+    batch: Sequence[Input], options: AnalyzeOptions, loader: Loader
+) -> Iterator[tuple[Input, Folded | InputError]]:
+    """Read files and fold each by itself; yield it ready to be asked, or why it cannot be used."""
+    if len(batch) == 1:
+        try:
+            with fold_files(batch, options, loader) as folded:
+                yield batch[0], folded
+        except InputError as error:
+            yield batch[0], error
+        return
+    with Ledger([item.path for item in batch], CASE_FACETS, apart=True) as ledger:
+        read = [_read_or_not(ledger, index, loader) for index in range(len(batch))]
+        ledger.fold()
+        for item, part, one in zip(batch, ledger.parts(), read, strict=True):
+            yield item, one if isinstance(one, InputError) else Folded(part, (one,))
+
+
+def _read_or_not(ledger: Ledger, index: int, loader: Loader) -> ReadSource | InputError:
+    try:
+        read = loader.load(ledger, index)
+        refuse_hopeless([read.source], [read.notes])
+    except InputError as error:
+        return error
+    return read
 
 
 def _benign_path(chosen: Sequence[Input], name: str) -> str:
@@ -135,7 +185,7 @@ def _benign_path(chosen: Sequence[Input], name: str) -> str:
 class Folded(Struct, frozen=True):
     """A ledger ready to be asked, with what reading its sources showed."""
 
-    ledger: Ledger
+    ledger: LedgerView
     read: tuple[ReadSource, ...]
 
     @property
@@ -189,62 +239,66 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
         )
 
 
-def _analyze_together(wanted: _Asked, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+    with fold_files(asked.chosen, options, loader) as folded:
+        return _analysis(asked, folded, options, name, loader)
+
+
+def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
     chosen = wanted.chosen
-    with fold_files(chosen, options, loader) as folded:
-        ledger, aim = folded.ledger, folded.aim
-        is_task = aim == "task"
-        counts = summary.overall(ledger, options)
-        matrix, matrix_findings = _false_positives(folded, options, loader)
-        asked = fields.raw_names(options.by)
-        broken = fields.to_break_down(ledger, asked, aim)
-        broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
-        grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
-        correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
-        tally = counts.tally
-        by_spikee = options.definition == "spikee"
-        # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
-        won = () if is_task else tuple(tallies.attempts_to_success(ledger))
-        analysis = Analysis(
-            name=name,
-            definition=options.definition,
-            where=options.where,
-            level=options.level,
-            overview=options.overview,
-            sources=folded.sources,
-            tally=tally,
-            attempts=counts.attempts,
-            asr=grouping.rate("success"),
-            asr_unclustered=wilson(tally.success, tally.total, level=options.level),
-            asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
-            families=grouping.told,
-            dynamic=summary.dynamic(ledger, counts, grouping, options),
-            false_positives=matrix,
-            by_source=summary.by_source(ledger, grouping, options) if options.combine else (),
-            asked=asked,
-            combinations=summary.combinations(ledger, options),
-            guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
-            errors=tuple(tallies.error_kinds(ledger)),
-            latency=tuple(tallies.latency(ledger)),
-            attempts_to_success=won,
-            success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
-            retries=None if by_spikee else attempts.retries(ledger, options.level),
-            findings=integrity.ordered(
-                findings_of(folded, chosen, options) + matrix_findings + doubts + _definition(options)
-            ),
-            limits=(*WORDS[aim].limits, grouping.limit),
-            breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options, aim))[0],
-            slices=read[1],
-            crossing=summary.crossing(ledger, read[0], options) if options.figures else None,
-            evidence=_evidence(folded, options) if options.evidence else None,
-            aim=aim,
-            metrics=metrics_of(ledger, options.level) if is_task else (),
-            correction=correction,
-        )
-        return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+    ledger, aim = folded.ledger, folded.aim
+    is_task = aim == "task"
+    counts = summary.overall(ledger, options)
+    matrix, matrix_findings = _false_positives(folded, options, loader)
+    asked = fields.raw_names(options.by)
+    broken = fields.to_break_down(ledger, asked, aim)
+    broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
+    grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
+    correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
+    tally = counts.tally
+    by_spikee = options.definition == "spikee"
+    # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
+    won = () if is_task else tuple(tallies.attempts_to_success(ledger))
+    analysis = Analysis(
+        name=name,
+        definition=options.definition,
+        where=options.where,
+        level=options.level,
+        overview=options.overview,
+        sources=folded.sources,
+        tally=tally,
+        attempts=counts.attempts,
+        asr=grouping.rate("success"),
+        asr_unclustered=wilson(tally.success, tally.total, level=options.level),
+        asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
+        families=grouping.told,
+        dynamic=summary.dynamic(ledger, counts, grouping, options),
+        false_positives=matrix,
+        by_source=summary.by_source(ledger, grouping, options) if options.combine else (),
+        asked=asked,
+        combinations=summary.combinations(ledger, options),
+        guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
+        errors=tuple(tallies.error_kinds(ledger)),
+        latency=tuple(tallies.latency(ledger)),
+        attempts_to_success=won,
+        success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
+        retries=None if by_spikee else attempts.retries(ledger, options.level),
+        findings=integrity.ordered(
+            findings_of(folded, chosen, options) + matrix_findings + doubts + _definition(options)
+        ),
+        limits=(*WORDS[aim].limits, grouping.limit),
+        breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options, aim))[0],
+        slices=read[1],
+        crossing=summary.crossing(ledger, read[0], options) if options.figures else None,
+        evidence=_evidence(folded, options) if options.evidence else None,
+        aim=aim,
+        metrics=metrics_of(ledger, options.level) if is_task else (),
+        correction=correction,
+    )
+    return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
 
 
-def _corrected_groups(analysis: Analysis, ledger: Ledger, family: str | None, quality: Quality | None) -> Analysis:
+def _corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, quality: Quality | None) -> Analysis:
     if quality is None or analysis.correction is None:
         return analysis
     from faircount.analysis.correction.fooled import fooled

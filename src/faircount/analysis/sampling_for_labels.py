@@ -24,7 +24,7 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import engine
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
-from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.ledger.tallies import text_of
 from faircount.model import Outcome
 from faircount.reading import inputs
@@ -147,7 +147,7 @@ class _Drawn(Struct, frozen=True):
     rows: tuple[int, ...]
 
 
-def _draw(ledger: Ledger, options: SampleOptions) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
+def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
     by = _facet(ledger, options.by)
     column = None if by is None else fields.column_of(ledger, by)
     generator = random.Random(options.seed)
@@ -169,7 +169,7 @@ def _draw(ledger: Ledger, options: SampleOptions) -> tuple[list[_Drawn], tuple[S
     return drawn, strata, by
 
 
-def _facet(ledger: Ledger, asked: str | None) -> str | None:
+def _facet(ledger: LedgerView, asked: str | None) -> str | None:
     if asked is not None:
         name = fields.raw_name(asked)
         fields.existing_column(ledger, name, "--by")
@@ -183,7 +183,7 @@ def _facet(ledger: Ledger, asked: str | None) -> str | None:
     return None
 
 
-def _entries(ledger: Ledger, verdict: int, column: str | None) -> list[tuple[int, int | None]]:
+def _entries(ledger: LedgerView, verdict: int, column: str | None) -> list[tuple[int, int | None]]:
     """Return the entries with a verdict that have a row to be read, each with its value of the facet."""
     return ledger.query(
         f"SELECT entry_key, {column or 'NULL'} FROM entry WHERE outcome = ? AND entry_key IN"
@@ -192,7 +192,7 @@ def _entries(ledger: Ledger, verdict: int, column: str | None) -> list[tuple[int
     )
 
 
-def _rows_of(ledger: Ledger, entry: int) -> tuple[int, ...]:
+def _rows_of(ledger: LedgerView, entry: int) -> tuple[int, ...]:
     rows = ledger.query(
         "SELECT ord FROM told WHERE entry_key = ? AND state IN (?, ?) ORDER BY is_attack, ord",
         [entry, _SUCCESS, _FAILURE],

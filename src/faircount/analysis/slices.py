@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import AgainstRest, Estimate, Group, Slices
 from faircount.stats import BetaPrior, beta_prior, empirical_bayes, slices_against_rest, wilson
 
@@ -26,7 +26,7 @@ _ALONE = "There is nothing to compare a single group with."
 
 
 def read_together(
-    ledger: Ledger,
+    ledger: LedgerView,
     breakdowns: Mapping[str, Sequence[Group]],
     family: str | None,
     level: float,
@@ -74,7 +74,7 @@ def read_alike(alike: Sequence[tuple[int, int, int]], level: float) -> Pull:
     return Pull(fitted, (0.0, 0.0), replace(wilson(total, entries, level=level), method="pooled, wilson"))
 
 
-def _fixed_in_families(ledger: Ledger, names: list[str], family: str | None) -> dict[str, bool]:
+def _fixed_in_families(ledger: LedgerView, names: list[str], family: str | None) -> dict[str, bool]:
     if family is None:
         return dict.fromkeys(names, False)
     columns = [column_of(ledger, name) for name in names]

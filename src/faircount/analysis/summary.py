@@ -13,7 +13,7 @@ from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.slices import Pull, read_alike, read_together
 from faircount.analysis.words import WORDS
 from faircount.ledger import tallies
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import (
     AttackFigures,
     CategoryCount,
@@ -39,7 +39,7 @@ VALUES_OF_A_CROSSED_FIELD = range(2, 13)
 _EMPTY_COUNTS = Counts(Tally(), 0, 0, 0, 0)
 
 
-def overall(ledger: Ledger, options: AnalyzeOptions) -> Counts:
+def overall(ledger: LedgerView, options: AnalyzeOptions) -> Counts:
     """Count all entries by the chosen definition."""
     return _as_defined(tallies.overall(ledger), options)
 
@@ -53,7 +53,7 @@ def _as_defined(counts: Counts, options: AnalyzeOptions) -> Counts:
     return Counts(tally, counts.attempts, counts.initial, counts.attack_only, counts.guardrail_any)
 
 
-def dynamic(ledger: Ledger, counts: Counts, grouping: Grouping, options: AnalyzeOptions) -> Dynamic | None:
+def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: AnalyzeOptions) -> Dynamic | None:
     """Return the figures of dynamic attacks, or None where no row is one."""
     counted = tallies.attacks_as_spikee(ledger) if options.definition == "spikee" else tallies.attacks(ledger)
     if not counted:
@@ -80,7 +80,7 @@ def dynamic(ledger: Ledger, counts: Counts, grouping: Grouping, options: Analyze
     )
 
 
-def by_source(ledger: Ledger, grouping: Grouping, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
+def by_source(ledger: LedgerView, grouping: Grouping, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
     """Return each source's share of the entries, in the order of the sources."""
     counted, rates = tallies.by_source(ledger), grouping.rates_by_source(ledger)
     figures = []
@@ -92,7 +92,7 @@ def by_source(ledger: Ledger, grouping: Grouping, options: AnalyzeOptions) -> tu
     return tuple(figures)
 
 
-def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, list[Group]]:
+def breakdowns(ledger: LedgerView, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, list[Group]]:
     """Return the groups of entries that share a value of a field, by field."""
     return {
         field: [_group(value, counts, options) for value, counts in tallies.by_facet(ledger, column_of(ledger, field))]
@@ -101,7 +101,7 @@ def breakdowns(ledger: Ledger, fields: Sequence[str], options: AnalyzeOptions) -
 
 
 def read_breakdowns(
-    ledger: Ledger, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions, aim: str
+    ledger: LedgerView, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions, aim: str
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Read the groups of each field together; return them sorted as asked, and how they were read."""
     worst_is_high = WORDS[aim].worst_is_high
@@ -142,7 +142,7 @@ _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
 }
 
 
-def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
+def combinations(ledger: LedgerView, options: AnalyzeOptions) -> Combinations:
     """Return the most and the least successful combinations of the five fields.
 
     They are ranked by their shrunken rates: by raw ones, those of one or two entries would fill both ends.
@@ -161,7 +161,9 @@ def combinations(ledger: Ledger, options: AnalyzeOptions) -> Combinations:
     return Combinations(COMBINED_FIELDS, options.min_n, count, groups(False), groups(True), pull.shrinkage)
 
 
-def crossing(ledger: Ledger, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions) -> Crossing | None:
+def crossing(
+    ledger: LedgerView, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions
+) -> Crossing | None:
     """Cross the two fields that tell most about success; None where no two of them have 2 to 12 values.
 
     With `--by`, only the fields that were asked for are looked at. Two fields of which one follows from the other
@@ -213,7 +215,7 @@ def _crossed_rates(
     return tuple(tuple(rate(row, column) for column in columns) for row in rows)
 
 
-def guardrail_categories(ledger: Ledger, total: int, options: AnalyzeOptions) -> tuple[CategoryCount, ...]:
+def guardrail_categories(ledger: LedgerView, total: int, options: AnalyzeOptions) -> tuple[CategoryCount, ...]:
     """Return how many entries each category was named in."""
     return tuple(
         CategoryCount(category, entries, wilson(entries, total, level=options.level))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from faircount.ledger.schema import Lexicon, Mark, id_number
-from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.ledger.tallies import strategy_name
 from faircount.model import Outcome
 
@@ -59,7 +59,7 @@ class RowLeftOut(Struct, frozen=True):
 # -- finding entries --------------------------------------------------------------------------------------------
 
 
-def entries_with_id(ledger: Ledger, name: str) -> list[int]:
+def entries_with_id(ledger: LedgerView, name: str) -> list[int]:
     """Return the keys of the entries that have an id, or a row that is known to have it, in the order of the files."""
     numbers = _id_numbers(ledger, name)
     attacked = _id_numbers(ledger, name.removesuffix(_ATTACK_ROW)) if name.endswith(_ATTACK_ROW) else []
@@ -71,7 +71,7 @@ def entries_with_id(ledger: Ledger, name: str) -> list[int]:
     )
 
 
-def entries_of_rows(ledger: Ledger, ords: Sequence[int]) -> list[int]:
+def entries_of_rows(ledger: LedgerView, ords: Sequence[int]) -> list[int]:
     """Return the keys of the entries that rows count in, or were left out of."""
     counted = _keys_where(ledger, f"ord IN ({_marks(ords)})", ords)
     if counted or not _has_left_out(ledger):
@@ -80,7 +80,7 @@ def entries_of_rows(ledger: Ledger, ords: Sequence[int]) -> list[int]:
     return _keys_where(ledger, f"ord IN ({kept})", ords)
 
 
-def _keys_where(ledger: Ledger, condition: str, parameters: Sequence[int]) -> list[int]:
+def _keys_where(ledger: LedgerView, condition: str, parameters: Sequence[int]) -> list[int]:
     rows = ledger.query(
         f"SELECT entry_key FROM entry WHERE entry_key IN (SELECT entry_key FROM told WHERE {condition})"
         " ORDER BY first_ord",
@@ -89,7 +89,7 @@ def _keys_where(ledger: Ledger, condition: str, parameters: Sequence[int]) -> li
     return [key for (key,) in rows]
 
 
-def ids_near(ledger: Ledger, name: str, limit: int) -> list[str]:
+def ids_near(ledger: LedgerView, name: str, limit: int) -> list[str]:
     """Return some of the ids that entries have, no more than `limit`; for a number, those of the nearest numbers."""
     wanted = min(id_number(name, Lexicon()), 0)
     rows = ledger.query(
@@ -99,7 +99,7 @@ def ids_near(ledger: Ledger, name: str, limit: int) -> list[str]:
     return [ledger.word("parent_id", number) or "" for (number,) in rows]
 
 
-def _id_numbers(ledger: Ledger, name: str) -> list[int]:
+def _id_numbers(ledger: LedgerView, name: str) -> list[int]:
     """Return the numbers that stand for an id; a word may have more than one."""
     number = id_number(name, Lexicon())
     if number < 0:
@@ -115,7 +115,7 @@ def _marks(values: Sequence[object]) -> str:
 # -- what entries are made of -----------------------------------------------------------------------------------
 
 
-def folded_entries(ledger: Ledger, keys: Sequence[int]) -> list[FoldedEntry]:
+def folded_entries(ledger: LedgerView, keys: Sequence[int]) -> list[FoldedEntry]:
     """Return entries by their keys, in that order."""
     columns = list(ledger.facets.values())
     listed = "".join(f", e.{column}" for column in columns)
@@ -139,7 +139,7 @@ def folded_entries(ledger: Ledger, keys: Sequence[int]) -> list[FoldedEntry]:
     return [found[key] for key in keys]
 
 
-def rows_of(ledger: Ledger, key: int) -> list[EntryRow]:
+def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
     """Return the rows that count in an entry, standard attempts first."""
     rows = ledger.query(
         """
@@ -169,7 +169,7 @@ def rows_of(ledger: Ledger, key: int) -> list[EntryRow]:
     ]
 
 
-def categories_of(ledger: Ledger, ords: Sequence[int]) -> dict[int, list[str]]:
+def categories_of(ledger: LedgerView, ords: Sequence[int]) -> dict[int, list[str]]:
     """Return what guardrails named in rows, by row."""
     found: dict[int, list[str]] = {}
     for ord_, number in ledger.query(f"SELECT ord, category FROM category WHERE ord IN ({_marks(ords)})", ords):
@@ -194,7 +194,7 @@ _LEFT_OUT_BESIDE_KEPT = """
 """
 
 
-def rows_left_out(ledger: Ledger, key: int) -> list[RowLeftOut]:
+def rows_left_out(ledger: LedgerView, key: int) -> list[RowLeftOut]:
     """Return the rows that tell what rows of an entry tell already, and why they do not count."""
     if not _has_left_out(ledger):
         return []
@@ -215,6 +215,6 @@ def rows_left_out(ledger: Ledger, key: int) -> list[RowLeftOut]:
     ]
 
 
-def _has_left_out(ledger: Ledger) -> bool:
+def _has_left_out(ledger: LedgerView) -> bool:
     """Tell whether any row was left out; where no id was suspected, the table has hardly any columns."""
     return bool(ledger.query("SELECT 1 FROM row_story WHERE story <> 'kept' LIMIT 1"))

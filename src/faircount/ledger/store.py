@@ -7,12 +7,13 @@ thousand rows on.
 from __future__ import annotations
 
 import pkgutil
+import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -47,6 +48,17 @@ ONE_BY_ONE_UP_TO_ROWS = 16_000
 ONE_THREAD_UP_TO_ROWS = 500_000
 FOLDED = ("told", "entry", "row_story", "every_case", "category")
 """What questions are asked of when the rows are folded."""
+
+_PLACES = {
+    "told": "ord",
+    "entry": "first_ord",
+    "row_story": "ord",
+    "every_case": "case_ord",
+    "category": "ord",
+    "attempt": "ord",
+    "history": "ord",
+}
+"""Tables that are asked, and the column that says where a row of theirs stands."""
 
 SEVERAL_ATTACKS = -1
 """Stands for the name of the attack where several were tried on an entry."""
@@ -85,11 +97,39 @@ class _Asking(Struct, frozen=True):
         self.connection.close()
 
 
+class LedgerView(Protocol):
+    """What can be asked of folded rows, whether those of all sources or of one."""
+
+    paths: list[str]
+    rows: list[int]
+    facets: dict[str, str]
+
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask what can be asked of every source by itself, see `Ledger.ask`."""
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement of our own and return its rows."""
+
+    def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
+        """Begin to ask beside others, where that pays; return how to get the answer."""
+
+    def place(self, ord_: int) -> str:
+        """Return `file:line` of a row."""
+
+    def word(self, column: str, number: int | None) -> str | None:
+        """Return the word that a number stands for in a column."""
+
+    def lexicon(self, column: str) -> list[str | None]:
+        """Return the words of a column by their numbers."""
+
+
 class Ledger:
     """Rows of one or more sources, folded on request into entries."""
 
-    def __init__(self, paths: Sequence[str], case_facets: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], case_facets: Sequence[str], *, apart: bool = False) -> None:
         self.paths = list(paths)
+        self.apart = apart
+        """Whether each source is folded by itself, whatever stands in the others; then each is asked as a `Part`."""
         self.case_facets = tuple(case_facets)
         self.facets: dict[str, str] = {}
         """The name of each facet's column in the engine."""
@@ -98,6 +138,11 @@ class Ledger:
         self._parts: list[tuple[Tables, int]] = []
         self._stored: StoredTables | None = None
         self._words: dict[str, list[str | None]] = {}
+        self._own_facets: dict[int, set[str]] = {}
+        self._answers: dict[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]]] = {}
+        self._answers_apart: dict[tuple[str, tuple[Any, ...]], dict[int, list[tuple[Any, ...]]]] = {}
+        self._seen_source: int | None = None
+        self._seen: set[str] = set()
         self._askings: list[_Asking] = []
         self._connections: dict[int, DuckDBPyConnection] = {}
         self.folder: Path | None = None
@@ -135,6 +180,34 @@ class Ledger:
         connection = self._connections.get(threading.get_ident(), self._connection)
         return connection.execute(sql, list(parameters)).fetchall()
 
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask something of the folded rows once, and remember the answer.
+
+        `$apart` stands behind the columns selected and those grouped by, `$by` where there is nothing to group by:
+        there a `Part` adds the source, so that one statement answers for all of them.
+        """
+        key = sql, tuple(parameters)
+        if key not in self._answers:
+            self._answers[key] = self.query(sql.replace("$apart", "").replace("$by", ""), parameters)
+        return self._answers[key]
+
+    def ask_apart(self, source: int, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask the same of every source by itself, and return the answer of one."""
+        key = sql, tuple(parameters)
+        if key not in self._answers_apart:
+            grouped = sql.replace("$apart", ", source").replace("$by", "GROUP BY source")
+            answers: dict[int, list[tuple[Any, ...]]] = {}
+            # Another connection: this one may see the rows of a single source, see `Part.query`.
+            with self.beside() as connection:
+                for *row, from_source in connection.execute(grouped, list(parameters)).fetchall():
+                    answers.setdefault(from_source, []).append(tuple(row))
+            self._answers_apart[key] = answers
+        return self._answers_apart[key].get(source, [])
+
+    def parts(self) -> list[Part]:
+        """Return the sources, each to be asked by itself."""
+        return [Part(self, source, self._own_facets.get(source, set())) for source in range(len(self.paths))]
+
     def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
         """Begin to ask questions of told and entry beside others, where that pays; return how to get the answer."""
         if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
@@ -148,6 +221,19 @@ class Ledger:
         running = Beside(ask_over_it)
         self._askings.append(_Asking(running, connection))
         return running.answer
+
+    def see_only(self, source: int, sql: str) -> None:
+        """Let the tables that a statement names hold the rows of one source alone, for this connection."""
+        if self._seen_source != source:
+            self._seen_source, self._seen = source, set()
+        for table, place in _PLACES.items():
+            if table not in self._seen and re.search(rf"\b{table}\b", sql):
+                rows = "*" if table in ("row_story", "every_case") else "* REPLACE (0 AS source)"
+                self._connection.execute(
+                    f"CREATE OR REPLACE TEMP TABLE {table} AS"
+                    f" SELECT {rows} FROM memory.main.{table} WHERE {place} >> {LINE_BITS} = {source}"
+                )
+                self._seen.add(table)
 
     def beside(self) -> DuckDBPyConnection:
         """Return a second connection, for another thread; it must be closed before the ledger is."""
@@ -175,6 +261,7 @@ class Ledger:
     def load(self, source: int, tables: Tables) -> None:
         """Take what a source holds; it reaches the engine when the ledger is folded."""
         self.rows[source] += tables.rows("attempt")
+        self._own_facets.setdefault(source, set()).update(tables.numbers["attempt"])
         self._parts.append((tables, source << LINE_BITS))
 
     def load_stored(self, source: int, stored: StoredTables) -> None:
@@ -279,11 +366,8 @@ class Ledger:
     def _place_origins(self) -> int:
         """Find out which runs the rows come from; return how many different origins there are."""
         named = self._named_origins()
-        overlaps: Iterable[Overlap] = ()
-        if len(self.paths) > 1:
-            overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
         origins = [(source, self.word("result_origin", origin) or "") for source, origin in named]
-        keys = origin_keys(self.paths, origins, overlaps, self.rows)
+        keys = self._keys_apart(origins) if self.apart else self._keys_together(origins)
         self._create_table("origin_key", {"source": "INTEGER", "origin": "INTEGER", "origin_key": "INTEGER"})
         for (source, number), origin in zip(named, origins, strict=True):
             self.query("INSERT INTO origin_key VALUES (?, ?, ?)", [source, number or 0, keys[origin]])
@@ -291,6 +375,23 @@ class Ledger:
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_preference VALUES (?, ?)", [source, preference(path)])
         return len(named)
+
+    def _keys_together(self, origins: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        overlaps: Iterable[Overlap] = ()
+        if len(self.paths) > 1:
+            overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
+        return origin_keys(self.paths, origins, overlaps, self.rows)
+
+    def _keys_apart(self, origins: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        """Return the keys that each source would have alone, moved so that no two sources share one."""
+        keys: dict[tuple[int, str], int] = {}
+        first = 0
+        for source, path in enumerate(self.paths):
+            own = [(0, origin) for at, origin in origins if at == source]
+            found = origin_keys([path], own, (), [self.rows[source]])
+            keys |= {(source, origin): first + key for (_, origin), key in found.items()}
+            first += 1 + max(found.values(), default=0)
+        return keys
 
     def _named_origins(self) -> list[tuple[int, int | None]]:
         """Return each source with each origin that its rows name, and with none where rows name none."""
@@ -319,6 +420,42 @@ class Ledger:
         for statement in _statement(name, **parts).split(";"):
             if statement.strip():
                 self._connection.execute(statement)
+
+
+class Part:
+    """One source of a ledger whose sources were folded apart, asked as if it had a ledger of its own."""
+
+    def __init__(self, whole: Ledger, source: int, own_columns: Collection[str]) -> None:
+        self._whole = whole
+        self._source = source
+        self.paths = [whole.paths[source]]
+        self.rows = [whole.rows[source]]
+        self.facets = {field: column for field, column in whole.facets.items() if FACET + field in own_columns}
+
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask what is asked of every source at once, see `Ledger.ask`."""
+        return self._whole.ask_apart(self._source, sql, parameters)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask this source alone: the tables that a statement names hold nothing but its rows, as of a first source."""
+        self._whole.see_only(self._source, sql)
+        return self._whole.query(sql, parameters)
+
+    def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
+        """Ask when the answer is wanted: there are few rows."""
+        return ask
+
+    def place(self, ord_: int) -> str:
+        """Return `file:line` of a row."""
+        return self._whole.place(ord_)
+
+    def word(self, column: str, number: int | None) -> str | None:
+        """Return the word that a number stands for in a column."""
+        return self._whole.word(column, number)
+
+    def lexicon(self, column: str) -> list[str | None]:
+        """Return the words of a column by their numbers, those of other sources among them."""
+        return self._whole.lexicon(column)
 
 
 _NAMED_NUMBERS = {

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faircount.ledger.schema import OUTCOME_NUMBER, Tables, word_of
-from faircount.ledger.store import LINE_BITS, SEVERAL_ATTACKS, Ledger
+from faircount.ledger.store import LINE_BITS, SEVERAL_ATTACKS, LedgerView
 from faircount.model import AttemptsToSuccess, Counts, ErrorKind, Latency, Outcome, Tally
 
 UNNAMED_ATTACK = "(unnamed)"
@@ -87,17 +87,17 @@ def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
     return {key: group.counts() for key, group in ordered}
 
 
-def _grouped(ledger: Ledger, *columns: str) -> dict[tuple[Any, ...], Counts]:
+def _grouped(ledger: LedgerView, *columns: str) -> dict[tuple[Any, ...], Counts]:
     keys = "".join(f", {column}" for column in columns)
-    return _gathered(ledger.query(f"SELECT {_STANDINGS}{keys} FROM entry GROUP BY standing{keys}"))
+    return _gathered(ledger.ask(f"SELECT {_STANDINGS}{keys}$apart FROM entry GROUP BY standing{keys}$apart"))
 
 
-def overall(ledger: Ledger) -> Counts:
+def overall(ledger: LedgerView) -> Counts:
     """Count all entries."""
     return _grouped(ledger).get((), _Gathered().counts())
 
 
-def by_source(ledger: Ledger) -> dict[int, Counts]:
+def by_source(ledger: LedgerView) -> dict[int, Counts]:
     """Count entries by the source that holds their first row."""
     return {source: counts for (source,), counts in _grouped(ledger, "source").items()}
 
@@ -113,23 +113,23 @@ class FamilyCounts(Struct, frozen=True):
     attack_only: int
 
 
-def families(ledger: Ledger, column: str) -> list[FamilyCounts]:
+def families(ledger: LedgerView, column: str) -> list[FamilyCounts]:
     """Count the entries of families, the entries that share a value of a column; one without a value is alone."""
-    return [FamilyCounts(*row) for row in ledger.query(_families_alike(column))]
+    return [FamilyCounts(*row) for row in ledger.ask(_families_alike(column, "$apart"))]
 
 
-def families_by_source(ledger: Ledger, column: str) -> dict[int, list[FamilyCounts]]:
+def families_by_source(ledger: LedgerView, column: str) -> dict[int, list[FamilyCounts]]:
     """Count the entries of families as `families` does, in each source by itself."""
     found: dict[int, list[FamilyCounts]] = {}
-    for *counts, source in ledger.query(_families_alike(column, ", source")):
+    for *counts, source in ledger.ask(_families_alike(column, ", source")):
         found.setdefault(source, []).append(FamilyCounts(*counts))
     return found
 
 
-def families_by_facet(ledger: Ledger, column: str, facet: str) -> dict[str | None, list[FamilyCounts]]:
+def families_by_facet(ledger: LedgerView, column: str, facet: str) -> dict[str | None, list[FamilyCounts]]:
     """Count the entries of families as `families` does, among the entries of each value of a facet by itself."""
     found: dict[str | None, list[FamilyCounts]] = {}
-    for *counts, value in ledger.query(_families_alike(column, f", {facet}")):
+    for *counts, value in ledger.ask(_families_alike(column, f", {facet}$apart")):
         found.setdefault(text_of(ledger, facet, value), []).append(FamilyCounts(*counts))
     return found
 
@@ -151,7 +151,7 @@ def _families_alike(column: str, apart: str = "") -> str:
     """
 
 
-def fixed_within_families(ledger: Ledger, column: str, columns: Sequence[str]) -> list[bool]:
+def fixed_within_families(ledger: LedgerView, column: str, columns: Sequence[str]) -> list[bool]:
     """Tell for each column whether most entries that have kin are in families that share one value of it."""
     if not columns:
         return []
@@ -159,35 +159,36 @@ def fixed_within_families(ledger: Ledger, column: str, columns: Sequence[str]) -
         f"MIN(COALESCE({name}, 0)) AS least_{i}, MAX(COALESCE({name}, 0)) AS most_{i}" for i, name in enumerate(columns)
     )
     shared = ", ".join(f"SUM(CASE WHEN least_{i} = most_{i} THEN total ELSE 0 END)" for i in range(len(columns)))
-    rows = ledger.query(
+    rows = ledger.ask(
         f"""
-        SELECT SUM(total), {shared}
+        SELECT SUM(total), {shared}$apart
         FROM (
-            SELECT COUNT(*) AS total, {extremes}
+            SELECT COUNT(*) AS total, {extremes}$apart
             FROM entry
             WHERE {column} IS NOT NULL
-            GROUP BY {column}
+            GROUP BY {column}$apart
             HAVING COUNT(*) > 1
         )
+        $by
         """
     )
-    total, *fixed = rows[0]
+    total, *fixed = rows[0] if rows else (0,)
     return [2 * entries > total for entries in fixed] if total else [False] * len(columns)
 
 
-def text_of(ledger: Ledger, column: str, number: int | None) -> str | None:
+def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
     """Return the text behind a number in a column of `entry`."""
     if column == ATTACK_NAME:
         return SEVERAL if number == SEVERAL_ATTACKS else ledger.word("attack", number)
     return ledger.word(column, number)
 
 
-def by_facet(ledger: Ledger, column: str) -> list[tuple[str | None, Counts]]:
+def by_facet(ledger: LedgerView, column: str) -> list[tuple[str | None, Counts]]:
     """Count entries by the values of a column of `entry`, in order of first appearance."""
     return [(text_of(ledger, column, value), counts) for (value,), counts in _grouped(ledger, column).items()]
 
 
-def by_two_facets(ledger: Ledger, first: str, second: str) -> dict[tuple[str | None, str | None], Counts]:
+def by_two_facets(ledger: LedgerView, first: str, second: str) -> dict[tuple[str | None, str | None], Counts]:
     """Count entries by the values of two columns of `entry`, in order of first appearance; empty pairs are absent."""
     return {
         (text_of(ledger, first, one), text_of(ledger, second, other)): counts
@@ -195,15 +196,21 @@ def by_two_facets(ledger: Ledger, first: str, second: str) -> dict[tuple[str | N
     }
 
 
-def distinct_values(ledger: Ledger, column: str) -> int:
+def distinct_values(ledger: LedgerView, column: str) -> int:
     """Return how many different values, missing ones aside, a column of `entry` has."""
-    return int(ledger.query(f"SELECT COUNT(DISTINCT {column}) FROM entry")[0][0])
+    return _one_number(ledger, f"SELECT COUNT(DISTINCT {column})$apart FROM entry $by")
+
+
+def _one_number(ledger: LedgerView, sql: str) -> int:
+    """Return the number that a statement counts; a source without any row answers with none."""
+    rows = ledger.ask(sql)
+    return int(rows[0][0]) if rows else 0
 
 
 class Combinations:
     """The combinations of the values of some columns of `entry` that have at least so many entries."""
 
-    def __init__(self, ledger: Ledger, columns: Sequence[str], *, min_n: int) -> None:
+    def __init__(self, ledger: LedgerView, columns: Sequence[str], *, min_n: int) -> None:
         self._ledger = ledger
         self._columns = columns
         self._names = [f"key_{position}" for position in range(len(columns))]
@@ -258,9 +265,9 @@ class Combinations:
         return text_of(self._ledger, column, number)
 
 
-def attacks(ledger: Ledger) -> list[AttackCounts]:
+def attacks(ledger: LedgerView) -> list[AttackCounts]:
     """Count by dynamic attack: entries it was invoked for, entries it won, requests, blocks where the file tells."""
-    rows = ledger.query(
+    rows = ledger.ask(
         """
         SELECT
             attack,
@@ -268,14 +275,14 @@ def attacks(ledger: Ledger) -> list[AttackCounts]:
             COUNT(CASE WHEN won THEN 1 END),
             SUM(requests),
             SUM(blocks),
-            CASE WHEN COUNT(blocks) > 0 THEN COUNT(CASE WHEN blocks > 0 THEN 1 END) END
+            CASE WHEN COUNT(blocks) > 0 THEN COUNT(CASE WHEN blocks > 0 THEN 1 END) END$apart
         FROM (
-            SELECT attack, entry_key, BOOL_OR(succeeded) AS won, SUM(requests) AS requests, SUM(blocks) AS blocks
+            SELECT attack, entry_key, BOOL_OR(succeeded) AS won, SUM(requests) AS requests, SUM(blocks) AS blocks$apart
             FROM told
             WHERE is_attack
-            GROUP BY attack, entry_key
+            GROUP BY attack, entry_key$apart
         )
-        GROUP BY attack
+        GROUP BY attack$apart
         """
     )
     counted = [
@@ -285,7 +292,7 @@ def attacks(ledger: Ledger) -> list[AttackCounts]:
     return sorted(counted, key=lambda c: c.attack)
 
 
-def attacks_as_spikee(ledger: Ledger) -> list[AttackCounts]:
+def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
     """Count by dynamic attack as spikee does: a block is an entry all of whose attack rows are flagged."""
     blocked = {
         ledger.word("attack", attack) or UNNAMED_ATTACK: entries
@@ -308,15 +315,18 @@ def attacks_as_spikee(ledger: Ledger) -> list[AttackCounts]:
     ]
 
 
-def guardrail_categories(ledger: Ledger, *, as_spikee: bool = False) -> list[tuple[str, int]]:
+def guardrail_categories(ledger: LedgerView, *, as_spikee: bool = False) -> list[tuple[str, int]]:
     """Count entries by the categories that guardrails named, most frequent first; spikee asks flagged rows alone."""
-    rows = ledger.query(
+    rows = ledger.ask(
         f"""
-        SELECT c.category, COUNT(DISTINCT t.entry_key)
-        FROM category AS c
-        INNER JOIN told AS t ON c.ord = t.ord
-        {"WHERE t.blocked" if as_spikee else ""}
-        GROUP BY c.category
+        SELECT category, COUNT(DISTINCT entry_key)$apart
+        FROM (
+            SELECT c.category, t.entry_key, t.source
+            FROM category AS c
+            INNER JOIN told AS t ON c.ord = t.ord
+            {"WHERE t.blocked" if as_spikee else ""}
+        )
+        GROUP BY category$apart
         """
     )
     return sorted(
@@ -324,23 +334,20 @@ def guardrail_categories(ledger: Ledger, *, as_spikee: bool = False) -> list[tup
     )
 
 
-def error_kinds(ledger: Ledger) -> list[ErrorKind]:
+def error_kinds(ledger: LedgerView) -> list[ErrorKind]:
     """Count errored rows by kind of error, most frequent first, with the first of each as its example."""
-    rows = ledger.query(
+    rows = ledger.ask(
         f"""
-        SELECT k.error_kind, k.errored_rows, k.entries, t.error_text, k.first_ord
-        FROM (
-            SELECT
-                error_kind,
-                COUNT(*) AS errored_rows,
-                COUNT(DISTINCT entry_key) AS entries,
-                MIN(ord) AS first_ord
-            FROM told
-            WHERE state = {OUTCOME_NUMBER[Outcome.ERROR]}
-            GROUP BY error_kind
-        ) AS k
-        INNER JOIN told AS t ON k.first_ord = t.ord
-        ORDER BY k.errored_rows DESC, k.first_ord
+        SELECT
+            error_kind,
+            COUNT(*) AS errored_rows,
+            COUNT(DISTINCT entry_key),
+            ARG_MIN(error_text, ord),
+            MIN(ord) AS first_ord$apart
+        FROM told
+        WHERE state = {OUTCOME_NUMBER[Outcome.ERROR]}
+        GROUP BY error_kind$apart
+        ORDER BY errored_rows DESC, first_ord
         """
     )
     return [
@@ -355,17 +362,17 @@ def error_kinds(ledger: Ledger) -> list[ErrorKind]:
     ]
 
 
-def latency(ledger: Ledger) -> list[Latency]:
+def latency(ledger: LedgerView) -> list[Latency]:
     """Return median and 95th percentile of the response times by strategy. Quantiles are DuckDB's own."""
-    rows = ledger.query(
+    rows = ledger.ask(
         """
-        SELECT attack, is_attack, COUNT(*), QUANTILE_CONT(response_time, [0.5, 0.95])
+        SELECT attack, is_attack, COUNT(*), QUANTILE_CONT(response_time, [0.5, 0.95])$apart
         FROM (
-            SELECT CASE WHEN is_attack THEN attack END AS attack, is_attack, response_time
+            SELECT CASE WHEN is_attack THEN attack END AS attack, is_attack, response_time$apart
             FROM told
             WHERE response_time IS NOT NULL
         )
-        GROUP BY attack, is_attack
+        GROUP BY attack, is_attack$apart
         """
     )
     found = [
@@ -375,22 +382,23 @@ def latency(ledger: Ledger) -> list[Latency]:
     return [times for _, times in sorted(found, key=lambda item: (item[0], item[1].strategy))]
 
 
-def strategy_name(ledger: Ledger, attack: int | None, is_attack: bool) -> str:
+def strategy_name(ledger: LedgerView, attack: int | None, is_attack: bool) -> str:
     return (ledger.word("attack", attack) or UNNAMED_ATTACK) if is_attack else STANDARD
 
 
-def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
+def attempts_to_success(ledger: LedgerView) -> list[AttemptsToSuccess]:
     """Count successful entries by the number of requests up to their first success, standard attempts first."""
-    rows = ledger.query(
+    rows = ledger.ask(
         f"""
-        SELECT first_success, COUNT(*)
+        SELECT first_success, COUNT(*)$apart
         FROM (
-            SELECT entry_key, MIN(made_before + success_at) AS first_success
+            SELECT entry_key, MIN(made_before + success_at) AS first_success$apart
             FROM (
                 SELECT
                     entry_key,
                     succeeded,
                     success_at,
+                    source,
                     COALESCE(
                         SUM(requests) OVER (
                             PARTITION BY entry_key
@@ -403,9 +411,9 @@ def attempts_to_success(ledger: Ledger) -> list[AttemptsToSuccess]:
                 WHERE entry_key IN (SELECT entry_key FROM entry WHERE outcome = {_SUCCESS})
             )
             WHERE succeeded
-            GROUP BY entry_key
+            GROUP BY entry_key$apart
         )
-        GROUP BY first_success
+        GROUP BY first_success$apart
         ORDER BY first_success
         """
     )
@@ -420,14 +428,14 @@ class GivenUp(Struct, frozen=True):
     entries: int
 
 
-def attempts_given_up(ledger: Ledger) -> list[GivenUp]:
+def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
     """Count entries without a success by the requests they had; those of a row that ended in an error told nothing."""
-    rows = ledger.query(
+    rows = ledger.ask(
         f"""
         SELECT
             e.requests - COALESCE(lost.requests, 0) AS spent,
             lost.entry_key IS NOT NULL AS errored,
-            COUNT(*)
+            COUNT(*)$apart
         FROM entry AS e
         LEFT JOIN (
             SELECT entry_key, SUM(requests) AS requests
@@ -436,7 +444,7 @@ def attempts_given_up(ledger: Ledger) -> list[GivenUp]:
             GROUP BY entry_key
         ) AS lost ON e.entry_key = lost.entry_key
         WHERE e.outcome <> {_SUCCESS}
-        GROUP BY spent, errored
+        GROUP BY spent, errored$apart
         ORDER BY spent, errored
         """
     )
@@ -452,18 +460,19 @@ class RepeatedEntries(Struct, frozen=True):
     after_success: bool
 
 
-def repeated_entries(ledger: Ledger) -> list[RepeatedEntries]:
+def repeated_entries(ledger: LedgerView) -> list[RepeatedEntries]:
     """Count entries by their judged standard attempts, each recorded by itself; nothing where no entry has two.
 
     Where one row tells of several requests, only the last of them is known: such an entry counts without attempts. The
     row of a case of a run tells of each.
     """
-    standard, tries = ledger.query("SELECT COUNT(*), COALESCE(MAX(tries), 0) FROM told WHERE NOT is_attack")[0]
-    if tries < 2 and standard == ledger.query("SELECT COUNT(*) FROM entry WHERE has_standard")[0][0]:
+    rows = ledger.ask("SELECT COUNT(*), COALESCE(MAX(tries), 0)$apart FROM told WHERE NOT is_attack $by")
+    standard, tries = rows[0] if rows else (0, 0)
+    if tries < 2 and standard == _one_number(ledger, "SELECT COUNT(*)$apart FROM entry WHERE has_standard $by"):
         return []
-    rows = ledger.query(
+    rows = ledger.ask(
         f"""
-        SELECT COUNT(*), attempts, successes, after_success
+        SELECT COUNT(*), attempts, successes, after_success$apart
         FROM (
             SELECT
                 CAST(CASE
@@ -472,7 +481,7 @@ def repeated_entries(ledger: Ledger) -> list[RepeatedEntries]:
                 CAST(CASE
                     WHEN COUNT(tries) > 0 THEN SUM(tries_won) WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(won)
                 END AS BIGINT) AS successes,
-                BOOL_OR(went_on) OR COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success
+                BOOL_OR(went_on) OR COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success$apart
             FROM (
                 SELECT
                     entry_key,
@@ -480,14 +489,15 @@ def repeated_entries(ledger: Ledger) -> list[RepeatedEntries]:
                     tries,
                     tries_won,
                     went_on,
+                    source,
                     CASE WHEN state IN ({_SUCCESS}, {_FAILURE}) THEN ord END AS judged,
                     CASE WHEN state = {_SUCCESS} THEN ord END AS won
                 FROM told
                 WHERE NOT is_attack
             )
-            GROUP BY entry_key
+            GROUP BY entry_key$apart
         )
-        GROUP BY attempts, successes, after_success
+        GROUP BY attempts, successes, after_success$apart
         ORDER BY attempts, successes, after_success
         """
     )
@@ -503,12 +513,12 @@ def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
     return word_of(parent, words), word_of(own, words), text, response
 
 
-def count_successes(ledger: Ledger) -> int:
+def count_successes(ledger: LedgerView) -> int:
     """Return how many rows tell of a success."""
-    return int(ledger.query("SELECT COUNT(*) FROM told WHERE succeeded")[0][0])
+    return _one_number(ledger, "SELECT COUNT(*)$apart FROM told WHERE succeeded $by")
 
 
-def first_successes(ledger: Ledger, column: str, limit: int) -> list[SuccessRow]:
+def first_successes(ledger: LedgerView, column: str, limit: int) -> list[SuccessRow]:
     """Return each entry's first success, standard attempts first: up to `limit` per source and value of `column`."""
     rows = ledger.query(
         f"""

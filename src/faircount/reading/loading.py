@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
+TOGETHER_BELOW_BYTES = 8 * 1024 * 1024
+"""Smaller files are read into one ledger where several are analysed one by one."""
 
 _KINDS = {"run journal": "record of a run", "REBEL report": "test case of a report", "rejudged run": "rejudged test"}
 
@@ -107,7 +109,7 @@ class Loader:
                 ledger.load_stored(index, cached.tables)
             self.progress(cached.read.source.bytes)
             return cached.read
-        secret = self._secret(path)
+        secret = None if ledger.apart else self._secret(path)
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
         ledger.folder = None if keeping is None else keeping.folder
         if self._pool is not None and processes_for(path) > 1:
@@ -140,6 +142,12 @@ class Loader:
             keeping.finish(cancel=True)
             raise
         keeping.finish()
+
+    def is_small(self, path: str) -> bool:
+        """Return whether a file is to be read together with others."""
+        if path in self._cached or path == STDIN or not Path(path).is_file():
+            return False
+        return Path(path).stat().st_size < TOGETHER_BELOW_BYTES
 
     @property
     def used_cache(self) -> bool:

@@ -11,6 +11,7 @@ from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.results import Folded
 from faircount.ledger import tallies
 from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.ledger.store import Ledger
 from faircount.model import Outcome
 from faircount.reading.datasets import NO_CONTENT
 
@@ -55,6 +56,7 @@ class Side:
     def __init__(self, folded: Folded) -> None:
         import numpy as np
 
+        assert isinstance(folded.ledger, Ledger)
         self.folded = folded
         self.ledger = folded.ledger
         self.counts = tallies.overall(self.ledger)
@@ -131,7 +133,7 @@ class Side:
 
 def lacks_objectives(folded: Folded) -> bool:
     """Tell whether a file must be read anew: the cache holds no objectives, and attacks stand there alone."""
-    return needs_rows(folded.ledger)
+    return isinstance(folded.ledger, Ledger) and needs_rows(folded.ledger)
 
 
 def aims(sides: Sequence[Side]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from faircount.analysis.correction.sampled import LabelledEntry, Sampled
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import NO_COLUMN
 from faircount.model import Estimate, Outcome, Tally
 from faircount.stats.judge_error import LabelledPart
@@ -24,13 +24,13 @@ _SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAI
 _LABELLED = "entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))"
 
 
-def labelled_families(ledger: Ledger, column: str, found: Sequence[LabelledEntry]) -> list[LabelledFamily]:
+def labelled_families(ledger: LedgerView, column: str, found: Sequence[LabelledEntry]) -> list[LabelledFamily]:
     """Count entries, verdicts and labels of families; those without a label that are alike are one record."""
     return labelled_families_in_groups(ledger, column, found, NO_COLUMN).get(None, [])
 
 
 def labelled_families_in_groups(
-    ledger: Ledger, column: str, found: Sequence[LabelledEntry], facet: str
+    ledger: LedgerView, column: str, found: Sequence[LabelledEntry], facet: str
 ) -> dict[int | None, list[LabelledFamily]]:
     """Count families as `labelled_families` does, among the entries of each value of a column of `entry` by itself."""
     alone = f"CASE WHEN {column} IS NULL THEN entry_key END"

@@ -20,7 +20,7 @@ from faircount.analysis.correction.named import judges_of_run
 from faircount.analysis.correction.sampled import Sampled, groups_without_labels, sampled_entries
 from faircount.analysis.correction.wording import FEW_LABELS, MANY_REQUESTS, NOT_AT_RANDOM, not_corrected, promise
 from faircount.findings import counted, finding
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import Counts, Estimate, Families, Finding, JudgeCorrection, Tally
 from faircount.stats import wilson
 from faircount.stats.distributions import student_critical_value
@@ -61,7 +61,7 @@ class Run(Struct, frozen=True):
 
 
 def correct(
-    ledger: Ledger,
+    ledger: LedgerView,
     counts: Counts,
     families: Families,
     quality: Quality,
@@ -152,7 +152,7 @@ def measured_rate(run: Run, validation: Validation) -> tuple[str, Estimate | Non
 
 
 def _by_sample(
-    ledger: Ledger, quality: Quality, run: Run, sampled: Sampled, method: str, family: str | None
+    ledger: LedgerView, quality: Quality, run: Run, sampled: Sampled, method: str, family: str | None
 ) -> tuple[JudgeCorrection, list[Finding]]:
     status, judged, reason = _from_labels(run, sampled, method)
     estimate = None if judged is None else over_all(judged, run.tally, run.level)

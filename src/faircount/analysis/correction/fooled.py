@@ -20,7 +20,7 @@ from faircount.analysis.correction.groups import Known, labelled_by_value, widen
 from faircount.analysis.correction.sampled import LabelledEntry
 from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.findings import counted, finding
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Estimate, Finding, Group
 from faircount.stats import holm, wilson
 from faircount.stats.distributions import binomial_at_most
@@ -41,7 +41,7 @@ class _Suspect(Struct, frozen=True):
     group: Group
 
 
-def fooled(analysis: Analysis, ledger: Ledger, family: str | None, known: Known) -> list[Finding]:
+def fooled(analysis: Analysis, ledger: LedgerView, family: str | None, known: Known) -> list[Finding]:
     """Return a finding if there are attacks that win only by fooling the judge."""
     suspects = [
         _Suspect(field, group)
@@ -64,7 +64,7 @@ def fooled(analysis: Analysis, ledger: Ledger, family: str | None, known: Known)
 
 
 def _by_labels(
-    suspects: Sequence[_Suspect], ledger: Ledger, family: str | None, found: Sequence[LabelledEntry], level: float
+    suspects: Sequence[_Suspect], ledger: LedgerView, family: str | None, found: Sequence[LabelledEntry], level: float
 ) -> Iterator[str]:
     judged = [entry for entry in found if entry.success]
     kin = _families(ledger, family, judged)
@@ -91,7 +91,7 @@ def _by_labels(
 _PLURAL = "labelled judged successes"
 
 
-def _families(ledger: Ledger, family: str | None, entries: Sequence[LabelledEntry]) -> dict[int, int]:
+def _families(ledger: LedgerView, family: str | None, entries: Sequence[LabelledEntry]) -> dict[int, int]:
     """Return the family of each entry that has one."""
     if family is None or not entries:
         return {}
@@ -143,7 +143,9 @@ def hypergeometric_at_most(count: int, drawn: int, marked: int, total: int) -> f
 # -- by a judge that was measured elsewhere ---------------------------------------------------------------------
 
 
-def _by_measured_judge(suspects: Sequence[_Suspect], ledger: Ledger, family: str | None, known: Known) -> Iterator[str]:
+def _by_measured_judge(
+    suspects: Sequence[_Suspect], ledger: LedgerView, family: str | None, known: Known
+) -> Iterator[str]:
     if known.correction.status not in SHOWN:
         return
     tested = [suspect for suspect in suspects if suspect.group.counts.tally.judged]

@@ -30,7 +30,7 @@ from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labell
 from faircount.analysis.fields import column_of
 from faircount.ledger import tallies
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import (
     Analysis,
     CorrectedRate,
@@ -79,14 +79,14 @@ class Known(Struct, frozen=True):
         return Validation(*cells[0], *cells[1])
 
 
-def known_of(analysis: Analysis, correction: JudgeCorrection, ledger: Ledger, quality: Quality) -> Known:
+def known_of(analysis: Analysis, correction: JudgeCorrection, ledger: LedgerView, quality: Quality) -> Known:
     """Return what is known of the judge behind an analysis."""
     sample = quality.sample
     found = None if sample is None else sampled_entries(ledger, analysis.tally, sample).found
     return Known(correction, analysis.level, found)
 
 
-def with_corrected_groups(analysis: Analysis, ledger: Ledger, family: str | None, known: Known) -> Analysis:
+def with_corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, known: Known) -> Analysis:
     """Return an analysis whose breakdowns and dynamic attacks have corrected rates, or a reason why there is none.
 
     `family` is the column that says what family an entry belongs to, None where entries are independent.
@@ -113,7 +113,7 @@ def _same_groups(told: Slices, before: Sequence[Group], after: Sequence[Group]) 
 
 
 def _corrected_field(
-    ledger: Ledger, column: str, groups: Sequence[Group], family: str | None, known: Known
+    ledger: LedgerView, column: str, groups: Sequence[Group], family: str | None, known: Known
 ) -> tuple[Group, ...]:
     labelled = labelled_by_value(ledger, column, known.found)
     widening = _widening_by_value(ledger, family, column, known.level) if known.found is None else {}
@@ -130,7 +130,7 @@ def _corrected_field(
 
 
 def labelled_by_value(
-    ledger: Ledger, column: str, found: Sequence[LabelledEntry] | None
+    ledger: LedgerView, column: str, found: Sequence[LabelledEntry] | None
 ) -> dict[str | None, list[LabelledEntry]]:
     """Return the labelled entries by their values of a column of `entry`."""
     if not found:
@@ -147,7 +147,7 @@ def labelled_by_value(
 
 
 def _families_by_value(
-    ledger: Ledger, family: str | None, column: str, known: Known
+    ledger: LedgerView, family: str | None, column: str, known: Known
 ) -> dict[str | None, list[LabelledFamily]]:
     """Return the families of each group with their labels, where labels of the run and families are known."""
     if family is None or not known.found:
@@ -159,12 +159,12 @@ def _families_by_value(
     return by_value
 
 
-def widening_of(ledger: Ledger, family: str | None, field: str, level: float) -> dict[str | None, float]:
+def widening_of(ledger: LedgerView, family: str | None, field: str, level: float) -> dict[str | None, float]:
     """Return the factors by which families widen the variances of the rates of a field's groups, where there are."""
     return _widening_by_value(ledger, family, column_of(ledger, field), level)
 
 
-def _widening_by_value(ledger: Ledger, family: str | None, column: str, level: float) -> dict[str | None, float]:
+def _widening_by_value(ledger: LedgerView, family: str | None, column: str, level: float) -> dict[str | None, float]:
     if family is None:
         return {}
     return {
@@ -255,7 +255,7 @@ _Kin = tuple[int | None, int | None]
 """What tells families apart: the value of the column, or the entry where it has none."""
 
 
-def _corrected_attacks(ledger: Ledger, dynamic: Dynamic, family: str | None, known: Known) -> Dynamic:
+def _corrected_attacks(ledger: LedgerView, dynamic: Dynamic, family: str | None, known: Known) -> Dynamic:
     attacked = _attacked(ledger, family, known)
     names = {ledger.word("attack", number) or tallies.UNNAMED_ATTACK: number for number in attacked}
     times = Counter(figures.attack for figures in dynamic.attacks)
@@ -267,7 +267,7 @@ def _corrected_attacks(ledger: Ledger, dynamic: Dynamic, family: str | None, kno
     return replace(dynamic, attacks=tuple(attacks))
 
 
-def _attacked(ledger: Ledger, family: str | None, known: Known) -> dict[int, dict[_Kin, _Attacked]]:
+def _attacked(ledger: LedgerView, family: str | None, known: Known) -> dict[int, dict[_Kin, _Attacked]]:
     """Count the entries that each attack was tried on, by family."""
     kin = "NULL, NULL" if family is None else f"{family}, CASE WHEN {family} IS NULL THEN e.entry_key END"
     rows = ledger.query(

@@ -8,7 +8,7 @@ from typing import Any
 from faircount.errors import UsageError
 from faircount.findings import counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import LedgerView
 from faircount.model import Finding, Outcome
 from faircount.string_judges import STRING_JUDGES
 from faircount.text import clip, visible
@@ -25,17 +25,18 @@ _WAS_READ = f" AND entry_key IN (SELECT entry_key FROM told WHERE state IN {_DEC
 """A guardrail answers true or false by itself, and no judge is asked, whatever the row names."""
 
 
-def judges_of_run(ledger: Ledger) -> tuple[str | None, ...]:
+def judges_of_run(ledger: LedgerView) -> tuple[str | None, ...]:
     """Return the judges that the rows of entries with a verdict name, the most frequent first; None for no name."""
     return tuple(name for name, _ in _named(ledger)) or (None,)
 
 
-def _named(ledger: Ledger, also: str = "") -> list[tuple[str | None, int]]:
+def _named(ledger: LedgerView, also: str = "") -> list[tuple[str | None, int]]:
     if _JUDGE not in ledger.facets:
         return []
     column = ledger.facets[_JUDGE]
-    rows = ledger.query(
-        f"SELECT {column}, COUNT(*) FROM entry WHERE outcome IN {_DECIDED}{also} GROUP BY 1 ORDER BY 2 DESC, 1"
+    rows = ledger.ask(
+        f"SELECT {column}, COUNT(*) AS entries$apart FROM entry WHERE outcome IN {_DECIDED}{also}"
+        f" GROUP BY {column}$apart ORDER BY entries DESC, {column}"
     )
     return [(ledger.word(column, number), count) for number, count in rows]
 
@@ -47,7 +48,7 @@ def told(judges: Sequence[str | None]) -> str:
     return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def unmeasured(ledger: Ledger) -> list[Finding]:
+def unmeasured(ledger: LedgerView) -> list[Finding]:
     """Return a finding if judges that decide by opinion gave verdicts; for a run whose judge nobody measured."""
     if all(_compares_strings(name) for name, _ in _named(ledger) if name is not None):
         return []

@@ -15,7 +15,7 @@ from faircount.analysis import fields
 from faircount.analysis.correction.given import RunLabels
 from faircount.findings import counted
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.ledger.tallies import text_of
 from faircount.model import Outcome, Tally
 from faircount.reading.spikee import NINE_FIELDS
@@ -100,7 +100,7 @@ class _Entry(Struct):
         return LabelledEntry(key, self.success, bool(self.label), tuple((at, *told) for at, told in attacks.items()))
 
 
-def sampled_entries(ledger: Ledger, tally: Tally, given: RunLabels) -> Sampled:
+def sampled_entries(ledger: LedgerView, tally: Tally, given: RunLabels) -> Sampled:
     """Count the labelled entries by verdict."""
     labels = {
         source << LINE_BITS | line: label
@@ -136,14 +136,14 @@ def labelled_parts(found: Iterable[LabelledEntry], tally: Tally) -> tuple[Labell
     return successes, failures
 
 
-def groups_without_labels(ledger: Ledger, sampled: Sampled) -> str:
+def groups_without_labels(ledger: LedgerView, sampled: Sampled) -> str:
     """Name large groups of entries on which no label falls; empty where the labels are spread over all."""
     found = list(_unlabelled_groups(ledger, sampled))
     more = len(found) - _GROUPS_NAMED
     return "; ".join(found[:_GROUPS_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _unlabelled_groups(ledger: Ledger, sampled: Sampled) -> Iterator[str]:
+def _unlabelled_groups(ledger: LedgerView, sampled: Sampled) -> Iterator[str]:
     judged = sampled.successes.judged + sampled.failures.judged
     for field in NINE_FIELDS:
         if field not in ledger.facets or not judged:
