@@ -75,6 +75,10 @@ class Source(Struct, frozen=True):
     bytes: int = 0
     aim: str = "attack"
     """What the results are about: attacks, which should not succeed, or tasks, which should."""
+    target: str | None = None
+    """What was attacked or tested, where the file says so."""
+    label: str = ""
+    """What people call the file, unique among those at hand; see `source_labels`."""
 
 
 class Finding(Struct, frozen=True):
@@ -159,14 +163,13 @@ class Slices(Struct, frozen=True):
     """How the groups of one field were read together.
 
     `shrinkage` says what became of the rates, see `faircount.stats.Shrinkage`; `untested` says why no group was tested
-    against the rest, and is empty where they were. `worst` and `best` are the groups with the highest and the lowest
-    shrunken rate, named only where they stand out.
+    against the rest, and is empty where they were. `same_as` is a field before this one that splits the entries in
+    just the same way.
     """
 
     shrinkage: str
     untested: str = ""
-    worst: Group | None = None
-    best: Group | None = None
+    same_as: str | None = None
 
 
 class AttackFigures(Struct, frozen=True):
@@ -215,6 +218,8 @@ class FalsePositives(Struct, frozen=True):
     recall: Estimate
     f1: Estimate
     accuracy: Estimate
+    fpr: Estimate
+    balanced_accuracy: Estimate
 
 
 class MetricFigures(Struct, frozen=True):
@@ -234,6 +239,7 @@ class SourceFigures(Struct, frozen=True):
     """One source's share in a combined analysis."""
 
     path: str
+    label: str
     tally: Tally
     attempts: int
     rate: Estimate
@@ -338,23 +344,48 @@ class Crossing(Struct, frozen=True):
     cells: tuple[tuple[Estimate | None, ...], ...]
 
 
-class SuccessfulAttempt(Struct, frozen=True):
-    """A successful attempt with its texts, read back from its source; secrets are masked, long texts cut."""
+class Passage(Struct, frozen=True):
+    """A prompt or a response, and the part of it that matters, from `begin` to `end`; equal where none is known."""
+
+    text: str | None
+    begin: int = 0
+    end: int = 0
+
+
+class Example(Struct, frozen=True):
+    """An entry with its texts, read back from its source; secrets are masked, long texts cut.
+
+    `measured` is what the metrics of a test said, `tries` and `passed` how often it was tried and passed.
+    """
 
     place: str
     entry: str
     strategy: str
     judge: str | None
-    prompt: str | None
-    response: str | None
+    prompt: Passage
+    response: Passage
+    error: str | None = None
+    measured: str | None = None
+    tries: int | None = None
+    passed: int | None = None
 
 
-class SuccessfulAttempts(Struct, frozen=True):
-    """Some of the successful attempts, how many there are in all, and where one could not be read back, and why."""
+class Examples(Struct, frozen=True):
+    """Some entries of a kind, how many there are in all, and where one could not be read back, and why."""
 
-    shown: tuple[SuccessfulAttempt, ...]
+    kind: str
+    shown: tuple[Example, ...]
     total: int
     missing: tuple[tuple[str, str], ...] = ()
+
+
+class FlakyCase(Struct, frozen=True):
+    """A case of a run of tests that passed in some of its attempts and failed in others."""
+
+    entry: str
+    place: str
+    passed: int
+    tries: int
 
 
 class MadeWith(Struct, frozen=True):
@@ -406,23 +437,27 @@ class Analysis(Struct, frozen=True):
     asr_unclustered: Estimate
     asr_judged: Estimate
     families: Families
-    dynamic: Dynamic | None
-    false_positives: FalsePositives | None
-    by_source: tuple[SourceFigures, ...]
-    breakdowns: dict[str, tuple[Group, ...]]
-    slices: dict[str, Slices]
-    asked: tuple[str, ...]
-    combinations: Combinations
-    guardrail_categories: tuple[CategoryCount, ...]
-    errors: tuple[ErrorKind, ...]
-    latency: tuple[Latency, ...]
-    attempts_to_success: tuple[AttemptsToSuccess, ...]
-    success_within: WithinAttempts | None
-    retries: Retries | None
     findings: tuple[Finding, ...]
+    dynamic: Dynamic | None = None
+    false_positives: FalsePositives | None = None
+    by_source: tuple[SourceFigures, ...] = ()
+    breakdowns: dict[str, tuple[Group, ...]] = {}
+    slices: dict[str, Slices] = {}
+    asked: tuple[str, ...] = ()
+    combinations: Combinations = Combinations((), 1, 0, (), ())
+    guardrail_categories: tuple[CategoryCount, ...] = ()
+    errors: tuple[ErrorKind, ...] = ()
+    latency: tuple[Latency, ...] = ()
+    attempts_to_success: tuple[AttemptsToSuccess, ...] = ()
+    success_within: WithinAttempts | None = None
+    retries: Retries | None = None
     limits: tuple[str, ...] = ()
     crossing: Crossing | None = None
-    evidence: SuccessfulAttempts | None = None
+    evidence: tuple[Examples, ...] = ()
     metrics: tuple[MetricFigures, ...] = ()
     aim: str = "attack"
+    role: str = "attacks"
+    """What kind of run it is: attacks, a guardrail under attack, a check with benign prompts, or tests."""
+    failed_cases: Examples | None = None
+    flaky_cases: tuple[FlakyCase, ...] = ()
     correction: JudgeCorrection | None = None

@@ -7,6 +7,7 @@ text means; it makes every character visible and every secret unreadable.
 
 import re
 import unicodedata
+from collections.abc import Collection, Sequence
 
 _NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -30,6 +31,9 @@ _INVISIBLE = frozenset(
 
 # Other, format, surrogate, private-use and unassigned characters; line and paragraph separators.
 _HIDDEN_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"])
+
+
+_ROUNDS_OF_CLIPPING = 5
 
 
 def _escape(character: str) -> str:
@@ -74,11 +78,40 @@ def clip(text: str, limit: int) -> str:
     return text[: max(limit - 1, 0)] + "…"
 
 
-def clip_start(text: str, limit: int) -> str:
-    """Shorten `text` from the front, for paths, whose end tells more than their beginning."""
+def clip_middle(text: str, limit: int) -> str:
+    """Shorten `text` in its middle, for names, whose beginning and end tell more than what is between them."""
     if len(text) <= limit:
         return text
-    return "…" + text[len(text) - max(limit - 1, 0) :]
+    end = max((limit - 1) // 2, 0)
+    return text[: max(limit - 1 - end, 0)] + "…" + text[len(text) - end :]
+
+
+def _common_start(texts: Collection[str]) -> int:
+    """Return how many characters texts have in common at their beginning."""
+    first, last = min(texts), max(texts)
+    return next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+
+
+def clip_apart(texts: Sequence[str], limit: int) -> list[str]:
+    """Shorten texts so that those that differ still do: of texts that begin alike, the common part is cut."""
+    shown = [clip(text, limit) for text in texts]
+    for _ in range(_ROUNDS_OF_CLIPPING):
+        alike: dict[str, set[str]] = {}
+        for text, short in zip(texts, shown, strict=True):
+            alike.setdefault(short, set()).add(text)
+        starts = {
+            text: max(_common_start(group) - limit // 3, 0)
+            for group in alike.values()
+            if len(group) > 1
+            for text in group
+        }
+        if not starts:
+            break
+        shown = [
+            clip(f"…{text[starts[text] :]}" if starts.get(text) else text, limit) if text in starts else short
+            for text, short in zip(texts, shown, strict=True)
+        ]
+    return shown
 
 
 _SECRETS = re.compile(

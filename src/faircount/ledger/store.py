@@ -116,6 +116,9 @@ class LedgerView(Protocol):
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
 
+    def ord(self, source: int, line: int) -> int:
+        """Return the number by which a line of a source, counted among `paths`, is known."""
+
     def word(self, column: str, number: int | None) -> str | None:
         """Return the word that a number stands for in a column."""
 
@@ -242,6 +245,10 @@ class Ledger:
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
         return f"{self.paths[ord_ >> LINE_BITS]}:{ord_ & ((1 << LINE_BITS) - 1)}"
+
+    def ord(self, source: int, line: int) -> int:
+        """Return the number by which a line of a source is known."""
+        return source << LINE_BITS | line
 
     def word(self, column: str, number: int | None) -> str | None:
         """Return the word that a number stands for in a column; a facet's column goes by its name in the engine."""
@@ -448,6 +455,10 @@ class Part:
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
         return self._whole.place(ord_)
+
+    def ord(self, source: int, line: int) -> int:
+        """Return the number by which a line of the only source is known; it is one among all sources."""
+        return self._whole.ord(self._source + source, line)
 
     def word(self, column: str, number: int | None) -> str | None:
         """Return the word that a number stands for in a column."""

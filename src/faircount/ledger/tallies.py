@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from faircount.ledger.schema import OUTCOME_NUMBER, Tables, word_of
 from faircount.ledger.store import LINE_BITS, SEVERAL_ATTACKS, LedgerView
-from faircount.model import AttemptsToSuccess, Counts, ErrorKind, Latency, Outcome, Tally
+from faircount.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
 
 UNNAMED_ATTACK = "(unnamed)"
 STANDARD = "standard"
@@ -41,8 +41,8 @@ class AttackCounts(Struct, frozen=True):
     entries_blocked: int | None
 
 
-class SuccessRow(Struct, frozen=True):
-    """A row that tells of a success: where it stands, what it belongs to, and what identifies its text."""
+class ExampleRow(Struct, frozen=True):
+    """A row to look at: where it stands, what it belongs to, and what identifies its text."""
 
     ord: int
     source: int
@@ -199,6 +199,15 @@ def by_two_facets(ledger: LedgerView, first: str, second: str) -> dict[tuple[str
 def distinct_values(ledger: LedgerView, column: str) -> int:
     """Return how many different values, missing ones aside, a column of `entry` has."""
     return _one_number(ledger, f"SELECT COUNT(DISTINCT {column})$apart FROM entry $by")
+
+
+def distinct_pairs(ledger: LedgerView, first: str, second: str) -> int:
+    """Return how many different pairs of values, missing ones among them, two columns of `entry` have."""
+    return _one_number(
+        ledger,
+        f"SELECT COUNT(*)$apart FROM (SELECT {first} AS one, {second} AS other$apart FROM entry"
+        f" GROUP BY {first}, {second}$apart) $by",
+    )
 
 
 def _one_number(ledger: LedgerView, sql: str) -> int:
@@ -505,7 +514,7 @@ def repeated_entries(ledger: LedgerView) -> list[RepeatedEntries]:
 
 
 def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
-    """Return what identifies the only attempt of tables, to be compared with that of a `SuccessRow`."""
+    """Return what identifies the only attempt of tables, to be compared with that of a `ExampleRow`."""
     numbers, words = tables.numbers["attempt"], tables.words["parent_id"]
     parent, own, text, response = (
         numbers[column][0] for column in ("parent_id", "own_id", "text_hash", "response_hash")
@@ -513,13 +522,13 @@ def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
     return word_of(parent, words), word_of(own, words), text, response
 
 
-def count_successes(ledger: LedgerView) -> int:
-    """Return how many rows tell of a success."""
-    return _one_number(ledger, "SELECT COUNT(*)$apart FROM told WHERE succeeded $by")
+def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit: int) -> list[ExampleRow]:
+    """Return a row of each entry that ended so: up to `limit` per source and value of `column`.
 
-
-def first_successes(ledger: LedgerView, column: str, limit: int) -> list[SuccessRow]:
-    """Return each entry's first success, standard attempts first: up to `limit` per source and value of `column`."""
+    It is the first that was decided like the entry, of standard attempts if any; where none was, the first of all.
+    """
+    numbers = ", ".join(str(OUTCOME_NUMBER[outcome]) for outcome in outcomes)
+    decided = "t.succeeded" if list(outcomes) == [Outcome.SUCCESS] else f"t.state IN ({numbers})"
     rows = ledger.query(
         f"""
         SELECT
@@ -539,10 +548,13 @@ def first_successes(ledger: LedgerView, column: str, limit: int) -> list[Success
                     t.is_attack,
                     e.source,
                     {column} AS facet,
-                    ROW_NUMBER() OVER (PARTITION BY t.entry_key ORDER BY t.is_attack, t.ord) AS nth
+                    ROW_NUMBER() OVER (
+                        PARTITION BY t.entry_key
+                        ORDER BY CASE WHEN {decided} THEN 0 ELSE 1 END, t.is_attack, t.ord
+                    ) AS nth
                 FROM told AS t
                 INNER JOIN entry AS e ON t.entry_key = e.entry_key
-                WHERE t.succeeded
+                WHERE e.outcome IN ({numbers})
             ) AS f
             WHERE f.nth = 1
         ) AS s
@@ -553,7 +565,7 @@ def first_successes(ledger: LedgerView, column: str, limit: int) -> list[Success
         [limit],
     )
     return [
-        SuccessRow(
+        ExampleRow(
             ord_,
             source,
             ord_ & ((1 << LINE_BITS) - 1),
@@ -564,3 +576,29 @@ def first_successes(ledger: LedgerView, column: str, limit: int) -> list[Success
         )
         for ord_, source, attack, is_attack, facet, parent, own, *checksums in rows
     ]
+
+
+def flaky_cases(ledger: LedgerView, limit: int) -> list[FlakyCase]:
+    """Return the cases of a run of tests that passed in some attempts and failed in others, the least steady first."""
+    rows = ledger.query(
+        """
+        SELECT parent_id, ord, tries_won, tries
+        FROM told
+        WHERE tries_won > 0 AND tries_won < tries
+        ORDER BY ABS(2 * tries_won - tries) / tries, ord
+        LIMIT ?
+        """,
+        [limit],
+    )
+    return [
+        FlakyCase(ledger.word("parent_id", name) or "", ledger.place(ord_), int(won), int(tries))
+        for name, ord_, won, tries in rows
+    ]
+
+
+def kinds_of_answers(ledger: LedgerView) -> dict[int, int]:
+    """Count judged rows by the kind of their answer, see `schema.Answer`."""
+    rows = ledger.ask(
+        f"SELECT answer, COUNT(*)$apart FROM told WHERE state IN ({_SUCCESS}, {_FAILURE}) GROUP BY answer$apart"
+    )
+    return {int(answer): int(count) for answer, count in rows}

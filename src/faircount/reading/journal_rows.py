@@ -88,8 +88,20 @@ def _state(chunks: Chunks, run: RunFile, name: str) -> State:
     state.lines, state.end = number, offset
     version = state.header.get("version")
     run.version = version if isinstance(version, str) else None
+    run.target = target_of(state.header)
     run.aim = state.aim
     return state
+
+
+def target_of(header: Mapping[str, Any]) -> str | None:
+    """Return what a run was made against: the model, where the header names one, else the target by its name."""
+    settings = header.get("settings")
+    target = settings.get("target") if isinstance(settings, Mapping) else None
+    if not isinstance(target, Mapping):
+        return None
+    told = [part.get("model") for part in (target.get("options"), target.get("chat")) if isinstance(part, Mapping)]
+    named = next(filter(None, [*told, target.get("name"), target.get("kind")]), None)
+    return named if isinstance(named, str) else None
 
 
 def _header(line: bytes | None, name: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from faircount.model import Source
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
-from faircount.reading.spikee import SpikeeReader, tool_version
+from faircount.reading.spikee import SpikeeReader, only_target, tool_version
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
 from faircount.workers import in_order, start_method, worker_pool
 
@@ -183,7 +183,7 @@ class Loader:
         source, notes = Source(path=path), Notes(path)
         anchors: list[tuple[int, int]] = []
         joining = Joining()
-        seen, digests = set[str](), list[bytes]()
+        seen, targets, digests = set[str](), set[str | None](), list[bytes]()
         results = in_order(pool, _read_range, ranges, self._processes + 4)
         for part, read in zip(ranges, results, strict=True):
             for tables in read.batches:
@@ -192,10 +192,11 @@ class Loader:
             anchors += [(line + source.lines, offset) for line, offset in read.anchors]
             source = _joined(source, read.source)
             seen |= read.fields_seen
+            targets |= read.targets
             digests += read.digests
             self.progress(part.end - part.start)
         version = tool_version(seen) if source.good_lines else None
-        source = replace(source, bytes=size, tool_version=version)
+        source = replace(source, bytes=size, tool_version=version, target=only_target(targets))
         return _Reading(ReadSource(source, notes, anchors), joining.tables(), digests)
 
 
@@ -274,6 +275,7 @@ class _RangeRead(Struct, frozen=True):
     notes: Notes
     anchors: list[tuple[int, int]]
     fields_seen: frozenset[str]
+    targets: frozenset[str | None]
     batches: list[Tables]
     digests: list[bytes]
 
@@ -285,7 +287,8 @@ def _read_range(part: _Range) -> _RangeRead:
     batches: list[Tables] = [batch.tables() for batch in reader.batches()]
     digests = [] if content is None else content.digests()
     seen = frozenset(reader.fields_seen)
-    return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, batches, digests)
+    targets = frozenset(reader.targets)
+    return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, targets, batches, digests)
 
 
 def _joined(before: Source, after: Source) -> Source:

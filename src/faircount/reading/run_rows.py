@@ -36,6 +36,8 @@ class RunFile(Struct):
     tool: str
     reader: str
     version: str | None = None
+    target: str | None = None
+    """What was tested or attacked, as people call it."""
     aim: str = "task"
     """What the run is about: tasks, or attacks, whose rows are as spikee's."""
     blank_lines: int = 0

@@ -157,6 +157,8 @@ class SpikeeReader:
         self._cleaner = Cleaner(self.notes)
         self._lines = self._good = self._bad = self._blank = 0
         self.fields_seen: set[str] = set()
+        self.targets: set[str | None] = set()
+        """What the rows say that they were sent to."""
         self.anchors: list[tuple[int, int]] = []
         """Lines from time to time, each with the byte offset at which it can be found again."""
         self._batch = Batch()
@@ -184,6 +186,7 @@ class SpikeeReader:
             bad_lines=self._bad,
             blank_lines=self._blank,
             bytes=self.stream.bytes_read,
+            target=only_target(self.targets),
         )
         return read if self.stream.run is None else of_run(read, self.stream.run)
 
@@ -281,6 +284,7 @@ class SpikeeReader:
         for index, name in enumerate(ids, start=before):
             if not columns["parent_id"][index]:
                 columns["parent_id"][index] = self._id_number(name)
+        self.targets.update(labels["target"])
         for name, values in labels.items():
             self._batch.add_facet(name, values)
         for position, name in enumerate(self._decoder.unknown_fields):
@@ -434,9 +438,14 @@ def tool_version(fields_seen: Collection[str]) -> str:
     return next((label for field, label in _VERSION_BY_FIELD if field in fields_seen), "0.1")
 
 
+def only_target(targets: Collection[str | None]) -> str | None:
+    """Return the target that all rows name, if there is one."""
+    return next(iter(targets)) or None if len(targets) == 1 else None
+
+
 def of_run(source: Source, run: RunFile) -> Source:
     """Return what was read of a file that tells of a run: most of its lines hold no row, and are not blank for that."""
-    told = {"tool": run.tool, "tool_version": run.version, "reader": run.reader, "aim": run.aim}
+    told = {"tool": run.tool, "tool_version": run.version, "reader": run.reader, "aim": run.aim, "target": run.target}
     return replace(source, blank_lines=run.blank_lines, **told)
 
 
