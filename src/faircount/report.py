@@ -11,17 +11,24 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faircount.model import Estimate, Finding
+from faircount.model import Estimate, Finding, Passage
 
 
 class Record(Struct, frozen=True):
-    """Text from a record, hostile by nature; None stands for a missing value."""
+    """Text from a record, hostile by nature; None stands for a missing value. `whole` keeps it from being cut."""
 
     text: str | None
+    whole: bool = False
 
 
 class Place(Struct, frozen=True):
     """A file, or a line in one, as the user named it: a path can be hostile, too."""
+
+    text: str
+
+
+class Label(Struct, frozen=True):
+    """What people call a file, see `source_labels`; where it must be shortened, it loses its middle."""
 
     text: str
 
@@ -44,7 +51,16 @@ class Points(Struct, frozen=True):
     difference: Estimate
 
 
-Cell = str | int | Estimate | Place | Points | Record | Records | Seconds | None
+class Interval(Struct, frozen=True):
+    """A rate with its interval, drawn on a scale from 0 to 100% as wide as there is room for."""
+
+    estimate: Estimate
+
+
+Subject = Label | Place | Record
+"""Text from outside that belongs to a title, such as the name of a file."""
+
+Cell = str | int | Estimate | Interval | Label | Place | Points | Record | Records | Seconds | None
 """What can stand in a grid or beside a label; None is shown as unknown."""
 
 
@@ -65,11 +81,15 @@ class Facts(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """A column of a grid. Where room is short, the columns with the highest `rank` go first; rank 0 stays."""
+    """A column of a grid. Where room is short, the columns with the highest `rank` go first; rank 0 stays.
+
+    `note` explains the column, and is shown where the column is.
+    """
 
     title: str
     rank: int = 0
     numeric: bool = True
+    note: str = ""
 
 
 class Grid(Struct, frozen=True):
@@ -93,12 +113,20 @@ class Paragraph(Struct, frozen=True):
     text: str
 
 
+class Lead(Struct, frozen=True):
+    """What a report comes to, in paragraphs of plain sentences, and the figures that a page shows large."""
+
+    paragraphs: tuple[str, ...]
+    figures: tuple[Fact, ...] = ()
+
+
 class Bar(Struct, frozen=True):
-    """One rate of a figure."""
+    """One rate of a figure; `shrunk` is the same rate pulled towards that of all groups, where that was done."""
 
     label: Cell
     estimate: Estimate
     small: bool = False
+    shrunk: Estimate | None = None
 
 
 class Bars(Struct, frozen=True):
@@ -110,14 +138,15 @@ class Bars(Struct, frozen=True):
 
 
 class HeatMap(Struct, frozen=True):
-    """A figure: the rates of two facets crossed; a cell without entries is None."""
+    """A figure: the rates of two facets crossed; a cell without entries is None, one with fewer than `few` is pale."""
 
     title: str
     row_title: str
     column_title: str
-    rows: tuple[Record, ...]
-    columns: tuple[Record, ...]
+    rows: tuple[Record | Label, ...]
+    columns: tuple[Record | Label, ...]
     cells: tuple[tuple[Estimate | None, ...], ...]
+    few: int = 20
 
 
 class Mark(Struct, frozen=True):
@@ -171,47 +200,24 @@ class Differences(Struct, frozen=True):
     higher: str
 
 
-class Answer(Struct, frozen=True):
-    """What somebody else said to the same prompt, and where that stands."""
-
-    speaker: str
-    place: Place
-    response: Record
-
-
 class Exhibit(Struct, frozen=True):
-    """A successful attempt to look at: where it stands, how it was made, and what was said.
+    """An attempt to look at: its entry, where it stands, what is known of it, and who said what, in order."""
 
-    Where `beside` tells what another one answered, `speaker` says whose the response is.
-    """
-
-    place: Place
     entry: Record
-    strategy: Record
-    judge: Record
-    prompt: Record
-    response: Record
-    speaker: str = ""
-    beside: Answer | None = None
-
-    @property
-    def spoken(self) -> tuple[tuple[str, Record], ...]:
-        """What was said, in order, each with who said it."""
-        said = [("prompt", self.prompt), (f"response of {self.speaker}" if self.speaker else "response", self.response)]
-        if self.beside is not None:
-            said.append((f"response of {self.beside.speaker}", self.beside.response))
-        return tuple(said)
+    place: Place
+    known: tuple[tuple[str, Record | Place], ...]
+    said: tuple[tuple[str, Passage], ...]
 
 
 class Evidence(Struct, frozen=True):
-    """Some of the successful attempts, how many there are in all, and what they are called."""
+    """Some attempts to look at, how many there are in all, and what they are called."""
 
     exhibits: tuple[Exhibit, ...]
     total: int
-    name: str = "successful attempts"
+    name: str
 
 
-Block = Bars | Curves | Differences | Evidence | Facts | Findings | Grid | HeatMap | Paragraph
+Block = Bars | Curves | Differences | Evidence | Facts | Findings | Grid | HeatMap | Lead | Paragraph
 
 
 class Section(Struct, frozen=True):
@@ -220,7 +226,7 @@ class Section(Struct, frozen=True):
     title: str
     blocks: tuple[Block, ...]
     level: int = 2
-    subject: Record | Place | None = None
+    subject: Subject | None = None
 
 
 class Report(Struct, frozen=True):

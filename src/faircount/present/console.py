@@ -7,7 +7,7 @@ Text of a record arrives visible; the only escape sequences are ours, each ended
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct, field
 
@@ -24,19 +24,26 @@ from faircount.report import (
     Facts,
     Findings,
     Grid,
+    Interval,
+    Label,
+    Lead,
     Paragraph,
     Place,
+    Record,
     Report,
     Section,
 )
-from faircount.text import cell_width, visible
+from faircount.text import cell_width, clip_middle, visible
 
 PLAIN_WIDTH = 100
 NARROWEST = 40
 _GAP = 2
 _PLACES_SHOWN = 3
-_WIDTH_FOR_NOTES = 70
+_NARROWEST_NOTE = 24
+"""With less room beside a fact, its note goes under it."""
 _NARROW_TEXT, _READABLE_TEXT, _LONGEST_TEXT = 8, 24, 60
+_DRAWN_WIDTH, _WIDEST_DRAWN = 12, 40
+"""How wide the scale is on which an interval is drawn, at least and at most."""
 _SPOKEN_TEXT = 600
 _BOLD, _DIM, _TITLE = "1", "2", "1;4"
 _STYLES = {Severity.ERROR: "1;31", Severity.WARNING: "33", Severity.INFO: "36"}
@@ -69,7 +76,10 @@ class _Page(Struct):
     def table(self, rows: Iterable[Row], widths: Sequence[int], right: Sequence[bool], indent: int) -> None:
         """Write rows of cells, each folded inside its column; a head stands on its last line, others on their first."""
         for row in rows:
-            folded = [fold(content, width) for content, width in zip(row.cells, widths, strict=True)]
+            folded = [
+                fold(content, width, cut=index not in row.whole)
+                for index, (content, width) in enumerate(zip(row.cells, widths, strict=True))
+            ]
             height = max(map(len, folded))
             for number in range(height):
                 parts = []
@@ -87,12 +97,19 @@ class Row(Struct, frozen=True):
     cells: Sequence[str]
     style: str = ""
     is_head: bool = False
+    whole: Collection[int] = ()
+    """Columns whose texts must not be cut."""
 
 
-def fold(content: str, width: int) -> list[str]:
-    """Break a text into lines of at most `width` cells, at spaces where there are any; leading spaces stay."""
+def fold(content: str, width: int, *, cut: bool = False) -> list[str]:
+    """Break a text into lines of at most `width` cells, at spaces where there are any; leading spaces stay.
+
+    A word that is longer goes on in the next line or, where words may be `cut`, loses its middle.
+    """
     lines, line = [], content[: len(content) - len(content.lstrip(" "))]
     for word in content[len(line) :].split(" "):
+        if cut and cell_width(word) > width:
+            word = _shortened(word, width)
         longer = f"{line} {word}" if line.strip() else line + word
         if cell_width(longer) <= width:
             line = longer
@@ -105,6 +122,13 @@ def fold(content: str, width: int) -> list[str]:
             word = word[len(head) :]
         line = word
     return [*lines, line]
+
+
+def _shortened(word: str, width: int) -> str:
+    limit = width
+    while limit > 1 and cell_width(clip_middle(word, limit)) > width:
+        limit -= 1
+    return clip_middle(word, limit)
 
 
 def _fitting(word: str, width: int) -> str:
@@ -156,12 +180,16 @@ def _block(page: _Page, block: Block) -> None:
     elif isinstance(block, Curves):
         page.write(block.title, _BOLD)
         _grid(page, text.curve_points(block))
+    elif isinstance(block, Lead):
+        for paragraph in block.paragraphs:
+            page.write(paragraph)
     elif isinstance(block, Paragraph):
         page.write("- " + block.text)
 
 
 def _evidence(page: _Page, block: Evidence) -> None:
-    page.write(f"{len(block.exhibits):,} of {block.total:,}; texts are cut after {_SPOKEN_TEXT} characters", _DIM)
+    if block.total > len(block.exhibits):
+        page.write(f"{len(block.exhibits):,} of {block.total:,} {block.name}", _DIM)
     for exhibit in block.exhibits:
         _exhibit(page, exhibit)
 
@@ -169,14 +197,12 @@ def _evidence(page: _Page, block: Evidence) -> None:
 def _exhibit(page: _Page, exhibit: Exhibit) -> None:
     """Show who said what, each text in one paragraph in which nothing is hidden."""
     page.lines.append("")
-    page.write(text.cell(exhibit.place, width=1000), _BOLD)
-    page.write(
-        f"entry {text.cell(exhibit.entry)}, {text.cell(exhibit.strategy)}, judge {text.cell(exhibit.judge)}", _DIM
-    )
-    if exhibit.beside is not None:
-        page.write(f"{exhibit.beside.speaker}: {text.cell(exhibit.beside.place, width=1000)}", _DIM)
-    for name, spoken in exhibit.spoken:
-        page.write(f"{name}: {text.cell(spoken, width=_SPOKEN_TEXT)}", indent=2 * _GAP)
+    page.write(f"{text.cell(exhibit.entry)} ({text.cell(exhibit.place, width=1000)})", _BOLD)
+    known = [f"{name} {text.cell(content)}" for name, content in exhibit.known]
+    if known:
+        page.write(", ".join(known), _DIM)
+    for name, passage in exhibit.said:
+        page.write(f"{name}: {text.excerpt(passage, _SPOKEN_TEXT)}", indent=2 * _GAP)
 
 
 def _finding(page: _Page, item: Finding) -> None:
@@ -191,84 +217,133 @@ def _finding(page: _Page, item: Finding) -> None:
 
 
 def _facts(page: _Page, rows: Sequence[Fact]) -> None:
-    roomy = page.width >= _WIDTH_FOR_NOTES
-    written = []
-    for fact in rows:
-        value = "" if fact.value is None else text.cell(fact.value)
-        rate = "" if fact.rate is None else formats.estimate(fact.rate)
-        label = "  " * fact.depth + fact.label
-        written.append((label, value, rate, fact.note if roomy else ""))
+    """Write facts in columns; where there is little room beside them, a note goes under its fact."""
+    written = [
+        (
+            "  " * fact.depth + fact.label,
+            "" if fact.value is None else text.cell(fact.value),
+            "" if fact.rate is None else formats.estimate(fact.rate),
+            fact.note,
+        )
+        for fact in rows
+    ]
     widths = [max(map(cell_width, column)) for column in zip(*written, strict=True)]
-    left = page.width - _GAP - sum(widths[:3]) - 3 * _GAP
-    widths[3] = max(min(widths[3], left), 1)
-    page.table([Row(row) for row in written], widths, (False, True, True, False), indent=_GAP)
+    widths[1] = min(widths[1], max(page.width - widths[0] - widths[2] - 3 * _GAP, _READABLE_TEXT))
+    beside = page.width - _GAP - sum(widths[:3]) - 3 * _GAP
+    if beside >= min(widths[3], _NARROWEST_NOTE):
+        widths[3] = max(min(widths[3], beside), 1)
+        page.table([Row(row) for row in written], widths, (False, True, True, False), indent=_GAP)
+        return
+    for *row, note in written:
+        page.table([Row(row)], widths[:3], (False, True, True), indent=_GAP)
+        if note:
+            page.write(note, _DIM, indent=3 * _GAP)
 
 
 def _grid(page: _Page, grid: Grid) -> None:
     widths, dropped = _layout(grid, page.width - _GAP)
-    right = [grid.columns[index].numeric for index in widths]
-    head = Row([grid.columns[index].title for index in widths], _BOLD, is_head=True)
+    shown = list(widths)
+    texts = [_column(grid, index, widths[index]) for index in shown]
+    right = [grid.columns[index].numeric for index in shown]
+    titles = [
+        f"0%{'100%':>{widths[index] - 2}}" if _is_drawn(grid, index) else grid.columns[index].title for index in shown
+    ]
+    head = Row(titles, _BOLD, is_head=True)
+    whole = [at for at, index in enumerate(shown) if _is_whole(grid, index)]
     rows = [
-        Row(
-            [_shown(grid, number, index, width) for index, width in widths.items()],
-            _DIM if number in grid.marked else "",
-        )
+        Row([column[number] for column in texts], _DIM if number in grid.marked else "", whole=whole)
         for number in range(len(grid.rows))
     ]
     page.table([head, *rows], list(widths.values()), right, indent=_GAP)
-    for note in _notes(grid, dropped):
+    for note in _notes(grid, shown, dropped):
         page.write(note, _DIM)
 
 
-def _shown(grid: Grid, number: int, index: int, width: int) -> str:
-    """Return a cell's text: a path is cut to its column, other texts fold inside it; small groups bear a star."""
-    content = grid.rows[number][index]
-    written = text.cell(content, width=width if isinstance(content, Place) else _LONGEST_TEXT)
-    first_key = next((i for i, column in enumerate(grid.columns) if not column.numeric), 0)
-    return f"{written} *" if number in grid.marked and index == first_key else written
+def _is_whole(grid: Grid, index: int) -> bool:
+    return any(isinstance(content := row[index], Record) and content.whole for row in grid.rows)
+
+
+def _column(grid: Grid, index: int, width: int) -> list[str]:
+    """Return a column's texts for a width: names lose their middle, other texts fold; small groups bear a star."""
+    cells = [row[index] for row in grid.rows]
+    key = next((at for at, column in enumerate(grid.columns) if not column.numeric), 0)
+    starred = index == key and bool(grid.marked)
+    longest = min(width - 2 * starred, _LONGEST_TEXT)
+    written = text.column_texts(cells, _LONGEST_TEXT)
+    if any(cell_width(word) > longest for one in written for word in one.split(" ")):
+        written = text.column_texts(cells, longest)
+    shown = [
+        text.cell(content, longest) if isinstance(content, Label | Place)
+        else text.drawn(content.estimate, width) if isinstance(content, Interval)
+        else one
+        for content, one in zip(cells, written, strict=True)
+    ]  # fmt: skip
+    return [f"{one} *" if starred and number in grid.marked else one for number, one in enumerate(shown)]
 
 
 def _layout(grid: Grid, width: int) -> tuple[dict[int, int], list[Column]]:
-    """Choose the columns that fit and their widths: ranked ones are given up first, then texts are folded."""
-    widths: dict[int, int] = {}
-    for index, column in enumerate(grid.columns):
-        cells = [cell_width(_shown(grid, number, index, _LONGEST_TEXT)) for number in range(len(grid.rows))]
-        title = cell_width(column.title)
-        widths[index] = max([title if column.numeric else min(title, _NARROW_TEXT), *cells])
-    dropped: list[Column] = []
+    """Choose the columns that fit, and their widths.
+
+    What is least wanted goes first; the column that decides, of rank 1, and the names are cut last.
+    """
+    natural = {index: _natural_width(grid, index) for index in range(len(grid.columns))}
     texts = [index for index, column in enumerate(grid.columns) if not column.numeric]
-    wanted = {index: min(widths[index], _READABLE_TEXT) if index in texts else widths[index] for index in widths}
-    while sum(wanted.values()) + _GAP * len(wanted) > width:
-        ranked = [index for index in wanted if grid.columns[index].rank]
-        if not ranked:
+    dropped: list[Column] = []
+
+    def needed(most_text: int) -> int:
+        return sum(min(w, most_text) if i in texts else w for i, w in natural.items()) + _GAP * len(natural)
+
+    def drop(least_rank: int, most_text: int) -> None:
+        while needed(most_text) > width:
+            ranked = [index for index in natural if grid.columns[index].rank >= least_rank]
+            if not ranked:
+                return
+            worst = max(ranked, key=lambda index: grid.columns[index].rank)
+            dropped.append(grid.columns[worst])
+            del natural[worst]
+
+    drop(2, _LONGEST_TEXT)
+    drop(1, _READABLE_TEXT)
+    widths = _spread(natural, [index for index in texts if index in natural], width - _GAP * len(natural))
+    spare = width - _GAP * len(widths) - sum(widths.values())
+    for index in widths:
+        if _is_drawn(grid, index):
+            widths[index] += max(min(spare, _WIDEST_DRAWN - widths[index]), 0)
+    return widths, dropped
+
+
+def _is_drawn(grid: Grid, index: int) -> bool:
+    return any(isinstance(row[index], Interval) for row in grid.rows)
+
+
+def _natural_width(grid: Grid, index: int) -> int:
+    column, cells = grid.columns[index], [row[index] for row in grid.rows]
+    if _is_drawn(grid, index):
+        return max(_DRAWN_WIDTH, cell_width(column.title))
+    star = 2 if grid.marked and not column.numeric else 0
+    widest = [cell_width(one) for one in text.column_texts(cells, _LONGEST_TEXT)]
+    title = max(map(cell_width, column.title.split(" "))) if column.numeric else min(len(column.title), _NARROW_TEXT)
+    return max([title, *(one + star for one in widest)])
+
+
+def _spread(natural: dict[int, int], texts: Sequence[int], width: int) -> dict[int, int]:
+    """Take from the texts what is missing, from the longest first; nothing gets narrower than can be read."""
+    widths = dict(natural)
+    while sum(widths.values()) > width:
+        widest = max(texts, key=lambda index: widths[index], default=None)
+        if widest is None or widths[widest] <= _NARROW_TEXT:
             break
-        worst = max(ranked, key=lambda index: grid.columns[index].rank)
-        dropped.append(grid.columns[worst])
-        del wanted[worst]
-    return _spread(wanted, widths, [index for index in texts if index in wanted], width - _GAP * len(wanted)), dropped
+        widths[widest] -= 1
+    return widths
 
 
-def _spread(wanted: dict[int, int], natural: dict[int, int], texts: list[int], width: int) -> dict[int, int]:
-    """Give the texts the room that is left over, or take from them what is missing."""
-    spare = width - sum(wanted.values())
-    for position, index in enumerate(texts):
-        share = spare // (len(texts) - position)
-        given = (
-            min(natural[index] - wanted[index], share)
-            if share > 0
-            else max(share, min(_NARROW_TEXT - wanted[index], 0))
-        )
-        wanted[index] += given
-        spare -= given
-    return wanted
-
-
-def _notes(grid: Grid, dropped: Sequence[Column]) -> list[str]:
+def _notes(grid: Grid, shown: Sequence[int], dropped: Sequence[Column]) -> list[str]:
     notes = []
     if grid.marked:
         notes.append("* a small group: read the interval, not the rate")
+    explained = [grid.columns[index].note for index in shown if grid.columns[index].note]
+    if explained or grid.note:
+        notes.append(" ".join([*explained, grid.note]).strip())
     if dropped:
         notes.append("Not shown for lack of width: " + ", ".join(column.title for column in dropped))
-    if grid.note:
-        notes.append(grid.note)
     return notes

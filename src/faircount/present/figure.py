@@ -15,8 +15,8 @@ from faircount import formats
 from faircount.model import Estimate
 from faircount.present import figures_text
 from faircount.present.markup import Attribute, Child, Markup, tag, together
-from faircount.report import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark, Place
-from faircount.text import clip, clip_start
+from faircount.report import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark
+from faircount.text import clip
 
 # --- what all figures share -----------------------------------------------------------------------------------------
 
@@ -25,6 +25,7 @@ MUTED = "var(--fc-muted, currentColor)"
 TRACK = "var(--fc-track, rgba(128, 128, 128, 0.2))"
 BAR = "var(--fc-bar, #4f8fcb)"
 OVERALL = "var(--fc-overall, #c8601f)"
+PAPER = "var(--fc-paper, #ffffff)"
 FONT = "var(--fc-font, system-ui, sans-serif)"
 
 FULL_TEXT = 1000
@@ -81,6 +82,12 @@ def _full(label: Cell) -> str:
     return figures_text.cell(label, width=FULL_TEXT)
 
 
+def _short(labels: Sequence[Cell], cells: int) -> list[str]:
+    """Return labels shortened to a number of cells, so that those that differ still do."""
+    cut = figures_text.column_texts(labels, cells)
+    return [_clipped(text, cells) for text in cut]
+
+
 # --- bars -----------------------------------------------------------------------------------------------------------
 
 _ROW = 44
@@ -115,7 +122,10 @@ def bars_svg(bars: Bars) -> str:
         bars.title,
         _bars_description(bars, note),
         *[_moved(0, _LEGEND_LINE * index, item) for index, item in enumerate(legend)],
-        *[_moved(0, top + _ROW * index, _bar(bar, bars.overall, end)) for index, bar in enumerate(bars.bars)],
+        *[
+            _moved(0, top + _ROW * index, _bar(bar, label, bars.overall, end))
+            for index, (bar, label) in enumerate(zip(bars.bars, _bar_labels(bars.bars), strict=True))
+        ],
         _moved(0, bottom, _axis(end)),
         tag("text", note, x=0, y=bottom + _AXIS_HEIGHT + 14, font_size=12, fill=MUTED) if note else None,
         class_="fc-bars",
@@ -134,27 +144,74 @@ def _along(share: float, end: float) -> str:
     return f"{100 * min(max(share / end, 0.0), 1.0):.2f}%"
 
 
-def _bar(bar: Bar, overall: Estimate | None, end: float) -> Markup:
+def _bar(bar: Bar, label: Markup, overall: Estimate | None, end: float) -> Markup:
     figures = f"{formats.estimate(bar.estimate)} · {_count(bar.estimate)}"
     middle = _BAR_TOP + _BAR_HEIGHT / 2
     return together(
-        *_bar_label(bar),
+        label,
         tag("text", figures, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
         tag("rect", x=0, y=_BAR_TOP, width="100%", height=_BAR_HEIGHT, rx=2, fill=TRACK),
         _bar_body(bar, end),
         _overall_mark(overall, end),
         _whisker(bar.estimate, end, middle),
+        _shrunk_mark(bar.shrunk, end, middle),
     )
 
 
-def _bar_label(bar: Bar) -> Iterator[Markup]:
-    """Yield the label cut for a narrow figure and, hidden unless a wide page shows it, the longer one."""
-    full = _full(bar.label)
-    star = " *" if bar.small else ""
-    for name, cells, size, display in (("fc-short", _SHORT_LABEL, 12, None), ("fc-long", _LONG_LABEL, 13, "none")):
-        cut = clip_start if isinstance(bar.label, Place) else _clipped
-        content = together(tag("title", full), cut(full, cells - len(star)) + star)
-        yield tag("text", content, class_=name, y=_LABEL_BASELINE, font_size=size, font_weight=600, display=display)
+def _bar_labels(bars: Sequence[Bar | Difference]) -> list[Markup]:
+    """Return each label cut for a narrow figure and, hidden unless a wide page shows it, the longer one."""
+    stars = [" *" if bar.small else "" for bar in bars]
+    labels = [bar.label for bar in bars]
+    short, long = (_short(labels, cells - max(map(len, stars), default=0)) for cells in (_SHORT_LABEL, _LONG_LABEL))
+    return [
+        together(
+            *(
+                tag(
+                    "text",
+                    together(tag("title", _full(label)), shown + star),
+                    class_=name,
+                    y=_LABEL_BASELINE,
+                    font_size=size,
+                    font_weight=600,
+                    display=display,
+                )
+                for name, shown, size, display in (("fc-short", narrow, 12, None), ("fc-long", wide, 13, "none"))
+            )
+        )
+        for label, narrow, wide, star in zip(labels, short, long, stars, strict=True)
+    ]
+
+
+def _shrunk_mark(shrunk: Estimate | None, end: float, y: float) -> Markup | None:
+    """Return a diamond at the shrunken rate; a circle would be taken for the end of a bar."""
+    if shrunk is None or shrunk.value is None:
+        return None
+    # A place that is a share of the width cannot stand in a path, so an inner drawing carries the shape there.
+    return tag("svg", _diamond(0, 0), x=_along(shrunk.value, end), y=y, overflow="visible")
+
+
+def _diamond(x: float, y: float) -> Markup:
+    size = 5
+    corners = f"M{x:g} {y - size:g} L{x + size:g} {y:g} L{x:g} {y + size:g} L{x - size:g} {y:g} Z"
+    return tag("path", d=corners, fill=PAPER, stroke=INK, stroke_width=1.5)
+
+
+def interval_svg(estimate: Estimate) -> str:
+    """Return a rate with its interval on a scale from 0 to 100%, small enough for a cell of a table."""
+    height, middle = 14, 7
+    value = None if estimate.value is None else _along(estimate.value, 1.0)
+    dot = None if value is None else tag("circle", cx=value, cy=middle, r=3.5, fill=BAR, stroke=INK, stroke_width=1)
+    return _svg(
+        "Interval",
+        f"{_in_words(estimate)}.",
+        tag("rect", x=0, y=middle - 3, width="100%", height=6, rx=2, fill=TRACK),
+        _whisker(estimate, 1.0, middle),
+        dot,
+        class_="fc-interval",
+        width="100%",
+        height=height,
+        overflow="visible",
+    )
 
 
 def _bar_body(bar: Bar, end: float) -> Markup | None:
@@ -208,6 +265,8 @@ def _bars_legend(bars: Bars) -> Iterator[Markup]:
         ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
         mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
         yield _legend(mark, formats.methods(whiskers))
+    if any(bar.shrunk for bar in bars.bars):
+        yield _legend(_diamond(8, 8), "shrunken rate: pulled towards that of all groups as far as chance may explain")
     if any(bar.small for bar in bars.bars):
         yield _legend(tag("rect", x=1, y=3, width=14, height=10, rx=2, **_HOLLOW), f"* {_SMALL}")
 
@@ -217,10 +276,17 @@ def _legend(mark: Markup, words: str) -> Markup:
 
 
 def _bars_description(bars: Bars, note: str) -> str:
-    lines = [f"{_full(bar.label)}: {_in_words(bar.estimate)}{', a small group' * bar.small}." for bar in bars.bars]
+    lines = [
+        f"{_full(bar.label)}: {_in_words(bar.estimate)}{_shrunk_words(bar)}{', a small group' * bar.small}."
+        for bar in bars.bars
+    ]
     if bars.overall is not None:
         lines.append(f"Overall: {_in_words(bars.overall)}.")
     return " ".join([*lines, note] if note else lines)
+
+
+def _shrunk_words(bar: Bar) -> str:
+    return "" if bar.shrunk is None else f", shrunken {formats.rate(bar.shrunk)}"
 
 
 def _in_words(estimate: Estimate) -> str:
@@ -245,7 +311,10 @@ def differences_svg(figure: Differences) -> str:
         figure.title,
         _differences_description(figure),
         *[_moved(0, _LEGEND_LINE * index, item) for index, item in enumerate(legend)],
-        *[_moved(0, top + _ROW * at, _difference(item, end)) for at, item in enumerate(figure.differences)],
+        *[
+            _moved(0, top + _ROW * at, _difference(item, label, end))
+            for at, (item, label) in enumerate(zip(figure.differences, _bar_labels(figure.differences), strict=True))
+        ],
         _moved(0, bottom, _axis_around_zero(end)),
         _moved(0, bottom + _AXIS_HEIGHT, _ends(figure)),
         class_="fc-bars fc-differences",
@@ -260,11 +329,11 @@ def _around(share: float, end: float) -> str:
     return _along(share / end + 1, 2)
 
 
-def _difference(item: Difference, end: float) -> Markup:
+def _difference(item: Difference, label: Markup, end: float) -> Markup:
     estimate, middle = item.estimate, _BAR_TOP + _BAR_HEIGHT / 2
     words = f"{formats.difference(estimate)} · {_count(estimate)}"
     return together(
-        *_bar_label(Bar(item.label, estimate, item.small)),
+        label,
         tag("text", words, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
         tag("rect", x=0, y=_BAR_TOP, width="100%", height=_BAR_HEIGHT, rx=2, fill=TRACK),
         tag("line", x1="50%", x2="50%", y1=_BAR_TOP - 4, y2=_BAR_TOP + _BAR_HEIGHT + 6, stroke=OVERALL, stroke_width=2),
@@ -364,6 +433,7 @@ _HEAD_HEIGHT = 56
 _LEGEND_HEIGHT = 64
 _NARROWEST_MAP = 330
 _EMPTY = "no entries"
+_PALE = 0.25
 
 
 def heat_map_svg(heat_map: HeatMap) -> str:
@@ -378,9 +448,12 @@ def heat_map_svg(heat_map: HeatMap) -> str:
         _heat_map_description(heat_map, _zoom_note(end)),
         _axis_titles(heat_map, left),
         *[_column_label(_full(label), _column_x(left, at)) for at, label in enumerate(heat_map.columns)],
-        *[_row_label(_full(label), left, _row_y(at)) for at, label in enumerate(heat_map.rows)],
+        *[
+            _row_label(_full(label), short, left, _row_y(at))
+            for at, (label, short) in enumerate(zip(heat_map.rows, _short(heat_map.rows, _ROW_LABEL), strict=True))
+        ],
         *_cells(heat_map, left, end),
-        _moved(0, bottom + 16, _heat_legend(end)),
+        _moved(0, bottom + 16, _heat_legend(end, _few(heat_map))),
         class_="fc-heat-map",
         viewBox=f"0 0 {width} {height}",
         width=width,
@@ -397,7 +470,7 @@ def _row_y(at: int) -> int:
 
 
 def _row_label_width(heat_map: HeatMap) -> int:
-    longest = max((len(_clipped(_full(label), _ROW_LABEL)) for label in heat_map.rows), default=0)
+    longest = max(map(len, _short(heat_map.rows, _ROW_LABEL)), default=0)
     return round(max(longest * _LETTER, (len(heat_map.row_title) + 2) * _LETTER, 60)) + 10
 
 
@@ -435,8 +508,8 @@ def _two_lines(label: str) -> tuple[str, str]:
     return label[:at].rstrip(), _clipped(label[at:].lstrip(), _COLUMN_LABEL)
 
 
-def _row_label(label: str, left: int, y: int) -> Markup:
-    content = together(tag("title", label), _clipped(label, _ROW_LABEL))
+def _row_label(label: str, short: str, left: int, y: int) -> Markup:
+    content = together(tag("title", label), short)
     middle = y + _CELL_HEIGHT / 2 + 4
     return tag("text", content, x=left - 10, y=middle, text_anchor="end", font_size=12, font_weight=600)
 
@@ -445,7 +518,7 @@ def _cells(heat_map: HeatMap, left: int, end: float) -> Iterator[Markup]:
     for down, (row, estimates) in enumerate(zip(heat_map.rows, heat_map.cells, strict=True)):
         for across, (column, estimate) in enumerate(zip(heat_map.columns, estimates, strict=True)):
             name = f"{_full(row)} × {_full(column)}: {_EMPTY if estimate is None else _in_words(estimate)}"
-            content = _empty_cell(_EMPTY) if estimate is None else _cell(estimate, end)
+            content = _empty_cell(_EMPTY) if estimate is None else _cell(estimate, end, heat_map.few)
             yield _moved(_column_x(left, across), _row_y(down), together(tag("title", name), content))
 
 
@@ -458,14 +531,23 @@ def _empty_cell(word: str) -> Markup:
     )
 
 
-def _cell(estimate: Estimate, end: float) -> Markup:
+def _cell(estimate: Estimate, end: float, few: int) -> Markup:
+    """Return a cell in the colour of its rate; one with few entries is pale, since its rate may be anything."""
     if estimate.value is None:
         return _empty_cell(formats.UNDEFINED)
-    step = heat_step(estimate.value / end)
-    text: dict[str, Attribute] = {"x": _CELL_WIDTH / 2, "text_anchor": "middle", "fill": _ink(step)}
+    step, pale = heat_step(estimate.value / end), estimate.n < few
+    ink = INK if pale else _ink(step)
+    text: dict[str, Attribute] = {"x": _CELL_WIDTH / 2, "text_anchor": "middle", "fill": ink}
     return together(
-        tag("rect", width=_CELL_WIDTH, height=_CELL_HEIGHT, rx=3, fill=_heat(step)),
-        tag("text", formats.percent(estimate.value, 1), y=21, font_size=14, font_weight=600, **text),
+        tag(
+            "rect",
+            width=_CELL_WIDTH,
+            height=_CELL_HEIGHT,
+            rx=3,
+            fill=_heat(step),
+            fill_opacity=_PALE if pale else None,
+        ),
+        tag("text", formats.rate(estimate), y=21, font_size=14, font_weight=None if pale else 600, **text),
         tag("text", _count(estimate), y=37, font_size=11, **text),
     )
 
@@ -499,7 +581,13 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _heat_legend(end: float) -> Markup:
+def _few(heat_map: HeatMap) -> str:
+    """Return what pale cells mean, where there are any."""
+    estimates = [estimate for row in heat_map.cells for estimate in row if estimate is not None]
+    return f"; pale: fewer than {heat_map.few}" if any(e.n < heat_map.few for e in estimates) else ""
+
+
+def _heat_legend(end: float, few: str) -> Markup:
     side = 24
     swatches = [
         tag("rect", x=side * step, y=0, width=side, height=12, fill=_heat(step), stroke=MUTED, stroke_opacity=0.35)
@@ -513,7 +601,7 @@ def _heat_legend(end: float) -> Markup:
         "g",
         *swatches,
         *ends,
-        tag("text", "rate, with n: the number of entries", x=0, y=44),
+        tag("text", f"rate, with n: the number of entries{few}", x=0, y=44),
         tag("text", note, x=0, y=60) if note else None,
         font_size=11,
         fill=MUTED,

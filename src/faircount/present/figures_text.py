@@ -1,18 +1,31 @@
 """Cells and figures as text, the same in every presenter; how numbers are written is in `formats`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from faircount import formats
-from faircount.model import Estimate
-from faircount.report import Cell, Column, Curve, Curves, Grid, Place, Points, Record, Records, Seconds
-from faircount.text import clip, clip_start, visible
+from faircount.model import Estimate, Passage
+from faircount.report import (
+    Cell,
+    Column,
+    Curve,
+    Curves,
+    Grid,
+    Interval,
+    Label,
+    Place,
+    Points,
+    Record,
+    Records,
+    Seconds,
+)
+from faircount.text import clip, clip_apart, clip_middle, visible
 
 UNKNOWN = "?"
 MISSING = "(none)"
 BETWEEN_RECORDS = " · "
 RECORD_WIDTH = 60
+DRAWN_WIDTH = 20
 _POINTS_SHOWN = 9
-
 
 AXIS_ENDS = (0.05, 0.1, 0.2, 0.4, 1.0)
 """Where a scale of shares may end."""
@@ -30,9 +43,11 @@ def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
     if content is None:
         return UNKNOWN
     if isinstance(content, Record):
-        return MISSING if content.text is None else clip(visible(content.text), width)
-    if isinstance(content, Place):
-        return clip_start(visible(content.text), width)
+        return MISSING if content.text is None else _record(content, width)
+    if isinstance(content, Place | Label):
+        return clip_middle(visible(content.text), width)
+    if isinstance(content, Interval):
+        return drawn(content.estimate)
     if isinstance(content, Records):
         return BETWEEN_RECORDS.join(cell(Record(text), width) for text in content.texts)
     if isinstance(content, Estimate):
@@ -44,6 +59,51 @@ def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
     if isinstance(content, int):
         return f"{content:,}"
     return content
+
+
+def column_texts(cells: Sequence[Cell], width: int) -> list[str]:
+    """Return the texts of a column's cells, texts of records cut so that those that differ still do."""
+    texts = {
+        at: visible(content.text)
+        for at, content in enumerate(cells)
+        if isinstance(content, Record) and content.text is not None and not content.whole
+    }
+    cut = dict(zip(texts, clip_apart(list(texts.values()), width), strict=True))
+    return [cut[at] if at in cut else cell(content, width) for at, content in enumerate(cells)]
+
+
+def _record(content: Record, width: int) -> str:
+    shown = visible(content.text or "")
+    return shown if content.whole else clip(shown, width)
+
+
+def excerpt(passage: Passage, width: int) -> str:
+    """Return the part of a text that matters with what stands around it, in about `width` characters, visible."""
+    if passage.text is None:
+        return MISSING
+    room = max(width - (passage.end - passage.begin), 0)
+    begin = max(min(passage.begin - room // 2, len(passage.text) - width), 0)
+    end = min(begin + width, len(passage.text))
+    before = f"[{begin:,} characters] …" if begin else ""
+    after = f"… [{len(passage.text) - end:,} characters]" if end < len(passage.text) else ""
+    return f"{before}{visible(passage.text[begin:end])}{after}"
+
+
+def drawn(figure: Estimate, width: int = DRAWN_WIDTH) -> str:
+    """Return a rate and its interval on a scale from 0 to 100%: `···├──●────┤·····`."""
+    places = ["·"] * width
+    if figure.value is None:
+        return "".join(places)
+
+    def place(share: float) -> int:
+        return min(round(share * (width - 1)), width - 1)
+
+    if figure.low is not None and figure.high is not None:
+        low, high = place(figure.low), place(figure.high)
+        places[low : high + 1] = ["─"] * (high + 1 - low)
+        places[low], places[high] = "├", "┤"
+    places[place(figure.value)] = "●"
+    return "".join(places)
 
 
 def curve_points(figure: Curves) -> Grid:

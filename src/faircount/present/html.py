@@ -13,14 +13,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import assert_never
 
 from msgspec import Struct
 
 from faircount import formats
-from faircount.model import Estimate, Finding, Severity
+from faircount.model import Estimate, Finding, Passage, Severity
 from faircount.present import figures_text
-from faircount.present.figure import bars_svg, curves_svg, differences_svg, heat_map_svg
+from faircount.present.figure import bars_svg, curves_svg, differences_svg, heat_map_svg, interval_svg
 from faircount.present.markup import Child, Markup, tag, together
 from faircount.report import (
     Bars,
@@ -35,12 +36,16 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Interval,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Record,
     Records,
     Report,
     Section,
+    Subject,
 )
 from faircount.text import visible
 from faircount.version import __version__
@@ -125,15 +130,15 @@ def _part(group: Sequence[Section], number: int, top: int) -> Part:
     return Part(heading, tuple(titled))
 
 
-def _page_title(parts: Sequence[Part]) -> tuple[str, Record | Place | None]:
+def _page_title(parts: Sequence[Part]) -> tuple[str, Subject | None]:
     """Return the page's own words and the record's text that belongs to them."""
-    if len(parts) == 1 and parts[0].heading is not None:
+    if parts and parts[0].heading is not None:
         section = parts[0].heading.section
         return section.title, section.subject
-    return (f"{len(parts)} analyses" if len(parts) > 1 else "Report"), None
+    return "Report", None
 
 
-def _head(title: tuple[str, Record | Place | None]) -> Markup:
+def _head(title: tuple[str, Subject | None]) -> Markup:
     words, subject = title
     css = _css()
     name = " ".join([words] if subject is None else [words, figures_text.cell(subject, width=_LONGEST_TEXT)])
@@ -164,16 +169,16 @@ def _policy(css: str) -> str:
     )
 
 
-def _banner(title: tuple[str, Record | Place | None]) -> Markup:
+def _banner(title: tuple[str, Subject | None]) -> Markup:
     words, subject = title
     return tag("header", tag("p", "Faircount", class_="brand"), heading_markup(1, words, subject), class_="banner")
 
 
-def heading_markup(rank: int, words: str, subject: Record | Place | None, anchor: str | None = None) -> Markup:
+def heading_markup(rank: int, words: str, subject: Subject | None, anchor: str | None = None) -> Markup:
     return tag(f"h{rank}", words, _following(subject), id=anchor)
 
 
-def _following(subject: Record | Place | None) -> Markup | None:
+def _following(subject: Subject | None) -> Markup | None:
     """Return the record's text that belongs to a title."""
     return None if subject is None else together(" ", _text(subject, "subject"))
 
@@ -201,7 +206,7 @@ def _link(titled: Titled) -> Markup:
 
 
 def _main(parts: Sequence[Part]) -> Markup:
-    bodies = [_analysis(part, titled_by_page=len(parts) == 1) for part in parts]
+    bodies = [_analysis(part, titled_by_page=part is parts[0]) for part in parts]
     nothing = None if parts else tag("p", "There is nothing to report.")
     return tag("main", *bodies, nothing, id="report", tabindex=-1)
 
@@ -246,14 +251,15 @@ def block_markup(block: Block, section: Section) -> Markup:
             return _grid(block, section)
         case Bars():
             return _figure(block.title, Markup(bars_svg(block)))
-        case HeatMap():
-            return _figure(block.title, _scrolling(Markup(heat_map_svg(block)), f"Figure: {block.title}"))
-        case Curves():
-            return _figure(block.title, _scrolling(Markup(curves_svg(block)), f"Figure: {block.title}"))
+        case HeatMap() | Curves():
+            drawing = heat_map_svg(block) if isinstance(block, HeatMap) else curves_svg(block)
+            return _figure(block.title, _scrolling(Markup(drawing), f"Figure: {block.title}"))
         case Differences():
             return _figure(block.title, Markup(differences_svg(block)))
         case Evidence():
             return _evidence(block)
+        case Lead():
+            return _lead(block)
         case Paragraph():
             return tag("p", block.text, class_="prose")
         case _:
@@ -299,21 +305,28 @@ def _listed(places: Sequence[str]) -> Iterator[Child]:
         yield _text(Place(place))
 
 
+def _lead(lead: Lead) -> Markup:
+    """Return what a report comes to: its figures large, then the sentences."""
+    figures = [tag("div", *_large(fact, fact.rate)) for fact in lead.figures if fact.rate is not None]
+    large = tag("div", *figures, class_="headline-figures") if figures else None
+    return tag("div", large, *(tag("p", text, class_="headline-text") for text in lead.paragraphs), class_="headline")
+
+
 def headline_markup(part: Part) -> Markup | None:
-    """Return the rate that an analysis is about, large: the first among its first facts that is no part of another."""
+    """Return the rate that a report without a lead is about, large: the first of its facts, parts of others aside."""
+    if part.heading is not None and any(isinstance(block, Lead) for block in part.heading.section.blocks):
+        return None
     facts = [block for titled in part.sections for block in titled.section.blocks if isinstance(block, Facts)]
     rated = [(f, f.rate) for block in facts[:1] for f in block.rows if f.rate is not None and not f.depth]
     if not rated:
         return None
-    fact, rate = rated[0]
-    value = formats.rate(rate)
-    return tag(
-        "div",
-        tag("p", fact.label, class_="headline-label"),
-        tag("p", value, class_="headline-rate undefined" if rate.value is None else "headline-rate"),
-        tag("p", *_headline_words(fact, rate), class_="headline-words"),
-        class_="headline",
-    )
+    return tag("div", *_large(*rated[0]), class_="headline")
+
+
+def _large(fact: Fact, rate: Estimate) -> Iterator[Markup]:
+    yield tag("p", fact.label, class_="headline-label")
+    yield tag("p", formats.rate(rate), class_="headline-rate undefined" if rate.value is None else "headline-rate")
+    yield tag("p", *_headline_words(fact, rate), class_="headline-words")
 
 
 def _headline_words(fact: Fact, rate: Estimate) -> Iterator[Child]:
@@ -357,7 +370,8 @@ def _grid(grid: Grid, section: Section) -> Markup:
     ]
     roomy = [_has_interval(row[index] for row in grid.rows) for index in range(len(grid.columns))]
     rows = [_row(grid, number, key, roomy) for number in range(len(grid.rows))]
-    notes = [note for note in (_SMALL_NOTE if grid.marked else "", grid.note) if note]
+    explained = " ".join(filter(None, [*(column.note for column in grid.columns), grid.note]))
+    notes = [note for note in (_SMALL_NOTE if grid.marked else "", explained) if note]
     table = _table(section, tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="grid")
     return together(table, *[tag("p", note, class_="note") for note in notes])
 
@@ -392,8 +406,10 @@ def _cell(content: Cell, roomy: bool = False) -> Child:
     match content:
         case None:
             return tag("abbr", figures_text.UNKNOWN, title="not known")
-        case Record() | Place() | Records():
+        case Label() | Record() | Place() | Records():
             return _text(content)
+        case Interval():
+            return Markup(interval_svg(content.estimate))
         case Estimate():
             return _estimate(content, roomy)
         case _:
@@ -407,9 +423,13 @@ def _estimate(estimate: Estimate, roomy: bool) -> Markup:
     return tag("span", value, limits, class_="undefined" if estimate.value is None else "rate")
 
 
-def _text(content: Record | Place | Records, class_: str = "") -> Markup:
+def _text(content: Subject | Records, class_: str = "") -> Markup:
     """Return a record's text, set apart so that its writing direction cannot disturb what stands beside it."""
-    kind = "place" if isinstance(content, Place) else "record"
+    kind = {Place: "place", Label: "label"}.get(type(content), "record")
+    if isinstance(content, Label):
+        # A name may break after its separators, and nowhere else.
+        parts = re.split(r"(?<=[-_])", figures_text.cell(content, width=_LONGEST_TEXT))
+        return tag("bdi", *chain.from_iterable((part, tag("wbr")) for part in parts), class_=f"label {class_}".strip())
     return tag("bdi", figures_text.cell(content, width=_LONGEST_TEXT), class_=f"{kind} {class_}".strip())
 
 
@@ -418,31 +438,27 @@ def _text(content: Record | Place | Records, class_: str = "") -> Markup:
 
 def _evidence(evidence: Evidence) -> Markup:
     shown = len(evidence.exhibits)
-    words = f"{shown:,} of {evidence.total:,} {evidence.name}. {BREAK_MARK} marks a line break in the text."
+    marked = any(passage.begin < passage.end for exhibit in evidence.exhibits for _, passage in exhibit.said)
+    words = f"{shown:,} of {evidence.total:,} {evidence.name}. {BREAK_MARK} marks a line break in the text"
+    words += "; the part that matters is highlighted." if marked else "."
     return tag("div", tag("p", words, class_="note"), *map(_exhibit, evidence.exhibits), class_="evidence")
 
 
 def _exhibit(exhibit: Exhibit) -> Markup:
     summary = tag(
         "summary",
-        tag("span", "Entry ", _short(exhibit.entry), class_="exhibit-entry"),
+        tag("span", _short(exhibit.entry), class_="exhibit-entry"),
         " ",
-        tag("span", _short(exhibit.strategy), class_="exhibit-strategy"),
+        tag("span", _text(exhibit.place), class_="exhibit-place"),
     )
-    known: list[tuple[str, Record | Place]] = [
-        ("Entry", exhibit.entry),
-        ("Strategy", exhibit.strategy),
-        ("Judge", exhibit.judge),
-        ("Place", exhibit.place),
+    facts = [
+        tag("div", tag("dt", name[0].upper() + name[1:]), tag("dd", _text(content))) for name, content in exhibit.known
     ]
-    if exhibit.beside is not None:
-        known.append((f"Place in {exhibit.beside.speaker}", exhibit.beside.place))
-    facts = [tag("div", tag("dt", name), tag("dd", _text(content))) for name, content in known]
     return tag(
         "details",
         summary,
-        tag("dl", *facts),
-        *[part for name, said in exhibit.spoken for part in _spoken(name[0].upper() + name[1:], said)],
+        tag("dl", *facts) if facts else None,
+        *[part for name, passage in exhibit.said for part in _spoken(name[0].upper() + name[1:], passage)],
         class_="exhibit",
     )
 
@@ -451,13 +467,22 @@ def _short(content: Record) -> Markup:
     return tag("bdi", figures_text.cell(content, _LONGEST_ENTRY))
 
 
-def _spoken(name: str, content: Record) -> Iterator[Markup]:
+def _spoken(name: str, passage: Passage) -> Iterator[Markup]:
     yield tag("p", name, class_="spoken")
-    yield tag("pre", _lines(content.text), tabindex=0, role="group", aria_label=name, dir="auto")
+    yield tag("pre", *_said(passage), tabindex=0, role="group", aria_label="Text", dir="auto")
 
 
-def _lines(text: str | None) -> str:
+def _said(passage: Passage) -> Iterator[Child]:
+    """Yield a text with the part that matters set apart."""
+    if not passage.text:
+        yield figures_text.MISSING if passage.text is None else _EMPTY
+        return
+    begin, end = passage.begin, passage.end
+    yield _lines(passage.text[:begin])
+    yield tag("mark", _lines(passage.text[begin:end])) if begin < end else None
+    yield _lines(passage.text[max(begin, end) :])
+
+
+def _lines(text: str) -> str:
     """Return a text with everything hidden spelled out, its line breaks kept and marked."""
-    if text is None:
-        return figures_text.MISSING
-    return f"{BREAK_MARK}\n".join(visible(line) for line in text.split("\n")) or _EMPTY
+    return f"{BREAK_MARK}\n".join(visible(line) for line in text.split("\n"))

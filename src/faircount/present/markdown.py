@@ -26,12 +26,16 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Interval,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Record,
     Records,
     Report,
     Section,
+    Subject,
 )
 from faircount.text import clip, visible
 
@@ -103,9 +107,11 @@ def fenced(written: str) -> str:
 
 def _cell(content: Cell, width: int = _RECORD_WIDTH) -> str:
     if isinstance(content, Record):
-        return text.MISSING if content.text is None else code(content.text, width)
-    if isinstance(content, Place):
+        return text.MISSING if content.text is None else code(content.text, _PLACE_WIDTH if content.whole else width)
+    if isinstance(content, Label | Place):
         return code(content.text, _PLACE_WIDTH)
+    if isinstance(content, Interval):
+        return code(text.drawn(content.estimate))
     if isinstance(content, Records):
         return text.BETWEEN_RECORDS.join(_cell(Record(item), width) for item in content.texts)
     if isinstance(content, str):
@@ -141,6 +147,8 @@ def _block(block: Block) -> Iterator[str]:
         yield from _differences(block)
     elif isinstance(block, Evidence):
         yield from _evidence(block)
+    elif isinstance(block, Lead):
+        yield from map(prose, block.paragraphs)
     elif isinstance(block, Paragraph):
         yield prose(block.text)
 
@@ -164,7 +172,7 @@ def _facts(rows: Sequence[Fact]) -> str:
         )
         for fact in rows
     ]
-    numeric = all(not isinstance(fact.value, Place | Record | str) for fact in rows)
+    numeric = all(not isinstance(fact.value, Label | Place | Record | str) for fact in rows)
     heads = (("", False), ("", numeric), ("Rate", True), ("", False))
     used = [index for index in range(len(heads)) if any(row[index] for row in table)]
     return _table([heads[index] for index in used], [[row[index] for index in used] for row in table])
@@ -183,8 +191,8 @@ def _grid(grid: Grid) -> Iterator[str]:
     yield _table(heads, rows)
     if grid.marked:
         yield "\\* a small group: read the interval, not the rate"
-    if grid.note:
-        yield prose(grid.note)
+    if note := " ".join(filter(None, [*(column.note for column in grid.columns), grid.note])):
+        yield prose(note)
 
 
 def _table(heads: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:
@@ -203,12 +211,12 @@ def _row(cells: Sequence[str]) -> str:
 
 def _bars(figure: Bars) -> Iterator[str]:
     """Draw bars in a block of fixed width: full to the lower limit, lighter to the rate and to the upper limit."""
-    bars = [(text.cell(bar.label, _LABEL_WIDTH), bar.estimate, bar.small) for bar in figure.bars]
-    labels = [f"{label} *" if small else label for label, _, small in bars]
+    names = text.column_texts([bar.label for bar in figure.bars], _LABEL_WIDTH)
+    labels = [f"{name} *" if bar.small else name for name, bar in zip(names, figure.bars, strict=True)]
     width = max(map(len, labels), default=0)
     drawn = [
-        f"{label:<{width}}  {_drawn(estimate)}  {formats.estimate(estimate)}"
-        for label, (_, estimate, _) in zip(labels, bars, strict=True)
+        f"{label:<{width}}  {_drawn(bar.estimate)}  {formats.estimate(bar.estimate)}"
+        for label, bar in zip(labels, figure.bars, strict=True)
     ]
     how = formats.methods(bar.estimate for bar in figure.bars)
     yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
@@ -277,25 +285,21 @@ def _crossed(estimate: Estimate | None) -> str:
 
 
 def _evidence(evidence: Evidence) -> Iterator[str]:
-    yield f"{len(evidence.exhibits):,} of {evidence.total:,} {evidence.name}, as they were recorded."
+    yield f"{len(evidence.exhibits):,} of {evidence.total:,} {prose(evidence.name)}."
     for exhibit in evidence.exhibits:
         yield from _exhibit(exhibit)
 
 
 def _exhibit(exhibit: Exhibit) -> Iterator[str]:
-    yield f"<details>\n<summary>{_tagged(exhibit.place)} entry {_tagged(exhibit.entry)}</summary>"
-    yield _table(
-        [("", False), ("", False)],
-        [["strategy", _cell(exhibit.strategy)], ["judge", _cell(exhibit.judge)]],
-    )
-    if exhibit.beside is not None:
-        yield f"{prose(exhibit.beside.speaker)}: {_cell(exhibit.beside.place)}"
-    for name, spoken in exhibit.spoken:
+    yield f"<details>\n<summary>{_tagged(exhibit.entry)} ({_tagged(exhibit.place)})</summary>"
+    if exhibit.known:
+        yield _table([("", False), ("", False)], [[prose(name), _cell(content)] for name, content in exhibit.known])
+    for name, passage in exhibit.said:
         yield f"{prose(name[0].upper() + name[1:])}:"
-        yield text.MISSING if spoken.text is None else fenced(spoken.text)
+        yield text.MISSING if passage.text is None else fenced(passage.text)
     yield "</details>"
 
 
-def _tagged(content: Place | Record) -> str:
+def _tagged(content: Subject) -> str:
     """Return hostile text for a line of HTML, where Markdown is not looked at."""
     return f"<code>{html.escape(text.cell(content, width=_RECORD_WIDTH))}</code>"

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from faircount import formats
 from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, MET
 from faircount.analysis.gates.subjects import WIDTH, Subject
@@ -72,14 +73,15 @@ def _gates(results: Sequence[GateResult], inconclusive_fails: bool) -> Iterator[
 
 def _groups(subjects: Sequence[Subject]) -> Iterator[dict[str, Any]]:
     for subject in subjects:
-        for field, slices in (subject.figures.get("slices") or {}).items():
-            worst = slices["worst"]
-            if worst is None:
-                continue
-            value = worst["value"]
-            shown = "(none)" if value is None else clip(visible(value), WIDTH)
-            text = f"{_shown(field)}={shown} stands out from the rest: its rate is the worst"
-            yield _result(GROUP, "note", text, subject, ("group", field, value))
+        bad = 1 if subject.aim == "attack" else -1
+        for field, groups in (subject.figures.get("breakdowns") or {}).items():
+            for group in groups:
+                test, value = group["against_rest"], group["value"]
+                if value is None or not test or not test["stands_out"] or (test["difference"] or 0) * bad <= 0:
+                    continue
+                points = formats.signed_points(test["difference"])
+                text = f"{_shown(field)}={clip(visible(value), WIDTH)} stands out from the rest: {points} points"
+                yield _result(GROUP, "note", text, subject, ("group", field, value))
 
 
 def _result(rule: str, level: str, text: str, subject: Subject, known_by: tuple[str | None, ...]) -> dict[str, Any]:

@@ -29,6 +29,9 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Interval,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Points,
@@ -37,6 +40,7 @@ from faircount.report import (
     Report,
     Seconds,
     Section,
+    Subject,
 )
 
 Styled = tuple[Value, str]
@@ -133,17 +137,17 @@ def _single(content: Cell) -> Styled:
         return formats.difference(content.difference), "text"
     if isinstance(content, int):
         return content, "count"
-    return _words(content), "text"
+    return ("", "text") if isinstance(content, Interval) else (_words(content), "text")
 
 
-def _words(content: str | Place | Record | Records | None) -> str:
+def _words(content: str | Subject | Records | None) -> str:
     if content is None:
         return text.UNKNOWN
     if isinstance(content, Record):
         return text.MISSING if content.text is None else content.text
     if isinstance(content, Records):
         return text.BETWEEN_RECORDS.join(_words(Record(item)) for item in content.texts)
-    return content.text if isinstance(content, Place) else content
+    return content.text if isinstance(content, Label | Place) else content
 
 
 def _limits(estimate: Estimate) -> list[Styled]:
@@ -185,8 +189,9 @@ def _block(page: Page, block: Block) -> None:
         _evidence(page, block)
     elif isinstance(block, Findings):
         page.add((f"{counted(len(block.items), 'finding')}: see the sheet {FINDINGS_SHEET}", "text"))
-    elif isinstance(block, Paragraph):
-        page.add((block.text, "text"))
+    elif isinstance(block, Lead | Paragraph):
+        for text in block.paragraphs if isinstance(block, Lead) else (block.text,):
+            page.add((text, "text"))
 
 
 def _facts(page: Page, facts: Sequence[Fact]) -> None:
@@ -204,19 +209,22 @@ def _facts(page: Page, facts: Sequence[Fact]) -> None:
 
 
 def _grid(page: Page, grid: Grid) -> None:
-    columns = [[row[index] for row in grid.rows] for index in range(len(grid.columns))]
+    """Lay out a table; an interval that others draw stands beside its rate in figures."""
+    places = [at for at in range(len(grid.columns)) if not any(isinstance(row[at], Interval) for row in grid.rows)]
+    columns = [[row[index] for row in grid.rows] for index in places]
     rated = [any(isinstance(content, Estimate) for content in column) for column in columns]
     heads: list[Styled] = []
-    for column, contents, wide in zip(grid.columns, columns, rated, strict=True):
+    for column, contents, wide in zip((grid.columns[at] for at in places), columns, rated, strict=True):
         heads.append((column.title, "head"))
         if wide:
             heads += _heads_of_limits(content for content in contents if isinstance(content, Estimate))
     page.add(*heads)
     for number, row in enumerate(grid.rows):
-        cells = list(chain.from_iterable(_wide(content, wide) for content, wide in zip(row, rated, strict=True)))
+        kept = zip((row[at] for at in places), rated, strict=True)
+        cells = list(chain.from_iterable(_wide(content, wide) for content, wide in kept))
         page.add(*cells, *([(_SMALL, "text")] if number in grid.marked else []))
-    if grid.note:
-        page.add((grid.note, "text"))
+    for note in filter(None, [*(column.note for column in grid.columns), grid.note]):
+        page.add((note, "text"))
 
 
 def _wide(content: Cell, wide: bool) -> list[Styled]:
@@ -296,10 +304,15 @@ def _differences(page: Page, figure: Differences) -> None:
 
 
 def _evidence(page: Page, evidence: Evidence) -> None:
-    page.add((f"{len(evidence.exhibits):,} of {evidence.total:,} {evidence.name}, as they were recorded.", "text"))
-    page.add(*((head, "head") for head in ("Place", "Entry", "Strategy", "Judge", "Prompt", "Response")))
+    page.add((f"{len(evidence.exhibits):,} of {evidence.total:,} {evidence.name}", "text"))
+    known = list(dict.fromkeys(name for item in evidence.exhibits for name, _ in item.known))
+    said = list(dict.fromkeys(name for item in evidence.exhibits for name, _ in item.said))
+    page.add(*((head[0].upper() + head[1:], "head") for head in ("entry", "place", *known, *said)))
     for item in evidence.exhibits:
-        told: list[Place | Record] = [item.place, item.entry, item.strategy, item.judge, item.prompt, item.response]
-        if item.beside is not None:
-            told += [item.beside.place, item.beside.response]
-        page.add(*((_words(content), "text") for content in told))
+        of_it, texts = dict(item.known), dict(item.said)
+        page.add(
+            (_words(item.entry), "text"),
+            (_words(item.place), "text"),
+            *((_words(of_it[name]) if name in of_it else None, "text") for name in known),
+            *((texts[name].text if name in texts else None, "text") for name in said),
+        )

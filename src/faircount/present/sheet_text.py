@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from faircount.text import clip_start, visible
+from faircount.text import clip_middle, visible
 
 LONGEST = 32_767
 """The most that a cell holds, in units of UTF-16, as Excel counts."""
@@ -69,7 +69,7 @@ def units(text: str) -> int:
 
 
 def _mark(missing: int, elsewhere: str) -> str:
-    place = clip_start(visible(elsewhere), _PLACE_WIDTH)
+    place = clip_middle(visible(elsewhere), _PLACE_WIDTH)
     return f"… [cut: {missing:,} more characters, whole in {place}]"
 
 
