@@ -14,7 +14,7 @@ from faircount.ledger import tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import LedgerView
 from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
-from faircount.stats import confusion_estimates
+from faircount.stats import balanced_accuracy, confusion_estimates, wilson
 
 FEW_PER_CLASS = 30
 
@@ -29,13 +29,9 @@ def false_positives(attack: Tally, benign: Tally, source: Source, options: Analy
         tp, fp = attack.failure, benign.total - benign.success
         left_out = LeftOut(attack.error, 0, 0, 0)
     quality = confusion_estimates(tp, fn, tn, fp, level=options.level)
+    precision, recall, f1, accuracy = quality.precision, quality.recall, quality.f1, quality.accuracy
     if options.definition == "spikee":
-        quality = type(quality)(
-            precision=_zero_if_undefined(quality.precision),
-            recall=_zero_if_undefined(quality.recall),
-            f1=_zero_if_undefined(quality.f1),
-            accuracy=_zero_if_undefined(quality.accuracy),
-        )
+        precision, recall, f1, accuracy = map(_zero_if_undefined, (precision, recall, f1, accuracy))
     return FalsePositives(
         source,
         options.block_signal,
@@ -44,10 +40,12 @@ def false_positives(attack: Tally, benign: Tally, source: Source, options: Analy
         tn,
         fp,
         left_out,
-        quality.precision,
-        quality.recall,
-        quality.f1,
-        quality.accuracy,
+        precision,
+        recall,
+        f1,
+        accuracy,
+        fpr=wilson(fp, fp + tn, level=options.level),
+        balanced_accuracy=balanced_accuracy(tp, fn, tn, fp, level=options.level),
     )
 
 

@@ -10,6 +10,7 @@ from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
 from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.model import Finding, Outcome, Severity, Source, Tally
 from faircount.reading.inputs import Input
+from faircount.source_labels import looks_benign
 from faircount.text import clip, visible
 
 _SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
@@ -96,6 +97,19 @@ def from_sources(sources: Sequence[Source]) -> list[Finding]:
     """Return a finding for sources without any entry."""
     empty = [source.path for source in sources if not source.good_lines]
     return [finding("F026", len(empty), f"{counted(len(empty), 'file')} without entries", empty)] if empty else []
+
+
+def benign_among_attacks(sources: Sequence[Source]) -> list[Finding]:
+    """Return a finding if files that look like benign checks are counted together with attacks."""
+    benign = [source.path for source in sources if looks_benign(source.path)]
+    if not benign or len(benign) == len(sources):
+        return []
+    message = (
+        f"{counted(len(benign), 'file')} that by its name is a check with benign prompts, counted among the attacks"
+        if len(benign) == 1
+        else f"{len(benign):,} files that by their names are checks with benign prompts, counted among the attacks"
+    )
+    return [finding("F036", len(benign), f"{message}; measure a guardrail with --false-positive-checks", benign)]
 
 
 # -- shown by the ledger ---------------------------------------------------------------------------------------

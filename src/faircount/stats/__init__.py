@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         threshold_sweep,
     )
     from faircount.stats.detectors import (
+        balanced_accuracy,
         confusion_estimates,
         confusion_metrics,
     )
@@ -185,6 +186,7 @@ __all__ = [
     "alpha_of_kinds",
     "any_of_k",
     "average_precision",
+    "balanced_accuracy",
     "benjamini_hochberg",
     "benjamini_yekutieli",
     "best_attempts",

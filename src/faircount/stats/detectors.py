@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from faircount.model import Estimate
 from faircount.stats.detector_bootstrap import f1_bootstrap
-from faircount.stats.proportion import DEFAULT_LEVEL, wilson
+from faircount.stats.proportion import DEFAULT_LEVEL, undefined, wilson
 
 
 class ConfusionMetrics(Struct, frozen=True):
@@ -97,6 +97,22 @@ def confusion_estimates(
         f1=f1_bootstrap(tp, fn, tn, fp, unit=unit, level=level),
         accuracy=wilson(tp + tn, tp + fn + tn + fp, unit=unit, level=level),
     )
+
+
+def balanced_accuracy(
+    tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Estimate the mean of the recalls of both classes, (1 + J)/2 with Youden's J (Youden 1950).
+
+    J is a difference of two rates, TP/(TP+FN) - FP/(FP+TN), and has Newcombe's interval (Newcombe 1998).
+    """
+    from faircount.stats.comparison import newcombe
+
+    j = newcombe(tp, tp + fn, fp, fp + tn, unit=unit, level=level)
+    n = tp + fn + tn + fp
+    if j.value is None or j.low is None or j.high is None:
+        return undefined(unit, level, "newcombe", n)
+    return Estimate((1 + j.value) / 2, (1 + j.low) / 2, (1 + j.high) / 2, n, unit, level, "newcombe")
 
 
 def _ratio(above: float, below: float, otherwise: float | None = None) -> float | None:
