@@ -14,6 +14,7 @@ from functools import partial, reduce
 from itertools import compress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import MISSING, PLACES_KEPT, Unmatched
@@ -28,6 +29,7 @@ from faircount.reading.datasets import Dataset
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.streams import STDIN
+from faircount.source_labels import labelled
 from faircount.stats import cluster_wilson, wilson
 
 ENTRIES_NAMED = 10
@@ -246,6 +248,8 @@ def _compared(read: ReadAll, chosen: Sequence[Input], paths: Sequence[str], opti
         _target(dataset, target, succeeded, counts, families, options)
         for target, succeeded, counts in zip(read.targets, masks.succeeded, masks.counts, strict=True)
     ]
+    named = labelled([target.source for target in targets])
+    targets = [replace(target, source=source) for target, source in zip(targets, named, strict=True)]
     if not options.skip_validation:
         _refuse_misfit(dataset, targets, options)
     standings = list(zip(*masks.standings, strict=True))

@@ -1,9 +1,8 @@
-"""A comparison arranged into a report, and the same as the JSON document (`dataset-comparison-1.json`)."""
+"""A comparison arranged into a report, and the same as the JSON document (`dataset-comparison-2.json`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from faircount import formats
@@ -21,6 +20,7 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Label,
     Paragraph,
     Place,
     Record,
@@ -31,11 +31,11 @@ from faircount.report import (
 from faircount.version import __version__
 
 KIND = "dataset-comparison"
-SCHEMA = 1
+SCHEMA = 2
 
-PAIRS_SHOWN = 30
-"""More pairs of targets are only in the document, and in the figure."""
-LARGEST_MAP = 12
+PAIRS_SHOWN = 5
+"""So many pairs of targets are shown at either end; all are in the document, and in the figure."""
+LARGEST_MAP = 20
 NAMED_IN_A_ROW = 5
 _WORDS = {"gt": "above", "lt": "below"}
 _ORDERS = {"gt": "the highest rates first", "lt": "the lowest rates first"}
@@ -56,7 +56,9 @@ def as_report(c: Comparison, output: str, *, figures: bool = False) -> Report:
         sections.append(Section("Rows that are alike", (Facts(repeated),)))
     if len(c.targets) > 1:
         sections += _between_targets(c, figures=figures)
-    sections.append(Section("What these numbers cannot tell", tuple(map(Paragraph, _limits(c)))))
+    sections.append(Section("Limits of these numbers", tuple(map(Paragraph, _limits(c)))))
+    paths = tuple((_label(target), Record(target.source.path, whole=True)) for target in c.targets)
+    sections.append(Section("Sources", (Grid((_TARGET, Column("Path", numeric=False)), paths),)))
     return Report(tuple(sections), document(c, output))
 
 
@@ -81,7 +83,7 @@ def document(c: Comparison, output: str) -> dict[str, Any]:
             "written": len(c.chosen),
             "output": output,
         },
-        "targets": [_target_data(name.text, t) for name, t in zip(_names(c), c.targets, strict=True)],
+        "targets": [_target_data(target) for target in c.targets],
         "falls": [
             {"targets": f.targets, "answered_by_all": f.answered_by_all, "answered_by_some": f.answered_by_some}
             for f in c.falls
@@ -138,9 +140,9 @@ def _source(source: Source) -> dict[str, Any]:
     }
 
 
-def _target_data(name: str, target: Target) -> dict[str, Any]:
+def _target_data(target: Target) -> dict[str, Any]:
     return {
-        "name": name,
+        "label": target.source.label,
         **_source(target.source),
         "tool_version": target.source.tool_version,
         "entries": {
@@ -191,28 +193,15 @@ def _order(c: Comparison) -> str:
     return f"{_ORDERS[c.options.success_definition]}, ties in the order of the dataset"
 
 
-# -- names of targets -------------------------------------------------------------------------------------------
-
-
-def _names(c: Comparison) -> list[Place]:
-    return [Place(name) for name in short_names([target.source.path for target in c.targets])]
-
-
-def short_names(paths: Sequence[str]) -> list[str]:
-    """Return what tells files apart: their names without what all have in common, or the paths where that fails."""
-    stems = [Path(path).name.split(".jsonl")[0].removeprefix("results_") for path in paths]
-    parts = [stem.split("_") for stem in stems]
-    if len({tuple(words[:-1]) for words in parts if words[-1].isdigit()}) == len(paths):
-        parts = [words[:-1] for words in parts]
-    while len({words[-1] for words in parts}) == 1 and min(map(len, parts)) > 1 and len(parts) > 1:
-        parts = [words[:-1] for words in parts]
-    while len({words[0] for words in parts}) == 1 and min(map(len, parts)) > 1 and len(parts) > 1:
-        parts = [words[1:] for words in parts]
-    names = ["_".join(words) for words in parts]
-    return names if len(set(names)) == len(paths) and all(names) else list(paths)
-
-
 # -- targets ----------------------------------------------------------------------------------------------------
+
+
+def _label(target: Target) -> Label:
+    return Label(target.source.label)
+
+
+def _by_rate(c: Comparison) -> list[Target]:
+    return sorted(c.targets, key=lambda target: -(target.rate.value or 0.0))
 
 
 def _targets(c: Comparison) -> Grid:
@@ -221,16 +210,14 @@ def _targets(c: Comparison) -> Grid:
         Column("Rate"),
         Column("Succeeded"),
         Column("Resisted"),
-        Column("Blocked", rank=1),
-        Column("Errors"),
-        Column("Unjudged", rank=1),
-        Column("Missing"),
-        Column("File", numeric=False, rank=2),
+        Column("Blocked", rank=3),
+        Column("Errors", rank=2),
+        Column("Unjudged", rank=4),
+        Column("Missing", rank=2),
     )
     outcomes = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL, Outcome.ERROR, Outcome.UNJUDGED)
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (name, t.rate, *(t.count(outcome) for outcome in outcomes), t.missing.count, Place(t.source.path))
-        for name, t in zip(_names(c), c.targets, strict=True)
+        (_label(t), t.rate, *(t.count(outcome) for outcome in outcomes), t.missing.count) for t in _by_rate(c)
     )
     return Grid(columns, rows, note=_targets_note(c))
 
@@ -252,7 +239,7 @@ def _targets_note(c: Comparison) -> str:
 
 
 def _unmatched_rows(c: Comparison) -> Iterator[tuple[Cell, ...]]:
-    for name, target in zip(_names(c), c.targets, strict=True):
+    for target in c.targets:
         kinds = (
             (target.missing, "entries without a result"),
             (target.other_content, "results with an entry's id and another content"),
@@ -261,7 +248,7 @@ def _unmatched_rows(c: Comparison) -> Iterator[tuple[Cell, ...]]:
         )
         for unmatched, what in kinds:
             if unmatched.count:
-                yield name, what, unmatched.count, Place(unmatched.where[0])
+                yield _label(target), what, unmatched.count, Place(unmatched.where[0])
 
 
 def _unmatched(rows: tuple[tuple[Cell, ...], ...]) -> Grid:
@@ -318,7 +305,7 @@ def _shown(shown: int, total: int) -> str:
 
 def _alone(c: Comparison) -> Grid:
     columns = (_TARGET, Column("Entries"), Column("The first of them", numeric=False, rank=1))
-    rows = tuple((name, named.count, _first(named)) for name, named in zip(_names(c), c.alone, strict=True))
+    rows = tuple((_label(target), named.count, _first(named)) for target, named in zip(c.targets, c.alone, strict=True))
     return Grid(columns, rows, note="Entries that some other target answered, and none of the others fell to.")
 
 
@@ -327,28 +314,34 @@ def _first(named: Named) -> Cell:
 
 
 def _transfer(c: Comparison, *, figures: bool) -> Iterator[Block]:
+    """Yield how success transfers: all of it as a map where there is one, else the strongest and the weakest pairs."""
+    if figures and len(c.targets) <= LARGEST_MAP:
+        yield _map(c)
     columns = (
         Column("From", numeric=False),
         Column("To", numeric=False),
         Column("Rate"),
-        Column("Entries"),
-        Column("of"),
+        Column("Entries", rank=2),
+        Column("of", rank=2),
     )
-    names = _names(c)
-    rows = [(names[t.first], names[t.second], t.rate, t.both, t.rate.n) for t in c.transfers]
+    ranked = sorted((t for t in c.transfers if t.rate.value is not None), key=lambda t: -(t.rate.value or 0.0))
+    few = len(ranked) <= 2 * PAIRS_SHOWN
+    parts = [("", ranked)] if few else [("strongest", ranked[:PAIRS_SHOWN]), ("weakest", ranked[-PAIRS_SHOWN:])]
     note = "Of the entries that succeed on one target and were answered by another, those that succeed there, too."
-    if len(rows) > PAIRS_SHOWN:
-        note += f" The first {PAIRS_SHOWN} of {len(rows)} pairs; the JSON document has all."
-    yield Grid(columns, tuple(rows[:PAIRS_SHOWN]), note=note)
-    if figures and len(c.targets) <= LARGEST_MAP:
-        yield _map(c)
+    for name, transfers in parts:
+        rows = tuple(
+            (_label(c.targets[t.first]), _label(c.targets[t.second]), t.rate, t.both, t.rate.n) for t in transfers
+        )
+        some = f"The {name} {len(rows)} of {counted(len(c.transfers), 'pair')}; JSON has all." if name else ""
+        yield Grid(columns, rows, note=" ".join(filter(None, (some, note))))
+        note = ""
 
 
 def _map(c: Comparison) -> HeatMap:
-    names = tuple(Record(name.text) for name in _names(c))
+    order = sorted(range(len(c.targets)), key=lambda at: -(c.targets[at].rate.value or 0.0))
+    names = tuple(_label(c.targets[at]) for at in order)
     rates = {(t.first, t.second): t.rate for t in c.transfers if t.rate.value is not None}
-    everyone = range(len(c.targets))
-    cells = tuple(tuple(rates.get((first, second)) for second in everyone) for first in everyone)
+    cells = tuple(tuple(rates.get((first, second)) for second in order) for first in order)
     return HeatMap("How success transfers", "succeeds on", "and then on", names, names, cells)
 
 

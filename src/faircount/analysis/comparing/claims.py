@@ -16,15 +16,8 @@ from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.stats import minimum_detectable
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 POWER = 0.8
 """How often a difference that counts as one that could have been shown would have been."""
-
-
-def letter(place: int) -> str:
-    """Return what a file is called: A, B, … Z, A1, B1, …"""
-    round_, at = divmod(place, len(LETTERS))
-    return LETTERS[at] + (str(round_) if round_ else "")
 
 
 def agree(figures: Figures, p: float | None, families_p: float | None, alpha: float) -> int:
@@ -85,9 +78,8 @@ def claim(
     sign: int,
     flips: tuple[int, int] | None,
     could: float | None,
-    names: tuple[str, str],
+    labels: tuple[str, str],
     *,
-    two: bool,
     corrected: CorrectedPair | None = None,
     supports: bool = True,
 ) -> str:
@@ -95,27 +87,34 @@ def claim(
 
     `sign` is that of the raw difference; `supports` says whether the corrected one shows it, too.
     """
-    a, b = names
+    a, b = labels
     if figures.difference.value is None:
-        return "no difference can be claimed: there is no pair of answered entries to compare"
-    told = "" if flips is None else f"; {counted(flips[0], 'entry', 'entries')} fixed, {flips[1]:,} broken"
+        return f"No difference between {a} and {b} can be claimed: no entry was answered by both."
+    flipped = "" if flips is None else f"; {counted(flips[0], 'entry', 'entries')} fixed, {flips[1]:,} broken"
     if sign:
-        word = "higher" if sign > 0 else "lower"
-        beside = "" if two else f" than {a}"
-        raw = f"{b} is {word}{beside} by {points(figures.difference, sign)}"
+        raw = f"{b} is {formats.points(figures.difference.value)} {'higher' if sign > 0 else 'lower'} than {a}"
+        raw += _limits(figures.difference)
         if corrected is None:
-            return f"{raw}{told}"
+            return f"{raw}{flipped}."
         if supports and corrected.difference is not None:
-            return f"{raw} as judged, and by {points(corrected.difference, sign)} corrected for the judge{told}"
-        return f"no difference can be claimed: {raw} as judged, {_unsupported(corrected)}{told}"
+            shown = formats.points(corrected.difference.value or 0.0) + _limits(corrected.difference)
+            return f"{raw} as judged, and by {shown} corrected for the judge{flipped}."
+        return f"No difference can be claimed: {raw} as judged, {_unsupported(corrected)}{flipped}."
     if could is None:
         shown = "there are too few entries to show any"
     else:
         shown = f"this comparison could have shown {formats.points(could)}"
-    between = "" if two else f" between {a} and {b}"
     if corrected is not None and corrected.difference is not None:
         shown += f"; corrected for the judge it is {points(corrected.difference)}"
-    return f"no difference{between} can be claimed; {shown}{told}"
+    return f"No difference between {a} and {b} can be claimed; {shown}{flipped}."
+
+
+def _limits(difference: Estimate) -> str:
+    """Return the interval of a claimed difference, for a sentence."""
+    if difference.low is None or difference.high is None:
+        return ""
+    low, high = sorted((abs(difference.low), abs(difference.high)))
+    return f" ({formats.exact_percent(difference.level)} interval {100 * low:.1f}–{100 * high:.1f} points)"
 
 
 def _unsupported(corrected: CorrectedPair) -> str:

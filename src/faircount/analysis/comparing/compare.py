@@ -34,6 +34,7 @@ from faircount.reading import inputs
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
 from faircount.reading.streams import STDIN
+from faircount.source_labels import labelled
 from faircount.stats import cochran_q, holm
 from faircount.text import clip, visible
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from faircount.analysis.comparing.corrected import CorrectedSide
     from faircount.analysis.correction.given import Quality
 
+MOST_WITH_EACH_OTHER = 3
+"""More files than this are compared with the baseline alone."""
 FEW_PAIRED = 0.5
 """Where a smaller share of the answered entries of a file is in pairs, the comparison says so."""
 _SHOWN_APART = frozenset(["F014", "F015", "F028"])
@@ -71,9 +74,16 @@ _EXACT_TEST = (
 
 
 def compare_files(
-    files: Sequence[str], options: CompareOptions | None = None, progress: Progress = lambda _: None
+    files: Sequence[str],
+    options: CompareOptions | None = None,
+    progress: Progress = lambda _: None,
+    *,
+    labels: Sequence[str] = (),
 ) -> Comparison:
-    """Compare result files pair by pair, the baseline or else the first being A; `progress` hears of bytes read."""
+    """Compare result files, two or three pair by pair, more of them with the baseline, else the first.
+
+    `labels` are what the files are called, unless they are to be made from their names.
+    """
     options = options or CompareOptions()
     paths = _paths(files, options.baseline)
     how = ReadOptions(options.max_line, options.guardrail_success == "detected")
@@ -85,7 +95,7 @@ def compare_files(
         quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(
         lambda cache: Loader(paths, how, progress, cache),
-        lambda loader: _compare(paths, options, quality, loader),
+        lambda loader: _compare(paths, options, quality, loader, labels),
         cache=options.cache,
     )
 
@@ -113,9 +123,14 @@ def _place(path: str) -> str:
     return path if path == STDIN else os.path.realpath(path)
 
 
-def _compare(paths: Sequence[str], options: CompareOptions, quality: Quality | None, loader: Loader) -> Comparison:
+def _compare(
+    paths: Sequence[str], options: CompareOptions, quality: Quality | None, loader: Loader, labels: Sequence[str]
+) -> Comparison:
     with engine.interruptible(), loader, contextlib.ExitStack() as stack:
         sides = [_side(path, options, loader, stack) for path in paths]
+        named = labels or [source.label for source in labelled([side.folded.sources[0] for side in sides])]
+        for side, label in zip(sides, named, strict=True):
+            side.label = label
         _refuse_both_aims(sides)
         for side in sides:
             if not len(side):
@@ -172,7 +187,10 @@ def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: Co
 def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> Comparison:
     chosen = facets.chosen_fields(sides, options)
     means = [scores.scores_of(side, options.max_line) for side in sides]
-    joined = [_joined(sides, a, b, options) for a, b in combinations(range(len(sides)), 2)]
+    with_each_other = combinations(range(len(sides)), 2)
+    with_baseline = ((0, other) for other in range(1, len(sides)))
+    pairs_of_files = with_each_other if len(sides) <= MOST_WITH_EACH_OTHER else with_baseline
+    joined = [_joined(sides, a, b, options) for a, b in pairs_of_files]
     adjusted = holm([pair.p for pair in joined])
     adjusted_families = holm([pair.figures.families_p for pair in joined])
     corrected = _corrected_pairs(sides, known, joined, options)
@@ -187,7 +205,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
         pairs=pairs,
         overall=_overall(sides, joined) if len(sides) > 2 else None,
         copies=_copies([side.path for side in sides]),
-        findings=integrity.ordered([*_findings(sides, options), *_doubts(known, pairs)]),
+        findings=integrity.ordered([*_findings(sides, options), *_doubts(sides, known, pairs)]),
         limits=_limits(sides[0].folded.aim, pairs),
     )
 
@@ -214,12 +232,13 @@ def _corrected_pairs(
     return [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
 
 
-def _doubts(known: Sequence[CorrectedSide], pairs: Sequence[Pair]) -> list[Finding]:
+def _doubts(sides: Sequence[Side], known: Sequence[CorrectedSide], pairs: Sequence[Pair]) -> list[Finding]:
     if not known:
         return []
     from faircount.analysis.comparing.corrected import doubts_of
 
-    return list(doubts_of(known, [((pair.a, pair.b), pair.corrected) for pair in pairs if pair.corrected is not None]))
+    corrected = [((pair.a, pair.b), pair.corrected) for pair in pairs if pair.corrected is not None]
+    return list(doubts_of(sides, known, corrected))
 
 
 def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
@@ -265,8 +284,7 @@ def _pair(
             sign,
             (len(fixed.ids), len(broken.ids)) if joined.is_paired else None,
             could,
-            (claims.letter(joined.a), claims.letter(joined.b)),
-            two=len(sides) == 2,
+            (a.label, b.label),
             corrected=corrected,
             supports=claimed == sign,
         ),
@@ -315,7 +333,7 @@ def _scores(
 
 def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: CompareOptions) -> Iterator[str]:
     """Say what a reader must know before the figures."""
-    names = claims.letter(joined.a), claims.letter(joined.b)
+    names = a.label, b.label
     others = next(item.count for item in unpaired.a if item.reason == pairing.OTHER_CONTENT)
     if not joined.is_paired:
         why = "no entry of one is in the other"
@@ -371,7 +389,8 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
     if corrected is not None:
         corrected = replace(corrected, unit="answered entry")
     rate = replace(rate, unit="answered entry")
-    return File(claims.letter(place), side.folded.sources[0], side.counts.tally, rate, corrected, correction)
+    source = replace(side.folded.sources[0], label=side.label)
+    return File(source, side.counts.tally, rate, corrected, correction)
 
 
 def _copies(paths: Sequence[str]) -> tuple[tuple[str, str], ...]:

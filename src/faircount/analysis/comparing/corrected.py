@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import families as families_of
-from faircount.analysis.comparing.claims import letter
 from faircount.analysis.comparing.found import CorrectedPair, Figures
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side
@@ -85,10 +84,10 @@ class Compared(Struct, frozen=True):
 
 def corrected_sides(sides: Sequence[Side], quality: Quality, options: CompareOptions) -> list[CorrectedSide]:
     """Correct each file by itself, as an analysis of it would."""
-    return [_side(place, side, quality, options) for place, side in enumerate(sides)]
+    return [_side(side, quality, options) for side in sides]
 
 
-def _side(place: int, side: Side, quality: Quality, options: CompareOptions) -> CorrectedSide:
+def _side(side: Side, quality: Quality, options: CompareOptions) -> CorrectedSide:
     counts = side.counts
     grouping = families_of.find(side.ledger, counts, options.cluster, options.level, WORDS[side.folded.aim])
     correction, doubts = correct(
@@ -106,7 +105,7 @@ def _side(place: int, side: Side, quality: Quality, options: CompareOptions) -> 
     return CorrectedSide(
         correction,
         None if correction.judged is None else over_all(correction.judged, _answered(counts.tally), options.level),
-        tuple(replace(item, message=f"{letter(place)}: {item.message}") for item in doubts),
+        tuple(replace(item, message=f"{side.label}: {item.message}") for item in doubts),
         labelled,
     )
 
@@ -137,10 +136,10 @@ def corrected_pair(
 ) -> CorrectedPair:
     """Return the corrected rates of two files on their pairs, and the corrected difference or why there is none."""
     a, b = (
-        _half(sides[place], known[place], rows, compared, options, letter(place))
+        _half(sides[place], known[place], rows, compared, options, sides[place].label)
         for place, rows in zip((compared.a, compared.b), compared.rows, strict=True)
     )
-    reason = _refused(a, b, (letter(compared.a), letter(compared.b)))
+    reason = _refused(a, b, (sides[compared.a].label, sides[compared.b].label))
     method = a.known.correction.method
     if reason:
         return CorrectedPair(NOT_CORRECTED, method, a.rate, b.rate, None, reason, (f"{_NOT}{reason}.",))
@@ -382,12 +381,13 @@ def _rests_on(a: _Half, compared: Compared) -> Iterator[str]:
 
 
 def doubts_of(
-    known: Sequence[CorrectedSide], pairs: Sequence[tuple[tuple[int, int], CorrectedPair]]
+    sides: Sequence[Side], known: Sequence[CorrectedSide], pairs: Sequence[tuple[tuple[int, int], CorrectedPair]]
 ) -> Iterator[Finding]:
-    """Return what is doubtful about the corrections, each with the letter of its file."""
+    """Return what is doubtful about the corrections, each with the label of its file."""
     for side in known:
         yield from side.doubts
     for (a, b), pair in pairs:
         if pair.difference is None and not (known[a].refused or known[b].refused):
-            message = f"the difference of {letter(a)} and {letter(b)} cannot be corrected for the judge: {pair.reason}"
+            files = f"{sides[a].label} and {sides[b].label}"
+            message = f"the difference of {files} cannot be corrected for the judge: {pair.reason}"
             yield finding("F030", 1, message)

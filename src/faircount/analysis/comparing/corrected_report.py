@@ -21,10 +21,10 @@ def corrected_blocks(c: Comparison, pair: Pair, corrected: CorrectedPair) -> Ite
     a, b = c.files[pair.a], c.files[pair.b]
     rate, figures = WORDS[c.aim].rate, pair.figures
     rows: tuple[tuple[Cell, ...], ...] = (
-        (f"{rate} of {a.letter}", figures.rate_a, _rate(corrected.rate_a)),
-        (f"{rate} of {b.letter}", figures.rate_b, _rate(corrected.rate_b)),
+        (f"{rate} of {a.label}", figures.rate_a, _rate(corrected.rate_a)),
+        (f"{rate} of {b.label}", figures.rate_b, _rate(corrected.rate_b)),
         (
-            f"Difference in points, {b.letter} - {a.letter}",
+            f"Difference in points, {b.label} - {a.label}",
             Points(figures.difference),
             "none" if corrected.difference is None else Points(corrected.difference),
         ),
@@ -47,7 +47,7 @@ def _grounds(files: tuple[File, File], corrected: CorrectedPair) -> Iterator[Fac
         for file in files:
             if file.correction is not None:
                 told = f"{file.correction.labels:,}, of which {file.correction.hits:,} say success"
-                yield Fact(f"Labels of {file.letter}", told)
+                yield Fact(f"Labels of {file.label}", told)
     else:
         yield Fact("Labels", f"{first.labels:,}, of which {first.hits:,} say success")
         if first.judge is not None:

@@ -1,4 +1,4 @@
-"""A comparison as the versioned JSON document that programs read; `present/schemas/comparison-1.json` describes it."""
+"""A comparison as the versioned JSON document that programs read; `present/schemas/comparison-2.json` describes it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from faircount.analysis.comparing.found import (
     Pair,
     Scores,
 )
-from faircount.analysis.document import estimate_data, finding_data, source_data
+from faircount.analysis.document import estimate_data, finding_data, labelled_source_data
 from faircount.model import Estimate, JudgeCorrection
 from faircount.version import __version__
 
 KIND = "comparison"
-SCHEMA = 1
+SCHEMA = 2
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
@@ -49,8 +49,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _file(file: File) -> dict[str, Any]:
     tally = file.tally
     return {
-        "letter": file.letter,
-        **source_data(file.source),
+        **labelled_source_data(file.source),
         "entries": {name: getattr(tally, name) for name in tally.__struct_fields__},
         "rate": estimate_data(file.rate),
         "corrected": _estimate(file.corrected),
@@ -84,7 +83,7 @@ def _pair(pair: Pair, comparison: Comparison) -> dict[str, Any]:
     return {
         "a": a.source.path,
         "b": b.source.path,
-        "letters": [a.letter, b.letter],
+        "labels": [a.label, b.label],
         **_figures(pair.figures),
         "mid_p": pair.figures.mid_p,
         "odds_ratio": _estimate(pair.figures.odds_ratio),
@@ -165,9 +164,9 @@ def _flip(flip: Flip) -> dict[str, Any]:
         "id": flip.entry,
         "where": [flip.place_a, flip.place_b],
         "judge": flip.judge,
-        "prompt": flip.prompt,
-        "response_a": flip.response_a,
-        "response_b": flip.response_b,
+        "prompt": flip.prompt.text,
+        "response_a": flip.response_a.text,
+        "response_b": flip.response_b.text,
     }
 
 

@@ -74,7 +74,7 @@ def broken_down(
         )
         for (value, figure), p in zip(groups, adjusted, strict=True)
     ]
-    return Breakdown(field, tuple(sorted(made, key=_order)), int((~alike).sum()))
+    return Breakdown(field, tuple(sorted(made, key=_order)), int((~alike).sum()), bool(options.by))
 
 
 def _places(values: Any, alike: Any, present: Any) -> list[tuple[int, Any]]:

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from faircount.analysis.comparing.found import Flip, Flips
 from faircount.analysis.comparing.sides import Side
-from faircount.analysis.evidence import CHANGED, lines_again
-from faircount.analysis.recorded import Recorded, Said, recorded
+from faircount.analysis.evidence import CHANGED, example_of, lines_again, with_parts_that_matter
+from faircount.analysis.passages import repeated_from
 from faircount.ledger.store import LINE_BITS
+from faircount.model import Example, Passage
 
 
 class _Telling(Struct, frozen=True):
@@ -28,7 +29,7 @@ class _Telling(Struct, frozen=True):
 class Texts(Struct, frozen=True):
     """What rows of entries hold, by the place of the entry in its side, and why others could not be read back."""
 
-    found: dict[int, tuple[str, Recorded]]
+    found: dict[int, tuple[str, Example]]
     missing: tuple[tuple[str, str], ...] = ()
 
 
@@ -53,14 +54,16 @@ def read_back(side: Side, rows: Sequence[int], max_line: int) -> Texts:
     lines, unreadable = lines_again(side.path, list(telling.values()), side.folded.read[0].anchors, max_line)
     if unreadable:
         return Texts({}, ((side.path, unreadable),))
-    found: dict[int, tuple[str, Recorded]] = {}
+    found: dict[int, tuple[str, Example]] = {}
     missing: list[tuple[str, str]] = []
     for row, told in telling.items():
         place = side.ledger.place(told.ord)
         if told.line in lines:
-            found[row] = place, recorded(lines[told.line], whole=False)
+            found[row] = place, example_of(place, lines[told.line])
         else:
             missing.append((place, CHANGED))
+    marked = with_parts_that_matter([example for _, example in found.values()])
+    found = {row: (place, example) for (row, (place, _)), example in zip(found.items(), marked, strict=True)}
     return Texts(found, tuple(missing))
 
 
@@ -84,19 +87,14 @@ def _telling(side: Side, rows: Sequence[int]) -> dict[int, _Telling]:
     return found
 
 
-def _flip(name: str, a: tuple[str, Recorded], b: tuple[str, Recorded]) -> Flip:
-    (place_a, told_a), (place_b, told_b) = a, b
-    judge = told_a.judge or told_b.judge
-    prompt = told_a.prompt or told_b.prompt
-    return Flip(name, place_a, place_b, _text(judge), _text(prompt), _text(_answer(told_a)), _text(_answer(told_b)))
+def _flip(name: str, a: tuple[str, Example], b: tuple[str, Example]) -> Flip:
+    (place_a, of_a), (place_b, of_b) = a, b
+    prompt = of_a.prompt if of_a.prompt.text is not None else of_b.prompt
+    return Flip(name, place_a, place_b, of_a.judge or of_b.judge, prompt, _answer(of_a, prompt), _answer(of_b, prompt))
 
 
-def _answer(told: Recorded) -> Said | None:
+def _answer(example: Example, prompt: Passage) -> Passage:
     """Return the response, or the error in its place where a block ended the attempt."""
-    return told.response if told.response is not None and told.response.text else told.error or told.response
-
-
-def _text(said: Said | None) -> str | None:
-    if said is None:
-        return None
-    return f"{said.text}… [cut: the whole text has {said.characters:,} characters]" if said.cut else said.text
+    if not example.response.text and example.error is not None:
+        return Passage(example.error)
+    return repeated_from(example.response, prompt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.model import Estimate, Finding, JudgeCorrection, Source, Tally
+from faircount.model import Estimate, Finding, JudgeCorrection, Passage, Source, Tally
 
 
 class Table(Struct, frozen=True):
@@ -61,6 +61,8 @@ class Breakdown(Struct, frozen=True):
     field: str
     groups: tuple[Group, ...]
     differing: int = 0
+    asked: bool = False
+    """Whether it was asked for by name."""
 
 
 class Score(Struct, frozen=True):
@@ -88,9 +90,9 @@ class Flip(Struct, frozen=True):
     place_a: str
     place_b: str
     judge: str | None
-    prompt: str | None
-    response_a: str | None
-    response_b: str | None
+    prompt: Passage
+    response_a: Passage
+    response_b: Passage
 
 
 class Flips(Struct, frozen=True):
@@ -178,12 +180,16 @@ class File(Struct, frozen=True):
     `corrected` is that rate corrected for the judge, and `correction` what that rests on; None where they are not.
     """
 
-    letter: str
     source: Source
     tally: Tally
     rate: Estimate
     corrected: Estimate | None = None
     correction: JudgeCorrection | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call the file."""
+        return self.source.label
 
     @property
     def answered(self) -> int:
@@ -192,7 +198,7 @@ class File(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Files compared pair by pair, the first being the baseline."""
+    """Files compared: two or three of them pair by pair, more of them with the first, the baseline."""
 
     aim: str
     level: float
@@ -205,7 +211,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, in the order of the letters."""
+        """The files in their order, the baseline first."""
         return tuple(file.source.path for file in self.files)
 
     @property

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from faircount import formats
+from faircount.analysis.arrange_groups import FIELD_TITLES
 from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
+from faircount.analysis.comparing.compare import MOST_WITH_EACH_OTHER
 from faircount.analysis.comparing.corrected_report import corrected_blocks
 from faircount.analysis.comparing.document import document
 from faircount.analysis.comparing.found import Breakdown, Comparison, File, Flip, Flips, Group, LeftOut, Pair
 from faircount.analysis.comparing.scores import score_words
-from faircount.analysis.dataset_comparison_report import short_names
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.formats import p_value
-from faircount.model import Estimate
+from faircount.model import Estimate, Finding
 from faircount.report import (
-    Answer,
     Bar,
     Bars,
     Block,
@@ -31,6 +33,8 @@ from faircount.report import (
     Facts,
     Findings,
     Grid,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Points,
@@ -39,11 +43,11 @@ from faircount.report import (
     Section,
 )
 from faircount.stats import wilson
+from faircount.text import clip_apart
 
 GROUPS_SHOWN = 12
 IDS_SHOWN = 10
-PAIRS_IN_FULL = 3
-"""Of more pairs of files, those with the baseline are shown in full; all are in the document."""
+_LABEL_IN_A_HEAD = 20
 
 _REASONS = {
     pairing.MISSING: "not in the other file",
@@ -58,37 +62,69 @@ _REASONS = {
 def as_report(comparison: Comparison, *, figures: bool = False) -> Report:
     """Arrange a comparison; `figures` adds the differences and the flips as figures."""
     c = comparison
-    sections = [*in_short(c)]
-    for pair in _in_full(c):
+    sections = [*in_short(c, figures=figures)]
+    for pair in c.pairs if _is_at_length(c) else ():
         sections += _sections(c, pair, figures=figures)
-    sections.append(Section("What these numbers cannot tell", tuple(map(Paragraph, c.limits))))
+    sections.append(Section("Limits of these numbers", tuple(map(Paragraph, c.limits))))
+    sections.append(Section("Sources", (_sources(c),)))
     return Report(tuple(sections), document(c))
 
 
-def in_short(comparison: Comparison) -> Iterator[Section]:
+def in_short(comparison: Comparison, *, figures: bool = False) -> Iterator[Section]:
     """Yield what a comparison comes to: the claims, the files, and all of them together."""
     c = comparison
-    head: list[Block] = [Findings(c.findings)] if c.findings else []
-    yield Section("Comparison", (*head, *map(Paragraph, _claims(c))), level=1)
-    yield Section("Files", (_files(c), *_copies(c)))
+    blocks: list[Block] = [Lead(tuple(_claims(c)))]
+    if c.findings:
+        blocks.append(Findings(tuple(_placed(item, c) for item in c.findings)))
+    yield Section("Comparison", tuple(blocks), level=1)
+    if _is_at_length(c):
+        yield Section("Files", (_files(c), *_copies(c)))
+    else:
+        yield Section("Against", (*_matrix(c, figures=figures), *_copies(c)), subject=Label(c.files[0].label))
     if c.overall is not None:
         yield Section("All files together", tuple(_overall(c)))
 
 
-def _in_full(c: Comparison) -> Sequence[Pair]:
-    return c.pairs if len(c.pairs) <= PAIRS_IN_FULL else [pair for pair in c.pairs if pair.a == 0]
+def _placed(item: Finding, c: Comparison) -> Finding:
+    """Return a finding whose places name files by their labels."""
+    return replace(item, where=tuple(_place(place, c) for place in item.where))
+
+
+def _place(place: str, c: Comparison) -> str:
+    for file in c.files:
+        if place.startswith(f"{file.source.path}:"):
+            return file.label + place.removeprefix(file.source.path)
+    return place
+
+
+def _is_at_length(c: Comparison) -> bool:
+    """Return whether every pair is shown at length; of more files, how each differs from the baseline."""
+    return len(c.files) <= MOST_WITH_EACH_OTHER
 
 
 def _claims(c: Comparison) -> Iterator[str]:
-    shown = _in_full(c)
-    for pair in shown:
-        yield pair.claim[0].upper() + pair.claim[1:] + "."
-    if len(shown) < len(c.pairs):
-        yield f"{counted(len(c.pairs) - len(shown), 'other pair')} of files: see the table of all files together."
+    if _is_at_length(c):
+        for pair in c.pairs:
+            yield pair.claim
+        return
+    baseline = c.files[0].label
+    for sign, word in ((-1, "lower"), (1, "higher")):
+        named = [c.files[pair.b].label for pair in c.pairs if pair.claimed == sign]
+        if named:
+            yield f"{word.capitalize()} than {baseline}: {', '.join(named)}."
+    unclear = sum(not pair.claimed for pair in c.pairs)
+    if unclear:
+        yield f"No difference from {baseline} can be claimed for {counted(unclear, 'file')} of {len(c.pairs):,}."
 
 
-def _letters(c: Comparison, pair: Pair) -> tuple[str, str]:
-    return c.files[pair.a].letter, c.files[pair.b].letter
+def _labels(c: Comparison, pair: Pair) -> tuple[str, str]:
+    return c.files[pair.a].label, c.files[pair.b].label
+
+
+def _heads(c: Comparison, pair: Pair) -> tuple[str, str]:
+    """Return the labels short enough for the head of a column."""
+    a, b = clip_apart(_labels(c, pair), _LABEL_IN_A_HEAD)
+    return a, b
 
 
 # -- files ------------------------------------------------------------------------------------------------------
@@ -97,18 +133,15 @@ def _letters(c: Comparison, pair: Pair) -> tuple[str, str]:
 def _files(c: Comparison) -> Grid:
     words = WORDS[c.aim]
     columns = (
-        Column("", numeric=False),
-        Column("Name", numeric=False),
+        Column("File", numeric=False),
         Column(words.rate_column),
         *([Column("Corrected")] if _corrects(c) else []),
         Column(words.wins),
         Column("Answered"),
-        Column("Errors"),
-        Column("Unjudged", rank=1),
-        Column("File", numeric=False, rank=2),
+        Column("Errors", rank=2),
+        Column("Unjudged", rank=3),
     )
-    names = short_names(c.paths)
-    rows = tuple(_file(name, file, corrects=_corrects(c)) for name, file in zip(names, c.files, strict=True))
+    rows = tuple(_file(file, corrects=_corrects(c)) for file in c.files)
     return Grid(columns, rows, note=f"{words.rate}s are over the entries that were answered; a block is an answer.")
 
 
@@ -116,19 +149,17 @@ def _corrects(c: Comparison) -> bool:
     return any(file.correction is not None for file in c.files)
 
 
-def _file(name: str, file: File, *, corrects: bool) -> tuple[Cell, ...]:
+def _file(file: File, *, corrects: bool) -> tuple[Cell, ...]:
     tally = file.tally
     corrected: Cell = "none" if file.corrected is None else file.corrected
     return (
-        file.letter,
-        Place(name),
+        Label(file.label),
         file.rate,
         *([corrected] if corrects else []),
         tally.success,
         file.answered,
         tally.error,
         tally.unjudged,
-        Place(file.source.path),
     )
 
 
@@ -138,7 +169,63 @@ def _copies(c: Comparison) -> Iterator[Block]:
         yield Grid(columns, tuple((Place(copy), Place(original)) for copy, original in c.copies))
 
 
+def _sources(c: Comparison) -> Grid:
+    columns = (Column("File", numeric=False), Column("Path", numeric=False))
+    return Grid(columns, tuple((Label(file.label), Record(file.source.path, whole=True)) for file in c.files))
+
+
 # -- three or more ----------------------------------------------------------------------------------------------
+
+
+def _matrix(c: Comparison, *, figures: bool) -> Iterator[Block]:
+    """Yield how every file differs from the baseline, the highest first."""
+    words = WORDS[c.aim]
+    pairs = sorted(c.pairs, key=lambda pair: -(pair.figures.difference.value or 0.0))
+    if figures:
+        items = tuple(
+            Difference(Label(c.files[pair.b].label), pair.figures.difference, bool(pair.claimed)) for pair in pairs
+        )
+        baseline = c.files[0].label
+        yield Differences(f"Difference from {baseline}", items, f"below {baseline}", f"above {baseline}")
+    columns = (
+        Column("File", numeric=False),
+        Column(words.rate_column, rank=2),
+        Column("Difference, points"),
+        *([Column("Corrected for the judge")] if _corrects(c) else []),
+        Column("", numeric=False, rank=1),
+        Column("Adjusted p", rank=3, note="p is adjusted by Holm's method."),
+        Column("Paired", rank=4),
+        Column("Fixed", rank=5),
+        Column("Broken", rank=5),
+    )
+    rows = tuple(
+        (
+            Label(c.files[pair.b].label),
+            c.files[pair.b].rate,
+            Points(pair.figures.difference),
+            *([_corrected_difference(pair)] if _corrects(c) else []),
+            "beyond chance" if pair.claimed else "",
+            formats.p_value(pair.adjusted_p),
+            pair.figures.table.paired,
+            len(pair.fixed.ids),
+            len(pair.broken.ids),
+        )
+        for pair in pairs
+    )
+    base = c.files[0]
+    answered = counted(base.answered, "answered entry", "answered entries")
+    note = f"{base.label}: {formats.estimate(base.rate)} of {answered}."
+    unpaired = [c.files[pair.b].label for pair in pairs if not pair.paired]
+    if unpaired:
+        note += f" Without a shared entry, so the rates are of different ones: {', '.join(unpaired)}."
+    yield Grid(columns, rows, note=note)
+    if any(found.asked for pair in pairs for found in pair.by):
+        yield Paragraph("What --by asks for is in the JSON document; compare two or three files to see it here.")
+
+
+def _corrected_difference(pair: Pair) -> Cell:
+    corrected = None if pair.corrected is None else pair.corrected.difference
+    return "none" if corrected is None else Points(corrected)
 
 
 def _overall(c: Comparison) -> Iterator[Block]:
@@ -152,30 +239,30 @@ def _overall(c: Comparison) -> Iterator[Block]:
         told = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
         facts.append(Fact("Cochran's Q", f"{overall.cochran_q:.2f}", note=told))
     yield Facts(tuple(facts))
+    if not _is_at_length(c):
+        return
     columns = (
-        Column("Pair", numeric=False),
-        Column("Paired"),
+        Column("From", numeric=False),
+        Column("To", numeric=False),
         Column("Difference, points"),
-        Column("p"),
-        Column("adjusted p"),
-        Column("Fixed", rank=1),
-        Column("Broken", rank=1),
+        Column("Adjusted p", rank=1, note="p is adjusted by Holm's method."),
+        Column("Paired", rank=2),
+        Column("Fixed", rank=3),
+        Column("Broken", rank=3),
     )
     rows = tuple(_pair_row(c, pair) for pair in c.pairs)
-    note = "Differences are the second minus the first; p is adjusted by Holm's method."
-    if not all(pair.paired for pair in c.pairs):
-        note += " * The files share no entry: the rates are those of different ones."
-    yield Grid(columns, rows, note=note)
+    starred = "" if all(pair.paired for pair in c.pairs) else " * They share no entry: the rates are of different ones."
+    yield Grid(columns, rows, note=f"Differences are the second minus the first.{starred}")
 
 
 def _pair_row(c: Comparison, pair: Pair) -> tuple[Cell, ...]:
-    a, b = _letters(c, pair)
+    a, b = _labels(c, pair)
     return (
-        f"{a} → {b}" + (" *" if not pair.paired else ""),
-        pair.figures.table.paired,
+        Label(a),
+        Label(b + (" *" if not pair.paired else "")),
         Points(pair.figures.difference),
-        p_value(pair.p),
         p_value(pair.adjusted_p),
+        pair.figures.table.paired,
         len(pair.fixed.ids),
         len(pair.broken.ids),
     )
@@ -185,7 +272,7 @@ def _pair_row(c: Comparison, pair: Pair) -> tuple[Cell, ...]:
 
 
 def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
-    a, b = _letters(c, pair)
+    a, b = _labels(c, pair)
     several = f"{a} → {b}: " if len(c.files) > 2 else ""
 
     def titled(title: str) -> str:
@@ -197,7 +284,8 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
     if pair.scores.metrics:
         yield Section(titled("Scores"), (_scores(c, pair),))
     for found in pair.by:
-        yield Section(titled("By"), tuple(_by(c, pair, found, figures=figures)), subject=Record(found.field))
+        if found.asked or sum(group.value is not None for group in found.groups) > 1:
+            yield _by(c, pair, found, titled("By"), figures=figures)
     for name, flips, meaning in (("Fixed", pair.fixed, _fixed(c)), ("Broken", pair.broken, _broken(c))):
         if flips.ids:
             yield Section(titled(name), tuple(_flips(c, pair, name.lower(), flips, meaning)))
@@ -215,22 +303,19 @@ def _broken(c: Comparison) -> str:
 
 
 def _difference(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Block]:
-    a, b = _letters(c, pair)
+    a, b = _labels(c, pair)
     yield from map(Paragraph, pair.notes)
     figure, rate = pair.figures, WORDS[c.aim].rate
     facts = [
         Fact("Pairs of answered entries", figure.table.paired),
         Fact(f"{rate} of {a}", None, figure.rate_a, depth=1),
         Fact(f"{rate} of {b}", None, figure.rate_b, depth=1),
-        Fact(f"Difference in points, {b} - {a}", Points(figure.difference), note=_method(figure.difference)),
+        Fact("Difference in points", Points(figure.difference), note=_method(figure.difference)),
         *_tests(c, pair),
     ]
     if pair.detectable is not None and not pair.claimed:
-        facts.append(
-            Fact(
-                "Could have shown", formats.points(pair.detectable), note=f"{formats.exact_percent(POWER)} of the time"
-            )
-        )
+        often = f"{formats.exact_percent(POWER)} of the time"
+        facts.append(Fact("Could have shown", formats.points(pair.detectable), note=often))
     yield Facts(tuple(facts if pair.paired else facts[1:]))
     if pair.paired:
         yield _table(c, pair)
@@ -259,7 +344,7 @@ def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
 
 
 def _table(c: Comparison, pair: Pair) -> Grid:
-    a, b = _letters(c, pair)
+    a, b = _heads(c, pair)
     won, lost = ("succeeded", "did not") if c.aim == "attack" else ("passed", "did not")
     table = pair.figures.table
     columns = (Column("", numeric=False), Column(f"{b} {won}"), Column(f"{b} {lost}"))
@@ -273,19 +358,19 @@ def _flip_bars(c: Comparison, pair: Pair) -> Bars:
         Bar(name, wilson(len(flips.ids), n, unit="pair of entries", level=level))
         for name, flips in (("fixed", pair.fixed), ("broken", pair.broken))
     )
-    a, b = _letters(c, pair)
+    a, b = _labels(c, pair)
     return Bars(f"Entries that flipped from {a} to {b}", bars)
 
 
 def _scores(c: Comparison, pair: Pair) -> Grid:
-    a, b = _letters(c, pair)
+    a, b = _heads(c, pair)
     columns = (
         Column("Metric", numeric=False),
         Column("Cases"),
         Column(f"Mean of {a}"),
         Column(f"Mean of {b}"),
-        Column(f"{b} - {a}"),
-        Column("p", rank=1),
+        Column("Difference"),
+        Column("p", rank=2),
     )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
@@ -306,27 +391,40 @@ def _scores(c: Comparison, pair: Pair) -> Grid:
 # -- facets -----------------------------------------------------------------------------------------------------
 
 
-def _by(c: Comparison, pair: Pair, found: Breakdown, *, figures: bool) -> Iterator[Block]:
-    a, b = _letters(c, pair)
+def _by(c: Comparison, pair: Pair, found: Breakdown, title: str, *, figures: bool) -> Section:
+    named = tuple(group for group in found.groups if group.value is not None) or found.groups
+    blocks = tuple(_groups(c, pair, replace(found, groups=named), len(found.groups) > len(named), figures=figures))
+    if found.field in FIELD_TITLES:
+        return Section(f"{title} {FIELD_TITLES[found.field]}", blocks)
+    return Section(title, blocks, subject=Record(found.field))
+
+
+def _groups(c: Comparison, pair: Pair, found: Breakdown, without: bool, *, figures: bool) -> Iterator[Block]:
+    a, b = _labels(c, pair)
     shown = found.groups[:GROUPS_SHOWN]
     if figures and shown:
         items = tuple(Difference(Record(g.value), g.figures.difference, g.stands_out, g.small) for g in shown)
-        yield Differences(f"Difference {b} - {a} by {_words(found)}", items, f"{b} lower", f"{b} higher")
+        title = f"Difference of {b} from {a} by {_words(found)}"
+        yield Differences(title, items, f"{b} lower", f"{b} higher")
+    marked = any(group.stands_out for group in shown)
+    lost, won = ("Fixed", "Broken") if c.aim == "attack" else ("Broken", "Fixed")
+    head_a, head_b = _heads(c, pair)
     columns = (
         Column("Value", numeric=False),
         Column("Pairs"),
         Column("Difference, points"),
-        Column("", numeric=False),
-        Column("adjusted p"),
-        Column(f"Only {a}", rank=1),
-        Column(f"Only {b}", rank=1),
-        Column(f"Rate of {a}", rank=2),
-        Column(f"Rate of {b}", rank=2),
+        *([Column("", numeric=False, rank=1)] if marked else []),
+        Column("Adjusted p", rank=2),
+        Column(lost, rank=3),
+        Column(won, rank=3),
+        Column(f"Rate of {head_a}", rank=4),
+        Column(f"Rate of {head_b}", rank=4),
     )
-    rows = tuple(_group(group) for group in shown)
+    rows = tuple(_group(group, marked=marked) for group in shown)
     small = frozenset(place for place, group in enumerate(shown) if group.small)
     raw = "As the judge has them: groups are compared raw." if pair.corrected is not None else ""
-    yield Grid(columns, rows, small, note=" ".join(filter(None, (_by_note(found), raw))))
+    rest = "Pairs without a value are not in the table." if without else ""
+    yield Grid(columns, rows, small, note=" ".join(filter(None, (_by_note(found), rest, raw))))
 
 
 def _words(found: Breakdown) -> str:
@@ -344,13 +442,13 @@ def _by_note(found: Breakdown) -> str:
     return " ".join(notes)
 
 
-def _group(group: Group) -> tuple[Cell, ...]:
+def _group(group: Group, *, marked: bool) -> tuple[Cell, ...]:
     figure = group.figures
     return (
         Record(group.value),
         figure.table.paired,
         Points(figure.difference),
-        "beyond chance" if group.stands_out else "",
+        *(["beyond chance" if group.stands_out else ""] if marked else []),
         p_value(group.adjusted_p),
         figure.table.only_a,
         figure.table.only_b,
@@ -363,11 +461,11 @@ def _group(group: Group) -> tuple[Cell, ...]:
 
 
 def _flips(c: Comparison, pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]:
-    a, b = _letters(c, pair)
+    a, b = _labels(c, pair)
     entries = counted(len(flips.ids), "entry", "entries")
     yield Paragraph(f"{entries} that {_plural(meaning, len(flips.ids)).format(a=a, b=b)}.")
     if flips.shown:
-        exhibits = tuple(_exhibit(flip, name, a, b) for flip in flips.shown)
+        exhibits = tuple(_exhibit(flip, a, b) for flip in flips.shown)
         yield Evidence(exhibits, len(flips.ids), f"{name} entries")
     if flips.missing:
         columns = (Column("Could not be read back", numeric=False), Column("Why", numeric=False))
@@ -386,30 +484,25 @@ def _plural(meaning: str, count: int) -> str:
     return meaning if count == 1 else meaning.replace("succeeds", "succeed").replace("passes", "pass")
 
 
-def _exhibit(flip: Flip, name: str, a: str, b: str) -> Exhibit:
+def _exhibit(flip: Flip, a: str, b: str) -> Exhibit:
     return Exhibit(
-        Place(flip.place_a),
-        Record(flip.entry),
-        Record(name),
-        Record(flip.judge),
-        Record(flip.prompt),
-        Record(flip.response_a),
-        a,
-        Answer(b, Place(flip.place_b), Record(flip.response_b)),
+        Record(f"entry {flip.entry}"),
+        Place(f"{a}:{_line(flip.place_a)}, {b}:{_line(flip.place_b)}"),
+        () if flip.judge is None else (("judge", Record(flip.judge)),),
+        (("prompt", flip.prompt), (f"response of {a}", flip.response_a), (f"response of {b}", flip.response_b)),
     )
 
 
-def _left_out(letter: str, found: Sequence[LeftOut]) -> Iterator[tuple[Cell, ...]]:
+def _line(place: str) -> str:
+    return place.rpartition(":")[2]
+
+
+def _left_out(label: str, found: Sequence[LeftOut]) -> Iterator[tuple[Cell, ...]]:
     for item in found:
         if item.count:
-            yield letter, _REASONS[item.reason], item.count, Place(item.where[0])
+            yield Label(label), _REASONS[item.reason], item.count
 
 
 def _unpaired(rows: Sequence[tuple[Cell, ...]]) -> Grid:
-    columns = (
-        Column("File", numeric=False),
-        Column("Why", numeric=False),
-        Column("Entries"),
-        Column("First", numeric=False, rank=1),
-    )
+    columns = (Column("File", numeric=False), Column("Why", numeric=False), Column("Entries"))
     return Grid(columns, tuple(rows), note="None of these is in a figure above but those of the files.")

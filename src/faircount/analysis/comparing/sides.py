@@ -59,6 +59,8 @@ class Side:
         assert isinstance(folded.ledger, Ledger)
         self.folded = folded
         self.ledger = folded.ledger
+        self.label = ""
+        """What people call the file; known when all files are."""
         self.counts = tallies.overall(self.ledger)
         with self.ledger.beside() as connection:
             found: dict[str, Any] = connection.execute(_ENTRIES).fetchnumpy()
