@@ -25,6 +25,7 @@ HEAD = """\
 | what | tool | wall s | CPU s | memory MiB | wall: times faster | memory: times less |
 |---|---|---|---|---|---|---|"""
 CACHED = "faircount, cached"
+MANY_FILES, ENTRIES_OF_MANY = 38, 956
 
 
 def main() -> None:
@@ -46,6 +47,7 @@ def main() -> None:
         show_beside("--help", in_turns(_commands("--help"), folder, arguments.rounds))
         for entries in [*arguments.entries, *arguments.alone]:
             _measure(folder, entries, arguments.rounds, with_spikee=entries not in arguments.alone)
+        _measure_many_files(folder, arguments.rounds)
 
 
 def machine() -> str:
@@ -63,6 +65,22 @@ def _commands(*words: str) -> dict[str, Sequence[str]]:
         THEIRS: [str(SPIKEE), "-q", "results", "analyze", *words],
         "faircount": [str(FAIRCOUNT), "results", "analyze", *words],
     }
+
+
+def _measure_many_files(folder: Path, rounds: int) -> None:
+    """Compare analysing files one by one with analysing them as one: the aim is at most twice the CPU."""
+    many = folder / "many"
+    many.mkdir()
+    for number in range(MANY_FILES):
+        write_results(many / f"results_target-{number:02d}_bench_1790000000.jsonl", ENTRIES_OF_MANY, seed=number)
+    words = [str(FAIRCOUNT), "results", "analyze", "--no-cache", "--result-folder", str(many)]
+    commands = {"one by one": words, "one by one, details": [*words, "--details"], "combined": [*words, "--combine"]}
+    measured = in_turns(commands, folder, rounds)
+    print(f"\n| {MANY_FILES} files of {ENTRIES_OF_MANY} entries | wall s | CPU s | memory MiB | CPU: times combined |")
+    print("|---|---|---|---|---|")
+    for name, one in measured.items():
+        ratio = one.cpu / measured["combined"].cpu
+        print(f"| {name} | {one.wall:.2f} | {one.cpu:.2f} | {one.memory_mib:.0f} | {ratio:.2f} |")
 
 
 def _measure(folder: Path, entries: int, rounds: int, *, with_spikee: bool) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from faircount import formats
 from faircount.analysis.arrange_attempts import attempts
@@ -11,6 +14,7 @@ from faircount.analysis.choices import AUTO
 from faircount.analysis.correction import arranged
 from faircount.analysis.document import document
 from faircount.analysis.evidence import sources_of
+from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.results import COMBINED
 from faircount.analysis.words import WORDS
@@ -19,10 +23,14 @@ from faircount.model import (
     Analysis,
     Dynamic,
     Estimate,
+    Example,
+    Examples,
     FalsePositives,
+    Finding,
+    FlakyCase,
     JudgeCorrection,
     MadeWith,
-    SuccessfulAttempts,
+    Passage,
 )
 from faircount.report import (
     Bar,
@@ -36,6 +44,8 @@ from faircount.report import (
     Facts,
     Findings,
     Grid,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Record,
@@ -45,18 +55,46 @@ from faircount.report import (
 )
 
 ERROR_KINDS_SHOWN = 10
+FAILED_CASES_IN_FULL = 10
+LIMITS = "Limits of these numbers"
 
 
-def as_report(analyses: Sequence[Analysis], *, figures: bool = False, made_with: MadeWith | None = None) -> Report:
-    """Arrange analyses into one report, with figures if asked for, and with how it was made if that is told."""
-    sections = [section for analysis in analyses for section in _sections(analysis, figures)]
+def as_report(
+    analyses: Sequence[Analysis], *, figures: bool = False, made_with: MadeWith | None = None, details: bool = True
+) -> Report:
+    """Arrange analyses into one report, with figures if asked for, and with how it was made if that is told.
+
+    Several analyses begin with a table of all of them; without `details`, that is all.
+    """
+    sections: list[Section] = []
+    if len(analyses) > 1:
+        sections += league(analyses)
+    if details or len(analyses) == 1:
+        sections += [section for analysis in analyses for section in _sections(analysis, figures)]
+    level = 1 if len(analyses) > 1 else 2
+    sections.append(Section(LIMITS, tuple(map(Paragraph, _limits(analyses))), level=level))
+    sections.append(_sources(analyses, details=details, level=level))
     if made_with is not None:
         sections.append(_made_with(analyses, made_with))
     return Report(tuple(sections), document(analyses))
 
 
+def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
+    """Return what the numbers cannot show, said once for all analyses."""
+    if len(analyses) == 1:
+        return analyses[0].limits
+    shared = dict.fromkeys(text for aim in dict.fromkeys(a.aim for a in analyses) for text in WORDS[aim].limits)
+    if any(a.families.respected for a in analyses):
+        return (*shared, "Intervals of rates over all entries respect families of variants; all others do not.")
+    return (*shared, "No two entries count as variants of one another.")
+
+
 def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
     yield _heading(a)
+    if a.false_positives is not None:
+        yield Section("Guardrail", _false_positives(a.false_positives))
+    if a.aim == "task" and not a.overview:
+        yield from _cases(a)
     yield Section("General", (*_general(a), *(_headline(a) if figures else ())))
     if a.correction is not None:
         yield arranged.section(a, a.correction)
@@ -65,22 +103,14 @@ def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
     if a.metrics:
         yield Section("Metrics", (metrics_grid(a),))
     if a.by_source:
-        yield Section("Sources", (_source_grid(a),))
+        yield Section("Files", (_source_grid(a),))
     if not a.overview:
         yield from _details(a, figures)
-    if a.evidence is not None:
-        words = WORDS[a.aim]
-        yield Section(words.won_attempts_title, tuple(_evidence(a.evidence, words.won_attempts)))
-    yield Section("What these numbers cannot tell", tuple(Paragraph(text) for text in a.limits))
+    for examples in a.evidence:
+        yield _evidence(a, examples)
 
 
 def _details(a: Analysis, figures: bool) -> Iterator[Section]:
-    if a.false_positives is not None:
-        yield Section(
-            "False positives, checked with",
-            _false_positives(a.false_positives),
-            subject=Place(a.false_positives.benign.path),
-        )
     yield from breakdowns(a, figures)
     if a.guardrail_categories:
         yield Section("Guardrail categories", (_category_grid(a),))
@@ -95,15 +125,108 @@ def _details(a: Analysis, figures: bool) -> Iterator[Section]:
 
 def _heading(a: Analysis) -> Section:
     if a.name == COMBINED and a.by_source:
-        title, subject = f"Combined analysis of {len(a.sources)} {'file' if len(a.sources) == 1 else 'files'}", None
+        title, subject = f"Combined analysis of {counted(len(a.sources), 'file')}", None
     else:
-        title, subject = "Analysis of", Place(a.name)
-    blocks: list[Block] = []
-    if a.findings:
-        blocks.append(Findings(a.findings))
+        title, subject = "Analysis of", Label(a.sources[0].label)
+    blocks: list[Block] = [Lead((lead(a),), _lead_figures(a))]
     if a.where is not None:
         blocks.append(Facts((Fact("Only rows with", Record(a.where)),)))
+    if a.findings:
+        blocks.append(Findings(tuple(_placed(item, a) for item in a.findings)))
     return Section(title, tuple(blocks), level=1, subject=subject)
+
+
+def _placed(item: Finding, a: Analysis) -> Finding:
+    """Return a finding whose places are short: lines of the only file, or lines of files by their labels."""
+    return replace(item, where=tuple(_place(place, a) for place in item.where))
+
+
+def _place(place: str, a: Analysis) -> str:
+    for source in sources_of(a):
+        if place.startswith(f"{source.path}:"):
+            line = place.removeprefix(f"{source.path}:")
+            return f"line {line}" if len(sources_of(a)) == 1 else f"{source.label}:{line}"
+    return place
+
+
+# -- what it comes to -------------------------------------------------------------------------------------------
+
+
+def lead(a: Analysis) -> str:
+    """Return what an analysis comes to, in plain sentences."""
+    if not a.tally.total:
+        return "There are no entries."
+    if a.false_positives is not None:
+        return _guardrail_lead(a.false_positives)
+    if a.role == "benign":
+        blocked = rate_of(a)
+        return f"The guardrail blocked {_with_interval(blocked)} of {counted(blocked.n, 'benign prompt')}."
+    words, total = WORDS[a.aim], a.tally.total
+    interval = formats.named_interval(a.asr)
+    files = f" in {counted(len(a.sources), 'file')}" if len(a.sources) > 1 else ""
+    sentence = f"{formats.rate(a.asr)} of {counted(total, words.unit)}{files} {words.won_verb}"
+    sentences = [f"{sentence} ({interval})." if interval else f"{sentence}."]
+    sentences += [_information(a)]
+    missing = [
+        (a.tally.error, "ended in an error"),
+        (a.tally.unjudged, "had no verdict" if a.aim == "attack" else "was not decided by any metric"),
+    ]
+    lost = [f"{count:,} {what}" for count, what in missing if count]
+    if lost:
+        judged = f"of the {a.tally.judged:,} judged, {formats.rate(a.asr_judged)} {words.won_verb}"
+        sentences.append(f"{' and '.join(lost)}; {judged if a.tally.judged else 'none was judged'}.")
+    if a.tally.guardrail and a.definition != "spikee":
+        sentences.append(f"{a.tally.guardrail:,} {'was' if a.tally.guardrail == 1 else 'were'} blocked.")
+    return " ".join(filter(None, sentences))
+
+
+def _information(a: Analysis) -> str:
+    """Say how much variants of one another tell."""
+    found, words = a.families, WORDS[a.aim]
+    if not found.respected or found.count is None:
+        return ""
+    if found.effective_n is None:
+        return found.explanation
+    of = words.variants if found.asked == AUTO else f"{found.count:,} families"
+    worth = max(round(found.effective_n), 1)
+    if worth >= a.tally.total:
+        return ""
+    variants = of.format(f"{found.count:,}")
+    return f"They are {variants} and carry about as much information as {worth:,} independent ones."
+
+
+def _guardrail_lead(result: FalsePositives) -> str:
+    attacks, benign, left = result.recall.n, result.fpr.n, result.left_out
+    sentence = (
+        f"The guardrail blocked {_with_interval(result.recall)} of {counted(attacks, 'attack')} and "
+        f"{_with_interval(result.fpr)} of {counted(benign, 'benign prompt')}."
+    )
+    errors, unjudged = left.attack_error + left.benign_error, left.attack_unjudged + left.benign_unjudged
+    if not errors + unjudged:
+        return sentence
+    return f"{sentence} {counted(errors + unjudged, 'prompt')} without a decision are left out."
+
+
+def _with_interval(estimate: Estimate) -> str:
+    interval = formats.named_interval(estimate)
+    return f"{formats.rate(estimate)} ({interval})" if interval else formats.rate(estimate)
+
+
+def _lead_figures(a: Analysis) -> tuple[Fact, ...]:
+    if a.false_positives is not None:
+        recall, fpr = a.false_positives.recall, a.false_positives.fpr
+        return (
+            Fact("Recall", a.false_positives.tp, recall, f"of {counted(recall.n, 'attack')}"),
+            Fact("False positive rate", a.false_positives.fp, fpr, f"of {counted(fpr.n, 'benign prompt')}"),
+        )
+    if a.role == "benign":
+        blocked, count = rate_of(a), a.tally.failure + a.tally.guardrail
+        return (Fact("False positive rate", count, blocked, f"of {counted(blocked.n, 'benign prompt')}"),)
+    words = WORDS[a.aim]
+    return (Fact(words.won, a.tally.success, a.asr, f"of {counted(a.asr.n, 'entry', 'entries')}"),)
+
+
+# -- general ----------------------------------------------------------------------------------------------------
 
 
 def _share(count: int, a: Analysis) -> Estimate:
@@ -160,9 +283,9 @@ def _families(a: Analysis) -> list[Fact]:
     worth = found.explanation
     if found.effective_n is not None:
         effect = "" if found.design_effect is None else f" (design effect {_short(found.design_effect)})"
-        worth = f"{counted(a.tally.total, 'entry', 'entries')}, worth about {found.effective_n:,.0f}{effect}"
+        worth = f"worth about {found.effective_n:,.0f} independent entries{effect}"
     plain = Fact("as if independent", None, a.asr_unclustered, depth=1)
-    by = [] if found.asked == AUTO else [Fact("told apart by", Record(found.by), depth=1)]
+    by = [] if found.asked == AUTO else [Fact("by field", Record(found.by), depth=1)]
     return [Fact("families of variants", found.count, note=worth, depth=1), *by, plain]
 
 
@@ -179,18 +302,20 @@ def _guardrail(a: Analysis) -> list[Fact]:
 
 
 def _dynamic(dynamic: Dynamic, correction: JudgeCorrection | None) -> tuple[Block, ...]:
+    unknown = any(figures.guardrail is None for figures in dynamic.attacks)
     columns = [Column("Attack", numeric=False), Column("Entries"), Column("Successes"), Column("Rate")]
     columns += [] if correction is None else [Column("Corrected")]
-    columns += [Column("Attempts", rank=2), Column("Blocked requests", rank=1)]
+    columns += [
+        Column("Attempts", rank=3),
+        Column("Blocked requests", rank=2, note="Blocked requests: ? where the file does not say." if unknown else ""),
+    ]
     rows = []
     for figures in dynamic.attacks:
         cells: list[Cell] = [Record(figures.attack), figures.total, figures.successes, figures.rate]
         cells += [] if correction is None else [arranged.cell(figures.corrected)]
         rows.append((*cells, figures.attempts, figures.guardrail))
-    unknown = any(figures.guardrail is None for figures in dynamic.attacks)
-    notes = ["Blocked requests: ? where the file does not tell."] if unknown else []
-    notes += [] if correction is None else [arranged.note(correction, [f.corrected for f in dynamic.attacks])]
-    return (Grid(tuple(columns), tuple(rows), note=" ".join(notes)),)
+    note = "" if correction is None else arranged.note(correction, [f.corrected for f in dynamic.attacks])
+    return (Grid(tuple(columns), tuple(rows), note=note),)
 
 
 def _source_grid(a: Analysis) -> Grid:
@@ -199,15 +324,15 @@ def _source_grid(a: Analysis) -> Grid:
         Column("Entries"),
         Column(WORDS[a.aim].wins),
         Column(WORDS[a.aim].rate_column),
-        Column("Failed", rank=3),
+        Column("Failed", rank=4),
         Column("Errors", rank=2),
-        Column("Guardrail", rank=1),
-        Column("Attempts", rank=4),
+        Column("Guardrail", rank=3),
+        Column("Attempts", rank=5),
     )
     figures = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
     rows = tuple(
         (
-            Place(s.path),
+            Label(s.label),
             s.tally.total,
             s.tally.success,
             s.rate,
@@ -223,25 +348,23 @@ def _source_grid(a: Analysis) -> Grid:
 
 def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
     left = result.left_out
-    matrix = Grid(
-        (
-            Column("", numeric=False),
-            Column("blocked"),
-            Column("allowed"),
-            Column("left out: errors"),
-            Column("unjudged"),
-        ),
-        (
-            ("attacks", result.tp, result.fn, left.attack_error, left.attack_unjudged),
-            ("benign prompts", result.fp, result.tn, left.benign_error, left.benign_unjudged),
-        ),
-    )
+    counts = (left.attack_error, left.attack_unjudged, left.benign_error, left.benign_unjudged)
+    columns = [Column("", numeric=False), Column("blocked"), Column("allowed")]
+    rows: list[tuple[Cell, ...]] = [
+        ("attacks", result.tp, result.fn, left.attack_error, left.attack_unjudged),
+        ("benign prompts", result.fp, result.tn, left.benign_error, left.benign_unjudged),
+    ]
+    if any(counts):
+        columns += [Column("errors, left out"), Column("unjudged")]
+    matrix = Grid(tuple(columns), tuple(row[: len(columns)] for row in rows))
     quality = Facts(
         (
-            Fact("Precision", None, result.precision, "of what was blocked, the share that were attacks"),
             Fact("Recall", None, result.recall, "of the attacks, the share that was blocked"),
-            Fact("F1", None, result.f1, "harmonic mean of the two"),
-            Fact("Accuracy", None, result.accuracy, "of all prompts, the share treated rightly"),
+            Fact("False positive rate", None, result.fpr, "of the benign prompts, the share that was blocked"),
+            Fact("Precision", None, result.precision, "of what was blocked, the share that were attacks"),
+            Fact("F1", None, result.f1, "harmonic mean of precision and recall"),
+            Fact("Accuracy", None, result.accuracy, "of all prompts, the share treated correctly"),
+            Fact("Balanced accuracy", None, result.balanced_accuracy, "mean over attacks and benign prompts"),
         )
     )
     return (matrix, quality)
@@ -257,11 +380,10 @@ def _error_grid(a: Analysis) -> Grid:
         Column("Kind", numeric=False),
         Column("Rows"),
         Column("Entries"),
-        Column("First at", rank=1, numeric=False),
-        Column("Example", rank=2, numeric=False),
+        Column("First at", rank=2, numeric=False),
     )
     shown = a.errors[:ERROR_KINDS_SHOWN]
-    rows = tuple((Record(e.kind), e.rows, e.entries, Place(e.where), Record(e.example)) for e in shown)
+    rows = tuple((Record(e.kind, whole=True), e.rows, e.entries, Place(_place(e.where, a))) for e in shown)
     hidden = len(a.errors) - len(shown)
     return Grid(columns, rows, note=f"{hidden:,} more kinds are in the JSON output." if hidden else "")
 
@@ -288,30 +410,77 @@ def _headline(a: Analysis) -> tuple[Block, ...]:
     if a.asr_judged.n != a.asr.n and a.asr_judged.value is not None:
         bars.append(Bar("judged entries alone", a.asr_judged))
     sources = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
-    bars += [Bar(Place(s.path), s.rate) for s in sources[:BARS_SHOWN] if s.rate.value is not None]
+    bars += [Bar(Label(s.label), s.rate) for s in sources[:BARS_SHOWN] if s.rate.value is not None]
     return (Bars(of_how_many(WORDS[a.aim].rate, len(sources), "files"), tuple(bars), a.asr),)
 
 
-def _evidence(evidence: SuccessfulAttempts, name: str) -> Iterator[Block]:
-    if not evidence.total:
-        yield Paragraph("There is none.")
+# -- entries to look at -----------------------------------------------------------------------------------------
+
+
+def _cases(a: Analysis) -> Iterator[Section]:
+    """Yield what a run of tests is read for: the cases that failed, then those that are not steady."""
+    failed = a.failed_cases
+    if failed is not None and failed.total:
+        shown = replace(failed, shown=failed.shown[:FAILED_CASES_IN_FULL])
+        yield Section(f"Failed cases ({failed.total:,} of {a.tally.total:,})", tuple(_shown(a, shown)))
+    if a.flaky_cases:
+        yield Section("Flaky cases", (_flaky_grid(a.flaky_cases),))
+
+
+def _flaky_grid(cases: Sequence[FlakyCase]) -> Grid:
+    columns = (Column("Case", numeric=False), Column("Passed"), Column("Attempts"))
+    rows = tuple((Record(case.entry), case.passed, case.tries) for case in cases)
+    return Grid(columns, rows, note="They passed in some attempts and failed in others.")
+
+
+def _evidence(a: Analysis, examples: Examples) -> Section:
+    name = WORDS[a.aim].examples[examples.kind]
+    return Section(name[0].upper() + name[1:], tuple(_shown(a, examples)))
+
+
+def _shown(a: Analysis, examples: Examples) -> Iterator[Block]:
+    if not examples.total:
+        yield Paragraph("There are none.")
         return
-    exhibits = tuple(
-        Exhibit(
-            Place(attempt.place),
-            Record(attempt.entry),
-            Record(attempt.strategy),
-            Record(attempt.judge),
-            Record(attempt.prompt),
-            Record(attempt.response),
-        )
-        for attempt in evidence.shown
-    )
+    exhibits = tuple(_exhibit(a, example) for example in examples.shown)
     if exhibits:
-        yield Evidence(exhibits, evidence.total, name)
-    if evidence.missing:
+        yield Evidence(exhibits, examples.total, WORDS[a.aim].examples[examples.kind])
+    if examples.missing:
         columns = (Column("Place", numeric=False), Column("Not shown because", numeric=False))
-        yield Grid(columns, tuple((Place(place), reason) for place, reason in evidence.missing))
+        yield Grid(columns, tuple((Place(_place(place, a)), reason) for place, reason in examples.missing))
+
+
+def _exhibit(a: Analysis, example: Example) -> Exhibit:
+    known: list[tuple[str, Record | Place]] = []
+    if a.aim == "attack":
+        known.append(("strategy", Record(example.strategy)))
+        known += [] if example.judge is None else [("judge", Record(example.judge))]
+    if example.tries is not None and example.passed is not None and example.tries > 1:
+        known.append(("passed", Record(f"{example.passed:,} of {counted(example.tries, 'attempt')}")))
+    said = [("prompt", example.prompt)]
+    if example.response.text or example.error is None:
+        said.append(("answer" if a.aim == "task" else "response", example.response))
+    for name, text in (("error", example.error), ("metrics", example.measured)):
+        said += [] if text is None else [(name, Passage(text))]
+    entry = example.entry if a.aim == "task" else f"entry {example.entry}"
+    return Exhibit(Record(entry), Place(_place(example.place, a)), tuple(known), tuple(said))
+
+
+# -- where it comes from ----------------------------------------------------------------------------------------
+
+
+def _sources(analyses: Sequence[Analysis], *, details: bool, level: int) -> Section:
+    """List the files with their full paths; where only the table of many is shown, the folders must do."""
+    sources = list(dict.fromkeys(source for analysis in analyses for source in sources_of(analysis)))
+    if not details and len(analyses) > 1:
+        number = Counter(source.path.rpartition("/")[0] or "." for source in sources)
+        facts = tuple(Fact(f"{counted(count, 'file')} in", Place(folder)) for folder, count in number.items())
+        return Section("Sources", (Facts(facts),), level=level)
+    columns = (Column("File", numeric=False), Column("Path", numeric=False))
+    rows = tuple((Label(source.label), Record(source.path, whole=True)) for source in sources)
+    if len(rows) == 1:
+        return Section("Source", (Facts((Fact("File", Record(sources[0].path, whole=True)),)),), level=level)
+    return Section("Sources", (Grid(columns, rows),), level=level)
 
 
 def _made_with(analyses: Sequence[Analysis], made_with: MadeWith) -> Section:
@@ -323,7 +492,7 @@ def _made_with(analyses: Sequence[Analysis], made_with: MadeWith) -> Section:
         Column("SHA-256", numeric=False),
     )
     sources = dict.fromkeys(source for analysis in analyses for source in sources_of(analysis))
-    rows = tuple((Place(s.path), s.bytes, s.lines, made_with.digests.get(s.path)) for s in sources)
+    rows = tuple((Label(s.label), s.bytes, s.lines, made_with.digests.get(s.path)) for s in sources)
     unknown = any(row[-1] is None for row in rows)
     note = "SHA-256: ? for what is no file, or was changed while it was read." if unknown else ""
     blocks = (Grid((Column("", numeric=False),) * 2, tuple(tools)), Grid(columns, rows, note=note))

@@ -8,7 +8,8 @@ from faircount import formats
 from faircount.analysis.correction import arranged
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
-from faircount.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
+from faircount.findings import counted
+from faircount.model import Analysis, Combinations, Crossing, Group, Slices
 from faircount.report import Bar, Bars, Block, Cell, Column, Grid, HeatMap, Paragraph, Record, Records, Section
 
 FIELD_TITLES = {
@@ -36,33 +37,58 @@ BARS_SHOWN = 12
 
 
 def breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
-    """Yield a section for every field that was asked for, or else for every one that tells groups apart."""
+    """Yield a section for every field that was asked for, or else for every one that says something.
+
+    A field with one value says nothing, and one that splits the entries just as another does says nothing new.
+    """
     for field in a.asked or a.breakdowns:
-        if field in a.asked or len(a.breakdowns[field]) > 1:
-            yield _breakdown(a, field, a.breakdowns[field], figures)
+        groups = a.breakdowns[field]
+        real = sum(group.value is not None for group in groups)
+        if field in a.asked or (real > 1 and a.slices[field].same_as is None):
+            yield _breakdown(a, field, groups, figures)
     if figures and a.crossing is not None:
         yield _crossing(a.crossing, WORDS[a.aim].rate)
 
 
 def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool) -> Section:
-    title = FIELD_TITLES.get(field)
-    keys = [Record(group.value) for group in groups]
-    blocks: list[Block] = [_group_grid(a, "Value", keys, groups, a.slices[field])]
-    if figures and len(groups) > 1:
-        blocks[:0] = _group_bars(a, title or "value", groups)
-    if title is None:
+    alike = [] if field in a.asked else [other for other, found in a.slices.items() if found.same_as == field]
+    titles = [FIELD_TITLES[name] for name in (field, *alike) if name in FIELD_TITLES]
+    named = [group for group in groups if group.value is not None] or list(groups)
+    keys = [Record(group.value) for group in named]
+    blocks: list[Block] = [_group_grid(a, "Value", keys, named, a.slices[field], groups)]
+    if figures and len(named) > 1:
+        blocks.insert(0, _group_bars(a, " and ".join(titles) or "value", named))
+    if field not in FIELD_TITLES:
         return Section("Breakdown by", tuple(blocks), subject=Record(field))
-    return Section(f"Breakdown by {title}", tuple(blocks))
+    return Section(f"Breakdown by {' and '.join(titles)}", tuple(blocks))
 
 
-def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[Group], slices: Slices) -> Grid:
+def _without(groups: Sequence[Group], named: Sequence[Group]) -> str:
+    """Say what became of the entries without a value; they are no group like the others."""
+    rest = [group for group in groups if group.value is None and group not in named]
+    if not rest:
+        return ""
+    entries = counted(rest[0].counts.tally.total, "entry", "entries")
+    return f"Not in the table: {entries} without a value, {formats.estimate(rest[0].rate)}."
+
+
+def _group_grid(
+    a: Analysis,
+    head: str,
+    keys: Sequence[Cell],
+    groups: Sequence[Group],
+    slices: Slices,
+    tested: Sequence[Group] = (),
+) -> Grid:
+    """Return groups as a table; `tested` are all that were tested together, those without a value among them."""
     words = WORDS[a.aim]
     shrunk, marked = any(group.shrunk for group in groups), any(map(stands_out, groups))
     corrected = any(group.corrected for group in groups)
-    columns = [Column(head, numeric=False), Column("Total"), Column(words.wins), Column(words.rate_column)]
+    columns = [Column(head, numeric=False), Column("Total"), Column(words.wins)]
+    columns.append(Column(words.rate_column, note=_rate_note(words, groups)))
     columns += [Column("Corrected")] if corrected else []
-    columns += [Column("Shrunk", rank=2)] if shrunk else []
-    columns += [Column("Against the rest", rank=1)] if marked else []
+    columns += [Column("Against the rest", rank=1, note=f"Against the rest: {_test(tested)}.")] if marked else []
+    columns += [Column("Shrunk", rank=2, note=_SHRUNK.get(slices.shrinkage, ""))] if shrunk else []
     if a.dynamic is not None:
         columns += [Column("Initial", rank=5), Column("Attack only", rank=4)]
     if a.tally.guardrail:
@@ -73,8 +99,8 @@ def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[G
         counts = group.counts
         cells: list[Cell] = [key, counts.tally.total, counts.tally.success, group.rate]
         cells += [arranged.cell(group.corrected)] if corrected else []
-        cells += [_bare(group.shrunk)] if shrunk else []
-        cells += [_against_rest(group, slices)] if marked else []
+        cells += [_against_rest(group)] if marked else []
+        cells += ["" if group.shrunk is None else formats.rate(group.shrunk)] if shrunk else []
         if a.dynamic is not None:
             cells += [counts.initial, counts.attack_only]
         if a.tally.guardrail:
@@ -82,48 +108,44 @@ def _group_grid(a: Analysis, head: str, keys: Sequence[Cell], groups: Sequence[G
         cells.append(counts.attempts)
         rows.append(tuple(cells))
     small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
-    note = _note(words, slices, groups, marked, len(groups) - len(rows))
+    notes = [*_notes(slices, tested, marked, len(groups) - len(rows)), _without(tested, groups)]
     if a.correction is not None and corrected:
-        note += f" {arranged.note(a.correction, [group.corrected for group in groups])}"
-    return Grid(tuple(columns), tuple(rows), small, note)
+        notes.append(arranged.note(a.correction, [group.corrected for group in groups]))
+    return Grid(tuple(columns), tuple(rows), small, " ".join(filter(None, notes)))
 
 
-def _bare(estimate: Estimate | None) -> Cell:
-    """Return a value without its limits: there is room for one interval in a row."""
-    if estimate is None:
+_SHRUNK = {
+    "shrunk": "Shrunk: empirical Bayes, beta-binomial.",
+    "pooled": "Shrunk: the groups differ by no more than chance, so all have the pooled rate.",
+}
+
+
+def _rate_note(words: Words, groups: Sequence[Group]) -> str:
+    if not groups:
         return ""
-    return Estimate(estimate.value, None, None, estimate.n, estimate.unit, estimate.level, estimate.method)
+    return f"{words.rate_column}: share of entries, {formats.exact_percent(groups[0].rate.level)} Wilson."
 
 
-def _against_rest(group: Group, slices: Slices) -> str:
-    """Return by how much a group differs from the rest, if that is beyond chance; its name if it is an extreme."""
+def _test(groups: Sequence[Group]) -> str:
+    return f"Fisher's exact test, Benjamini-Hochberg for {len(groups):,} groups"
+
+
+def _against_rest(group: Group) -> str:
+    """Return by how much a group differs from the rest, if that is beyond chance."""
     test = group.against_rest
     if not stands_out(group) or test is None or test.difference is None:
         return ""
-    name = ", worst" if group == slices.worst else ", best" if group == slices.best else ""
-    return f"{formats.signed_points(test.difference)} points{name}"
+    return f"{formats.signed_points(test.difference)} points"
 
 
-def _note(words: Words, slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> str:
+def _notes(slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> Iterator[str]:
     """Say how the groups were read together, and what is not shown of them."""
-    sentences = []
-    if groups:
-        level = formats.exact_percent(groups[0].rate.level)
-        sentences.append(f"{words.rate_column}: share of entries, {level} Wilson.")
-    if slices.shrinkage == "shrunk":
-        sentences.append("Shrunk: empirical Bayes, beta-binomial.")
-    if slices.shrinkage == "pooled":
-        sentences.append("Shrunk: the groups differ no more than by chance, so that all have the pooled rate.")
     if slices.untested and len(groups) > 1:
-        sentences.append(slices.untested)
-    elif len(groups) > 1 and any(group.against_rest for group in groups):
-        test = f"Fisher's exact test, Benjamini-Hochberg for {len(groups):,} groups"
-        sentences.append(
-            f"Against the rest: {test}." if marked else f"None differs from the rest beyond chance ({test})."
-        )
+        yield slices.untested
+    elif len(groups) > 1 and not marked and any(group.against_rest for group in groups):
+        yield f"None differs from the rest beyond chance ({_test(groups)})."
     if hidden > 0:
-        sentences.append(f"{hidden:,} more groups are in the JSON output.")
-    return " ".join(sentences)
+        yield f"{hidden:,} more groups are in the JSON output."
 
 
 def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
@@ -131,6 +153,8 @@ def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
     if found.count <= 1:
         if found.min_n > 1 and found.count == 0:
             yield Section("Combinations", (Paragraph(f"None has at least {found.min_n} entries (--min-n)."),))
+        return
+    if len(found.fields) < 2:
         return
     head = " · ".join(FIELD_TITLES[field] for field in found.fields)
     floor = f" with at least {found.min_n} entries" if found.min_n > 1 else ""
@@ -141,20 +165,17 @@ def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
         yield Section(shown, (grid,))
 
 
-def _group_bars(a: Analysis, title: str, groups: Sequence[Group]) -> list[Block]:
-    """Return the rates of groups as a figure, and their shrunken rates as another where they were shrunk."""
-    shown = groups[:BARS_SHOWN]
-    rates = tuple(Bar(Record(group.value), group.rate, group.small) for group in shown)
-    figures: list[Block] = [Bars(of_how_many(f"{WORDS[a.aim].rate} by {title}", len(groups), "groups"), rates, a.asr)]
-    if any(group.shrunk for group in shown):
-        shrunk = tuple(Bar(Record(group.value), group.shrunk, group.small) for group in shown if group.shrunk)
-        figures.append(Bars(of_how_many(f"Shrunken rate by {title}", len(groups), "groups"), shrunk, a.asr))
-    return figures
+def _group_bars(a: Analysis, title: str, groups: Sequence[Group]) -> Bars:
+    """Return the rates of groups as a figure, with their shrunken rates; groups that stand out are always in it."""
+    chosen = sorted(range(len(groups)), key=lambda at: (not stands_out(groups[at]), at))[:BARS_SHOWN]
+    shown = [groups[at] for at in sorted(chosen)]
+    bars = tuple(Bar(Record(group.value), group.rate, group.small, group.shrunk) for group in shown)
+    return Bars(of_how_many(f"{WORDS[a.aim].rate} by {title}", len(groups), "groups"), bars, a.asr)
 
 
 def of_how_many(title: str, count: int, things: str) -> str:
     """Return a figure's title, which says so if not all things are drawn."""
-    return title if count <= BARS_SHOWN else f"{title} (the first {BARS_SHOWN} of {count:,} {things})"
+    return title if count <= BARS_SHOWN else f"{title} ({BARS_SHOWN} of {count:,} {things})"
 
 
 def _crossing(crossing: Crossing, rate: str) -> Section:

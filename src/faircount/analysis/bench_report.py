@@ -20,6 +20,7 @@ from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze
 from faircount.model import Analysis
 from faircount.report import Cell, Column, Fact, Facts, Grid, Place, Record, Report, Section
+from faircount.text import clip_middle, visible
 from faircount.version import __version__
 
 KIND, SCHEMA = "bench", 1
@@ -64,8 +65,12 @@ def bench_results(path: str, runs: Sequence[BenchRun], with_results: Sequence[st
     for run in runs:
         if run.journal in analyses:
             groups.setdefault(run.group, []).append(run.journal)
+    targets = {run.journal: clip_middle(visible(run.parts.get("target", run.journal)), 60) for run in runs}
     comparisons = tuple(
-        (group, compare_files(journals, CompareOptions(cache=False, flips=0)))
+        (
+            group,
+            compare_files(journals, CompareOptions(cache=False, flips=0), labels=[targets[name] for name in journals]),
+        )
         for group, journals in groups.items()
         if len(journals) > 1
     )

@@ -6,6 +6,8 @@ BLOCK_SIGNALS = ("verdict", "raised")
 SORTS = ("rate", "total", "name", "shrunk")
 CORRECTIONS = ("two-phase", "ppi")
 """How labels of a sample of the run correct its rate."""
+EVIDENCE = ("successes", "failures", "errors", "blocks")
+"""What --evidence may show."""
 AUTO, NONE = "auto", "none"
 """What --cluster may be beside a field."""
 CUSTOM = "custom"

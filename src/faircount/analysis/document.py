@@ -1,4 +1,4 @@
-"""An analysis as the versioned JSON document that programs read; `present/schemas/analysis-1.json` describes it."""
+"""An analysis as the versioned JSON document that programs read; `present/schemas/analysis-2.json` describes it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from faircount.model import (
     CorrectedRate,
     Dynamic,
     Estimate,
+    Examples,
     FalsePositives,
     Families,
     Finding,
@@ -26,7 +27,7 @@ from faircount.model import (
 from faircount.version import __version__
 
 KIND = "analysis"
-SCHEMA = 1
+SCHEMA = 2
 
 
 def document(analyses: Sequence[Analysis]) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def _analysis(a: Analysis) -> dict[str, Any]:
         "definition": a.definition,
         "where": a.where,
         "level": a.level,
-        "sources": [source_data(source) for source in a.sources],
+        "sources": [labelled_source_data(source) for source in a.sources],
         "entries": _entries(a.tally),
         "attempts": a.attempts,
         "rates": {
@@ -57,6 +58,11 @@ def _analysis(a: Analysis) -> dict[str, Any]:
         },
         "correction": None if a.correction is None else arranged.data(a.correction, estimate_data),
         "aim": a.aim,
+        "role": a.role,
+        "failed_cases": None if a.failed_cases is None else _failed_cases(a.failed_cases),
+        "flaky_cases": [
+            {"entry": c.entry, "place": c.place, "passed": c.passed, "tries": c.tries} for c in a.flaky_cases
+        ],
         "metrics": [
             {
                 "metric": m.metric,
@@ -71,7 +77,13 @@ def _analysis(a: Analysis) -> dict[str, Any]:
         "dynamic": None if a.dynamic is None else _dynamic(a.dynamic),
         "false_positives": None if a.false_positives is None else _false_positives(a.false_positives),
         "by_source": [
-            {"path": s.path, "entries": _entries(s.tally), "attempts": s.attempts, "rate": estimate_data(s.rate)}
+            {
+                "path": s.path,
+                "label": s.label,
+                "entries": _entries(s.tally),
+                "attempts": s.attempts,
+                "rate": estimate_data(s.rate),
+            }
             for s in a.by_source
         ],
         "breakdowns": {field: [_group(group) for group in groups] for field, groups in a.breakdowns.items()},
@@ -96,6 +108,21 @@ def _analysis(a: Analysis) -> dict[str, Any]:
     }
 
 
+def _failed_cases(failed: Examples) -> dict[str, Any]:
+    cases = [
+        {
+            "entry": case.entry,
+            "place": case.place,
+            "measured": case.measured,
+            "error": case.error,
+            "passed": case.passed,
+            "tries": case.tries,
+        }
+        for case in failed.shown
+    ]
+    return {"total": failed.total, "cases": cases}
+
+
 def _families(families: Families) -> dict[str, Any]:
     return {
         "asked": families.asked,
@@ -110,13 +137,7 @@ def _families(families: Families) -> dict[str, Any]:
 
 
 def _slices(slices: Slices) -> dict[str, Any]:
-    worst, best = slices.worst, slices.best
-    return {
-        "shrinkage": slices.shrinkage,
-        "untested": slices.untested or None,
-        "worst": None if worst is None else {"value": worst.value},
-        "best": None if best is None else {"value": best.value},
-    }
+    return {"shrinkage": slices.shrinkage, "untested": slices.untested or None, "same_as": slices.same_as}
 
 
 def _retries(retries: Retries) -> dict[str, Any]:
@@ -158,6 +179,11 @@ def _success_within(found: WithinAttempts) -> dict[str, Any]:
         "half": estimate_data(found.half),
         "left_out": found.left_out,
     }
+
+
+def labelled_source_data(source: Source) -> dict[str, Any]:
+    """Return a file with what people call it and what was attacked or tested."""
+    return {**source_data(source), "label": source.label, "target": source.target}
 
 
 def source_data(source: Source) -> dict[str, Any]:
@@ -221,7 +247,7 @@ def _dynamic(dynamic: Dynamic) -> dict[str, Any]:
 
 def _false_positives(result: FalsePositives) -> dict[str, Any]:
     return {
-        "benign": source_data(result.benign),
+        "benign": labelled_source_data(result.benign),
         "signal": result.signal,
         "tp": result.tp,
         "fn": result.fn,
@@ -237,6 +263,8 @@ def _false_positives(result: FalsePositives) -> dict[str, Any]:
         "recall": estimate_data(result.recall),
         "f1": estimate_data(result.f1),
         "accuracy": estimate_data(result.accuracy),
+        "fpr": estimate_data(result.fpr),
+        "balanced_accuracy": estimate_data(result.balanced_accuracy),
     }
 
 

@@ -1,4 +1,4 @@
-"""The evidence behind a report: successful attempts read back from their files, and which files these were.
+"""The evidence behind a report: entries read back from their files, and which files these were.
 
 Long texts are not in the ledger. They are fetched from the source near a known byte offset, or line by line where the
 source is packed, and only believed if the line still reads as the row that was counted. What cannot be fetched is told.
@@ -7,16 +7,20 @@ source is packed, and only believed if the line still reads as the row that was 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
+from faircount.analysis.passages import apart, passage, repeated_from
+from faircount.analysis.recorded import metrics_in_words
 from faircount.errors import FaircountError
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.ledger.tallies import SuccessRow
-from faircount.model import Analysis, MadeWith, Source, SuccessfulAttempt, SuccessfulAttempts
+from faircount.ledger.tallies import ExampleRow
+from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Source
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
@@ -35,10 +39,32 @@ VANISHED = "the file can no longer be read"
 READ_ONCE = "standard input and pipes can be read only once"
 
 
-def gather(ledger: LedgerView, read: Sequence[ReadSource], limit: int, *, max_line: int) -> SuccessfulAttempts:
-    """Return up to `limit` successful attempts of different entries, spread over sources and one facet."""
-    chosen = choose(tallies.first_successes(ledger, _spread_column(ledger), limit), limit)
-    found: dict[int, SuccessfulAttempt] = {}
+KINDS: dict[str, tuple[Outcome, ...]] = {
+    "successes": (Outcome.SUCCESS,),
+    "failures": (Outcome.FAILURE,),
+    "errors": (Outcome.ERROR,),
+    "blocks": (Outcome.GUARDRAIL,),
+    "let through": (Outcome.SUCCESS,),
+    "blocked": (Outcome.FAILURE, Outcome.GUARDRAIL),
+}
+"""Kinds of entries to look at, and how they ended; the last two are what a guardrail did wrong."""
+
+
+def gather(
+    ledger: LedgerView,
+    read: Sequence[ReadSource],
+    kind: str,
+    limit: int,
+    *,
+    max_line: int,
+    outcomes: Sequence[Outcome] = (),
+    spread: bool = True,
+) -> Examples:
+    """Return up to `limit` entries of a kind, spread over sources and one facet or else in their order."""
+    outcomes = outcomes or KINDS[kind]
+    column = _spread_column(ledger) if spread else _NO_FACET
+    chosen = choose(tallies.examples(ledger, outcomes, column, limit), limit)
+    found: dict[int, Example] = {}
     missing: list[tuple[str, str]] = []
     for source in dict.fromkeys(row.source for row in chosen):
         wanted = [row for row in chosen if row.source == source]
@@ -52,9 +78,10 @@ def gather(ledger: LedgerView, read: Sequence[ReadSource], limit: int, *, max_li
             if line is None:
                 missing.append((ledger.place(row.ord), CHANGED))
             else:
-                found[row.ord] = _attempt(ledger.place(row.ord), row, line)
-    shown = tuple(found[row.ord] for row in chosen if row.ord in found)
-    return SuccessfulAttempts(shown, tallies.count_successes(ledger), tuple(missing))
+                found[row.ord] = example_of(ledger.place(row.ord), line, row.entry, row.strategy)
+    shown = with_parts_that_matter([found[row.ord] for row in chosen if row.ord in found])
+    counts = tallies.overall(ledger).tally
+    return Examples(kind, tuple(shown), sum(getattr(counts, outcome) for outcome in outcomes), tuple(missing))
 
 
 # -- choosing ---------------------------------------------------------------------------------------------------
@@ -66,14 +93,14 @@ def _spread_column(ledger: LedgerView) -> str:
     return next((name for name in columns if tallies.distinct_values(ledger, name) > 1), _NO_FACET)
 
 
-def choose(rows: Sequence[SuccessRow], limit: int) -> list[SuccessRow]:
+def choose(rows: Sequence[ExampleRow], limit: int) -> list[ExampleRow]:
     """Choose rows so that the values of the facet take turns, then the sources, then the order of the rows."""
-    waiting: dict[tuple[int | None, int], list[SuccessRow]] = {}
+    waiting: dict[tuple[int | None, int], list[ExampleRow]] = {}
     for row in sorted(rows, key=lambda row: row.ord, reverse=True):
         waiting.setdefault((row.facet, row.source), []).append(row)
     facets = {facet: 0 for facet, _ in waiting}
     sources = {source: 0 for _, source in waiting}
-    chosen: list[SuccessRow] = []
+    chosen: list[ExampleRow] = []
     while waiting and len(chosen) < limit:
         key = min(waiting, key=lambda key: (facets[key[0]], sources[key[1]], waiting[key][-1].ord))
         chosen.append(waiting[key].pop())
@@ -165,20 +192,48 @@ def _holds(line: bytes, row: Counted, max_line: int) -> bool:
     return False
 
 
-def _attempt(place: str, row: SuccessRow, line: bytes) -> SuccessfulAttempt:
+def example_of(place: str, line: bytes, entry: str = "", strategy: str = "") -> Example:
+    """Return what a line holds of an entry; of a test, the first attempt that was decided like the whole."""
     try:
         fields, _ = parse(line)
     except BadLine:
         fields = {}
     prompt = next((fields[name] for name in _PROMPT_FIELDS if fields.get(name) not in (None, "")), None)
-    judge = scalar_text(fields.get("judge_name"))
-    return SuccessfulAttempt(
-        place, row.entry, row.strategy, judge or None, _presentable(prompt), _presentable(fields.get("response"))
+    needles = _needles(fields)
+    tries = [item for item in fields.get("attempt_history") or () if isinstance(item, dict) and "metrics" in item]
+    telling = next((item for item in tries if item.get("success") is fields.get("success")), {})
+    return Example(
+        place,
+        entry,
+        strategy,
+        scalar_text(fields.get("judge_name")) or None,
+        passage(_presentable(prompt), needles),
+        passage(_presentable(telling.get("response", fields.get("response"))), needles[1:]),
+        error=_presentable(fields.get("error")),
+        measured=_presentable(metrics_in_words(telling.get("metrics"))),
+        tries=len(tries) or None,
+        passed=sum(item.get("success") is True for item in tries) if tries else None,
     )
 
 
+def _needles(fields: Mapping[str, Any]) -> list[str]:
+    """Return what to look for in the texts of a row: its payload first, then what its judge compares with."""
+    arguments = fields.get("judge_args")
+    compared = arguments if isinstance(arguments, list) else [arguments]
+    return [scalar_text(fields.get("payload")) or "", *(text for text in compared if isinstance(text, str))]
+
+
+def with_parts_that_matter(found: Sequence[Example]) -> list[Example]:
+    """Mark in the texts of examples the payload, and what the responses make of it."""
+    prompts = apart([example.prompt for example in found])
+    return [
+        replace(example, prompt=prompt, response=repeated_from(example.response, prompt))
+        for example, prompt in zip(found, prompts, strict=True)
+    ]
+
+
 def _presentable(value: Any) -> str | None:
-    """Return a prompt or a response as text, with secrets masked and no longer than people read."""
+    """Return a text with secrets masked and no longer than people read."""
     text = scalar_text(value)
     if text is None:
         return None

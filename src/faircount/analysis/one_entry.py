@@ -35,7 +35,6 @@ from faircount.reading.streams import MAX_LINE_BYTES, STDIN, TOO_LONG, Block, bl
 from faircount.text import clip, mask_secrets, visible
 
 ENTRIES_SHOWN = 10
-ATTEMPTS_SHOWN = 20
 IDS_COMPARED = 100_000
 """So many ids are looked at for some that look alike."""
 ALIKE_NAMED = 5
@@ -50,7 +49,6 @@ BY_ID, BY_ROW = "id", "row"
 class ShowOptions(Struct, frozen=True):
     """Options of `results show`; the defaults are the documented ones."""
 
-    whole: bool = False
     combine: bool = False
     guardrail_success: str = "bypassed"
     max_line: int = MAX_LINE_BYTES
@@ -104,9 +102,7 @@ class Entry(Struct, frozen=True):
     kin: int
     facets: tuple[tuple[str, str | None], ...]
     attempts: tuple[Attempt, ...]
-    attempts_total: int
     left_out: tuple[LeftOut, ...]
-    left_out_total: int
     aim: str = "attack"
 
 
@@ -114,7 +110,6 @@ class FoundEntries(Struct, frozen=True):
     """The entries that have an id, the first of them with their stories, and the damage of the files."""
 
     asked: str
-    whole: bool
     total: int
     entries: tuple[Entry, ...]
     files: tuple[str, ...]
@@ -154,7 +149,6 @@ def find_entries(
         raise UsageError(_nothing_found(name, near[:IDS_COMPARED], findings, len(unusable)))
     return FoundEntries(
         name,
-        options.whole,
         sum(answer.total for answer in answers),
         tuple(entries[:ENTRIES_SHOWN]),
         tuple(paths),
@@ -260,9 +254,8 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
     ledger = folded.ledger
     rows = lookup.rows_of(ledger, entry.key)
     decisive = next((row for row in rows if entry.outcome in row.counts_as), None)
-    shown = [(n, row) for n, row in enumerate(rows, 1) if options.whole or n <= ATTEMPTS_SHOWN or row is decisive]
-    left_out = lookup.rows_left_out(ledger, entry.key)
-    told = left_out if options.whole else left_out[:ATTEMPTS_SHOWN]
+    shown = list(enumerate(rows, 1))
+    told = lookup.rows_left_out(ledger, entry.key)
     return Entry(
         name=masked(entry.name),
         files=tuple(ledger.paths),
@@ -273,7 +266,6 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
         kin=entry.kin,
         facets=tuple((field, None if value is None else masked(value)) for field, value in entry.facets),
         attempts=tuple(_attempts(folded, shown, decisive, options)),
-        attempts_total=len(rows),
         left_out=tuple(
             LeftOut(
                 ledger.place(row.ord),
@@ -283,7 +275,6 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
             )
             for row in told
         ),
-        left_out_total=len(left_out),
         aim=folded.aim,
     )
 
@@ -311,7 +302,7 @@ def _attempts(
         if isinstance(line, str):
             yield replace(attempt, unread=line)
         else:
-            yield replace(attempt, recorded=recorded(line, whole=options.whole))
+            yield replace(attempt, recorded=recorded(line, whole=True))
 
 
 def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int, bytes | str]:

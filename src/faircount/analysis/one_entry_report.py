@@ -1,4 +1,4 @@
-"""Entries that were looked at closely, arranged into a report, and the same as the JSON document (`entry-1.json`)."""
+"""Entries that were looked at closely, arranged into a report, and the same as the JSON document (`entry-2.json`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from faircount.analysis.document import finding_data
 from faircount.analysis.one_entry import Attempt, Entry, FoundEntries, reason
-from faircount.analysis.recorded import LONGEST_PART, LONGEST_TEXT, Recorded, Request, Said, Turn
+from faircount.analysis.recorded import Recorded, Request, Said, Turn
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
 from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE
@@ -32,7 +32,7 @@ from faircount.text import visible
 from faircount.version import __version__
 
 KIND = "entry"
-SCHEMA = 1
+SCHEMA = 2
 
 STORIES = {
     REPEATED: "the same row stands in the same file before",
@@ -65,23 +65,11 @@ def _heading(found: FoundEntries) -> Section:
 
 
 def _closing(found: FoundEntries) -> Section:
-    """Say what was cut, and what could not be read."""
+    """Say what is not as it was recorded, and what could not be read."""
     blocks: list[Block] = [Paragraph("What looks like a key, token or password is masked.")]
-    if any(_is_cut(a.recorded) for entry in found.entries for a in entry.attempts if a.recorded is not None):
-        words = f"Texts are cut after {LONGEST_TEXT} characters, those inside a history or a conversation after "
-        blocks.append(Paragraph(f"{words}{LONGEST_PART}; --whole shows all."))
     if found.findings:
         blocks.append(Findings(found.findings))
     return Section("What is not shown", tuple(blocks))
-
-
-def _is_cut(line: Recorded) -> bool:
-    """Tell whether anything that a line holds is not shown for its length."""
-    if len(line.history or ()) < line.history_total or len(line.conversation or ()) < line.conversation_total:
-        return True
-    parts = (line, *(line.history or ()), *(line.conversation or ()))
-    held = [getattr(part, name) for part in parts for name in part.__struct_fields__]
-    return any(said.cut for said in held if isinstance(said, Said))
 
 
 # -- an entry ---------------------------------------------------------------------------------------------------
@@ -97,10 +85,6 @@ def _entry(entry: Entry, title: str, level: int) -> Iterator[Section]:
     words = WORDS[entry.aim]
     for attempt in entry.attempts:
         yield from _attempt(attempt, level + 1, words)
-    hidden = entry.attempts_total - len(entry.attempts)
-    if hidden:
-        more = f"{counted(hidden, 'further attempt')}: --whole shows all."
-        yield Section("More attempts", (Paragraph(more),), level=level + 1)
     if entry.left_out:
         yield Section("Rows that do not count", (_left_out(entry),), level=level + 1)
 
@@ -110,7 +94,7 @@ def _facts(entry: Entry) -> Iterator[Fact]:
     if entry.aim == "task":
         yield Fact("Attempts", entry.requests)
     else:
-        yield Fact("Attempts recorded", entry.attempts_total)
+        yield Fact("Attempts recorded", len(entry.attempts))
         yield Fact("Requests", entry.requests, note="dynamic iterations included")
     if entry.kin:
         yield Fact("Variants", entry.kin, note="entries of its family, itself included")
@@ -146,8 +130,7 @@ def _left_out(entry: Entry) -> Grid:
         )
         for row in entry.left_out
     )
-    hidden = entry.left_out_total - len(rows)
-    return Grid(columns, rows, note=f"{counted(hidden, 'further row')}: --whole shows all." if hidden else "")
+    return Grid(columns, rows)
 
 
 # -- an attempt -------------------------------------------------------------------------------------------------
@@ -199,20 +182,15 @@ def _texts(line: Recorded) -> Iterator[Grid]:
 def _parts(number: int, line: Recorded, level: int, words: Words) -> Iterator[Section]:
     """Yield what happened inside an attempt: its requests, and what was said in turn."""
     if line.history is not None:
-        title = f"History of {words.row} {number}: {_of(len(line.history), line.history_total, words.request)}"
+        title = f"History of {words.row} {number}: {counted(line.history_total, words.request)}"
         columns = (Column(words.request.capitalize(), numeric=False), Column("Text", numeric=False), _AS_RECORDED)
         rows = tuple(row for request in line.history for row in _told(request, words))
         yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
     if line.conversation is not None:
-        title = f"Conversation of {words.row} {number}: {_of(len(line.conversation), line.conversation_total, 'turn')}"
+        title = f"Conversation of {words.row} {number}: {counted(line.conversation_total, 'turn')}"
         columns = (Column("Turn", numeric=False), Column("Speaker", numeric=False), _AS_RECORDED)
         rows = tuple(row for turn in line.conversation for row in _spoken(turn))
         yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
-
-
-def _of(shown: int, total: int, noun: str) -> str:
-    whole = counted(total, noun)
-    return whole if shown == total else f"{whole}, the first {shown // 2} and the last {shown // 2} are shown"
 
 
 def _told(request: Request, words: Words) -> Iterator[tuple[Cell, ...]]:
@@ -252,7 +230,7 @@ def _rows(labels: tuple[Cell, ...], said: Said) -> Iterator[tuple[Cell, ...]]:
     if not said.text:
         yield (*labels, "(empty)")
     for number, piece in enumerate(_pieces(said.text)):
-        yield (*(empty if number else labels), Record(piece))
+        yield (*(empty if number else labels), Record(piece, whole=True))
     if said.cut:
         yield (*empty[1:], "(cut here)", f"the whole text has {said.characters:,} characters")
 
@@ -279,7 +257,6 @@ def document(found: FoundEntries) -> dict[str, Any]:
         "schema": SCHEMA,
         "version": __version__,
         "asked": _whole(found.asked),
-        "whole": found.whole,
         "total": found.total,
         "entries": [_entry_data(entry) for entry in found.entries],
         "findings": [finding_data(finding) for finding in found.findings],
@@ -301,9 +278,7 @@ def _entry_data(entry: Entry) -> dict[str, Any]:
         if not entry.kin
         else {"document": _whole(document_name), "instruction": _whole(instruction), "entries": entry.kin},
         "facets": {field: _whole(value) for field, value in entry.facets},
-        "attempts_total": entry.attempts_total,
         "attempts": [_attempt_data(attempt) for attempt in entry.attempts],
-        "left_out_total": entry.left_out_total,
         "left_out": [
             {
                 "place": row.place,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.analysis.choices import AUTO, BLOCK_SIGNALS, CORRECTIONS, DEFINITIONS, GUARDRAIL_MEANINGS, SORTS
+from faircount.analysis.choices import (
+    AUTO,
+    BLOCK_SIGNALS,
+    CORRECTIONS,
+    DEFINITIONS,
+    EVIDENCE,
+    GUARDRAIL_MEANINGS,
+    SORTS,
+)
 from faircount.errors import UsageError
 from faircount.reading.streams import MAX_LINE_BYTES
 
@@ -25,7 +33,10 @@ class AnalyzeOptions(Struct, frozen=True):
     cluster: str = AUTO
     where: str | None = None
     max_line: int = MAX_LINE_BYTES
-    evidence: int = 0
+    evidence: tuple[tuple[str, int], ...] = ()
+    """Kinds of entries to show with their texts, and how many of each; the kind "" is the bad news of the aim."""
+    details: bool = True
+    """Whether more than the general figures are wanted."""
     figures: bool = False
     cache: bool = True
     judge_quality: str | None = None
@@ -49,8 +60,10 @@ class AnalyzeOptions(Struct, frozen=True):
             raise UsageError(f"the level must lie strictly between 0 and 1, not be {self.level}")
         if self.min_n < 1:
             raise UsageError(f"min-n must be at least 1, not {self.min_n}")
-        if self.evidence < 0:
-            raise UsageError(f"evidence must be 0 or more attempts, not {self.evidence}")
+        for kind, limit in self.evidence:
+            _one_of("evidence", kind, ("", *EVIDENCE))
+            if limit < 0:
+                raise UsageError(f"evidence must be 0 or more entries, not {limit}")
         if self.max_line < 1:
             raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
 

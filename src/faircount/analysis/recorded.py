@@ -184,11 +184,11 @@ def _history(value: Any) -> list[dict[str, Any]] | None:
 
 def _request(number: int, item: dict[str, Any], longest: int | None) -> Request:
     state, _ = history_state(history_item(item))
-    texts = (item.get("input"), item.get("response"), item.get("error"), _metrics(item.get("metrics")))
+    texts = (item.get("input"), item.get("response"), item.get("error"), metrics_in_words(item.get("metrics")))
     return Request(number, _OUTCOMES[state], *(_said(text, longest) for text in texts))
 
 
-def _metrics(said: Any) -> str | None:
+def metrics_in_words(said: Any) -> str | None:
     """Return what metrics said of an attempt, in words."""
     if not isinstance(said, list):
         return None

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
 from faircount.analysis.correction import named
+from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
@@ -20,15 +21,18 @@ from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
 from faircount.ledger import engine, tallies
+from faircount.ledger.schema import Answer
 from faircount.ledger.store import Ledger, LedgerView
 from faircount.model import (
     Analysis,
     Counts,
+    Examples,
     FalsePositives,
     Finding,
+    FlakyCase,
     JudgeCorrection,
+    Outcome,
     Source,
-    SuccessfulAttempts,
 )
 from faircount.reading import inputs
 from faircount.reading.cache import ReadSource
@@ -36,12 +40,17 @@ from faircount.reading.chosen import parse_row_query
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, ReadOptions, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
+from faircount.source_labels import labelled, looks_benign
 from faircount.stats import wilson
 
 if TYPE_CHECKING:
     from faircount.analysis.correction.given import Quality
 
 COMBINED = "Combined"
+_BAD_NEWS = {"attacks": "successes", "guardrail": "let through", "benign": "blocked", "tests": "failures"}
+"""Which entries people look at first, by the role of a run."""
+CASES_SHOWN = 50
+"""So many failed and flaky cases of a run of tests are kept with their texts."""
 BATCH_BYTES = 64 * 1024 * 1024
 """Small files of about so many bytes in all are read into one ledger."""
 
@@ -101,9 +110,31 @@ class _Asked(Struct, frozen=True):
 def _analyze(asked: _Asked, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
     with engine.interruptible(), loader:
         if options.combine:
-            return AnalysisSet((_analyze_together(asked, options, COMBINED, loader),), tuple(paths))
+            together = _analyze_together(asked, options, COMBINED, loader)
+            return AnalysisSet(_with_labels([together]), tuple(paths))
         analyses, failures = _analyze_each(asked, options, loader)
-        return AnalysisSet(analyses, tuple(paths), failures)
+        return AnalysisSet(_with_labels(analyses), tuple(paths), failures)
+
+
+def _with_labels(analyses: Sequence[Analysis]) -> tuple[Analysis, ...]:
+    """Return analyses whose sources have labels, unique among all of them."""
+    known = {source.path: source for analysis in analyses for source in sources_of(analysis)}
+    labels = {source.path: source.label for source in labelled(list(known.values()))}
+
+    def named(source: Source) -> Source:
+        return replace(source, label=labels[source.path])
+
+    return tuple(
+        replace(
+            a,
+            sources=tuple(map(named, a.sources)),
+            false_positives=None
+            if a.false_positives is None
+            else replace(a.false_positives, benign=named(a.false_positives.benign)),
+            by_source=tuple(replace(figures, label=labels[figures.path]) for figures in a.by_source),
+        )
+        for a in analyses
+    )
 
 
 def _analyze_each(
@@ -245,20 +276,12 @@ def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader:
 
 
 def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
-    chosen = wanted.chosen
     ledger, aim = folded.ledger, folded.aim
-    is_task = aim == "task"
     counts = summary.overall(ledger, options)
-    matrix, matrix_findings = _false_positives(folded, options, loader)
-    asked = fields.raw_names(options.by)
-    broken = fields.to_break_down(ledger, asked, aim)
-    broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
+    matrix = _false_positives(folded, options, loader)
     grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
     correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
-    tally = counts.tally
-    by_spikee = options.definition == "spikee"
-    # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
-    won = () if is_task else tuple(tallies.attempts_to_success(ledger))
+    found = [*findings_of(folded, wanted.chosen, options), *doubts, *_definition(options)]
     analysis = Analysis(
         name=name,
         definition=options.definition,
@@ -266,36 +289,83 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         level=options.level,
         overview=options.overview,
         sources=folded.sources,
-        tally=tally,
+        tally=counts.tally,
         attempts=counts.attempts,
         asr=grouping.rate("success"),
-        asr_unclustered=wilson(tally.success, tally.total, level=options.level),
+        asr_unclustered=wilson(counts.tally.success, counts.tally.total, level=options.level),
         asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
         families=grouping.told,
-        dynamic=summary.dynamic(ledger, counts, grouping, options),
-        false_positives=matrix,
+        false_positives=matrix.result,
         by_source=summary.by_source(ledger, grouping, options) if options.combine else (),
+        findings=integrity.ordered([*found, *matrix.findings]),
+        limits=(*WORDS[aim].limits, grouping.limit),
+        aim=aim,
+        role=role_of(ledger, folded.sources),
+        correction=correction,
+        evidence=(*matrix.evidence, *_evidence(folded, options)),
+    )
+    if options.details:
+        analysis = _with_details(analysis, folded, counts, grouping, options)
+    return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+
+
+def _with_details(
+    analysis: Analysis, folded: Folded, counts: Counts, grouping: Grouping, options: AnalyzeOptions
+) -> Analysis:
+    ledger, aim = folded.ledger, folded.aim
+    is_task, by_spikee = aim == "task", options.definition == "spikee"
+    asked = fields.raw_names(options.by)
+    broken = fields.to_break_down(ledger, asked, aim)
+    broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
+    # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
+    won = () if is_task else tuple(tallies.attempts_to_success(ledger))
+    failed, flaky = _cases(folded, options) if is_task else (None, ())
+    detailed = replace(
+        analysis,
+        dynamic=summary.dynamic(ledger, counts, grouping, options),
         asked=asked,
-        combinations=summary.combinations(ledger, options),
-        guardrail_categories=summary.guardrail_categories(ledger, tally.total, options),
+        guardrail_categories=summary.guardrail_categories(ledger, counts.tally.total, options),
         errors=tuple(tallies.error_kinds(ledger)),
         latency=tuple(tallies.latency(ledger)),
         attempts_to_success=won,
         success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
         retries=None if by_spikee else attempts.retries(ledger, options.level),
-        findings=integrity.ordered(
-            findings_of(folded, chosen, options) + matrix_findings + doubts + _definition(options)
-        ),
-        limits=(*WORDS[aim].limits, grouping.limit),
-        breakdowns=(read := summary.read_breakdowns(ledger, broken_down(), grouping, options, aim))[0],
-        slices=read[1],
-        crossing=summary.crossing(ledger, read[0], options) if options.figures else None,
-        evidence=_evidence(folded, options) if options.evidence else None,
-        aim=aim,
         metrics=metrics_of(ledger, options.level) if is_task else (),
-        correction=correction,
+        failed_cases=failed,
+        flaky_cases=flaky,
     )
-    return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+    groups, slices = summary.read_breakdowns(ledger, broken_down(), grouping, options)
+    return replace(
+        detailed,
+        breakdowns=groups,
+        slices=slices,
+        combinations=summary.combinations(ledger, groups, options),
+        crossing=summary.crossing(ledger, groups, options) if options.figures else None,
+    )
+
+
+def role_of(ledger: LedgerView, sources: Sequence[Source]) -> str:
+    """Return what kind of run the entries are of, see `Analysis.role`."""
+    if sources and sources[0].aim == "task":
+        return "tests"
+    if sources and all(looks_benign(source.path) for source in sources):
+        return "benign"
+    answers = tallies.kinds_of_answers(ledger)
+    return "guardrail" if answers and not answers.get(Answer.TEXT) else "attacks"
+
+
+def _cases(folded: Folded, options: AnalyzeOptions) -> tuple[Examples, tuple[FlakyCase, ...]]:
+    """Return the cases of a run of tests that failed, with their texts, and those that are not steady."""
+    failed = evidence.gather(
+        folded.ledger,
+        folded.read,
+        "failures",
+        CASES_SHOWN,
+        max_line=options.max_line,
+        outcomes=(Outcome.FAILURE, Outcome.ERROR),
+        spread=False,
+    )
+    return failed, tuple(tallies.flaky_cases(folded.ledger, CASES_SHOWN))
 
 
 def _corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, quality: Quality | None) -> Analysis:
@@ -325,8 +395,14 @@ def _corrected(
     return correct(folded.ledger, counts, grouping.told, quality, level=level, method=method, family=grouping.column)
 
 
-def _evidence(folded: Folded, options: AnalyzeOptions) -> SuccessfulAttempts:
-    return evidence.gather(folded.ledger, folded.read, options.evidence, max_line=options.max_line)
+def _evidence(folded: Folded, options: AnalyzeOptions) -> Iterator[Examples]:
+    for kind, limit in options.evidence:
+        if limit:
+            if not kind and options.false_positive_checks is not None:
+                continue  # what a guardrail did wrong is shown instead
+            role = role_of(folded.ledger, folded.sources)
+            wanted = kind or _BAD_NEWS[role]
+            yield evidence.gather(folded.ledger, folded.read, wanted, limit, max_line=options.max_line)
 
 
 def _definition(options: AnalyzeOptions) -> list[Finding]:
@@ -343,6 +419,7 @@ def findings_of(folded: Folded, chosen: Sequence[Input], options: AnalyzeOptions
     found = integrity.from_reading(folded.notes, definition=options.definition)
     found += integrity.from_inputs(chosen)
     found += integrity.from_sources(folded.sources)
+    found += integrity.benign_among_attacks(folded.sources)
     if options.definition == "spikee":
         return found
     tally = summary.overall(folded.ledger, options).tally
@@ -350,11 +427,17 @@ def findings_of(folded: Folded, chosen: Sequence[Input], options: AnalyzeOptions
     return found + integrity.from_ledger(folded.ledger, tally, folded.sources, detected=detected)
 
 
-def _false_positives(
-    folded: Folded, options: AnalyzeOptions, loader: Loader
-) -> tuple[FalsePositives | None, list[Finding]]:
+class _Matrix(Struct, frozen=True):
+    """A guardrail measured, what is doubtful about that, and what it did wrong."""
+
+    result: FalsePositives | None = None
+    findings: Sequence[Finding] = ()
+    evidence: Sequence[Examples] = ()
+
+
+def _false_positives(folded: Folded, options: AnalyzeOptions, loader: Loader) -> _Matrix:
     if options.false_positive_checks is None:
-        return None, []
+        return _Matrix()
     path = options.false_positive_checks
     with fold_files([Input(path)], options, loader) as benign:
         _refuse_tasks([*folded.sources, *benign.sources])
@@ -363,4 +446,19 @@ def _false_positives(
         result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)
         found = findings_of(benign, [Input(path)], options)
         found = [replace(item, message=f"benign prompts: {item.message}") for item in found]
-        return result, [*found, *guardrail.doubts(result, folded.ledger, benign.ledger, options)]
+        doubts = guardrail.doubts(result, folded.ledger, benign.ledger, options)
+        return _Matrix(result, [*found, *doubts], list(_mistakes(folded, benign, options)))
+
+
+def _mistakes(folded: Folded, benign: Folded, options: AnalyzeOptions) -> Iterator[Examples]:
+    """Yield the attacks that a guardrail let through and the benign prompts that it blocked."""
+    limit = max((limit for kind, limit in options.evidence if not kind), default=0)
+    if not limit:
+        return
+    raised_only = options.block_signal == "raised"
+    allowed = (Outcome.SUCCESS, Outcome.FAILURE) if raised_only else (Outcome.SUCCESS,)
+    blocked = (Outcome.GUARDRAIL,) if raised_only else (Outcome.FAILURE, Outcome.GUARDRAIL)
+    for kind, side, outcomes in (("let through", folded, allowed), ("blocked", benign, blocked)):
+        yield evidence.gather(
+            side.ledger, side.read, kind, limit, max_line=options.max_line, outcomes=outcomes, spread=False
+        )

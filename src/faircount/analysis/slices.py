@@ -30,8 +30,6 @@ def read_together(
     breakdowns: Mapping[str, Sequence[Group]],
     family: str | None,
     level: float,
-    *,
-    worst_is_high: bool = True,
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Return the groups of every field with shrunken rates and tests, and how each field was read.
 
@@ -39,8 +37,7 @@ def read_together(
     """
     several = [field for field, groups in breakdowns.items() if len(groups) > 1]
     fixed = _fixed_in_families(ledger, several, family)
-    worst = 1 if worst_is_high else -1
-    read = {field: _read(field, groups, fixed.get(field, False), level, worst) for field, groups in breakdowns.items()}
+    read = {field: _read(field, groups, fixed.get(field, False), level) for field, groups in breakdowns.items()}
     return {field: groups for field, (groups, _) in read.items()}, {field: told for field, (_, told) in read.items()}
 
 
@@ -81,9 +78,7 @@ def _fixed_in_families(ledger: LedgerView, names: list[str], family: str | None)
     return dict(zip(names, tallies.fixed_within_families(ledger, family, columns), strict=True))
 
 
-def _read(
-    field: str, groups: Sequence[Group], fixed: bool, level: float, worst: int
-) -> tuple[tuple[Group, ...], Slices]:
+def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tuple[tuple[Group, ...], Slices]:
     if len(groups) > MOST_GROUPS:
         return tuple(groups), Slices("many", _TOO_MANY)
     successes = [group.counts.tally.success for group in groups]
@@ -100,7 +95,7 @@ def _read(
         replace(group, against_rest=AgainstRest(test.difference, test.p, test.adjusted_p, test.stands_out))
         for group, test in zip(shrunk, tests, strict=True)
     )
-    return tested, Slices(shrinkage.status, "", _extreme(tested, worst), _extreme(tested, -worst))
+    return tested, Slices(shrinkage.status)
 
 
 def _why_untested(field: str, groups: Sequence[Group], fixed: bool) -> str:
@@ -109,16 +104,6 @@ def _why_untested(field: str, groups: Sequence[Group], fixed: bool) -> str:
     if field == ATTACK_FIELD:
         return _CHOSEN_BY_OUTCOME
     return _FIXED_IN_FAMILIES if fixed else ""
-
-
-def _extreme(groups: Sequence[Group], sign: int) -> Group | None:
-    """Return the group that lies highest or lowest, if it stands out on that side; a missing value is none."""
-
-    def place(group: Group) -> float:
-        return sign * ((group.shrunk or group.rate).value or 0.0)
-
-    marked = [group for group in groups if stands_out(group) == sign and group.value is not None]
-    return max(marked, key=place) if marked else None
 
 
 def stands_out(group: Group) -> int:

@@ -11,7 +11,6 @@ from faircount.analysis.families import Grouping
 from faircount.analysis.fields import ATTACK_FIELD, column_of, raw_names
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.slices import Pull, read_alike, read_together
-from faircount.analysis.words import WORDS
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.model import (
@@ -88,7 +87,7 @@ def by_source(ledger: LedgerView, grouping: Grouping, options: AnalyzeOptions) -
         source = ledger.paths.index(path)
         counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
         rate = rates.get(source) or wilson(counts.tally.success, counts.tally.total, level=options.level)
-        figures.append(SourceFigures(path, counts.tally, counts.attempts, rate))
+        figures.append(SourceFigures(path, "", counts.tally, counts.attempts, rate))
     return tuple(figures)
 
 
@@ -101,12 +100,34 @@ def breakdowns(ledger: LedgerView, fields: Sequence[str], options: AnalyzeOption
 
 
 def read_breakdowns(
-    ledger: LedgerView, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions, aim: str
+    ledger: LedgerView, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Read the groups of each field together; return them sorted as asked, and how they were read."""
-    worst_is_high = WORDS[aim].worst_is_high
-    read, slices = read_together(ledger, groups, grouping.column, options.level, worst_is_high=worst_is_high)
-    return {field: tuple(sorted(found, key=_ORDERS[options.sort])) for field, found in read.items()}, slices
+    read, slices = read_together(ledger, groups, grouping.column, options.level)
+    same = _same_splits(ledger, read)
+    return (
+        {field: tuple(sorted(found, key=_ORDERS[options.sort])) for field, found in read.items()},
+        {field: replace(found, same_as=same.get(field)) for field, found in slices.items()},
+    )
+
+
+def _same_splits(ledger: LedgerView, read: Mapping[str, Sequence[Group]]) -> dict[str, str]:
+    """Return the fields that split the entries just as one before them does, with that one."""
+    same: dict[str, str] = {}
+    seen: dict[tuple[object, ...], list[str]] = {}
+    for field, groups in read.items():
+        if len(groups) < 2:
+            continue
+        counted = tuple(sorted((g.counts.tally.total, g.counts.tally.success, g.counts.attempts) for g in groups))
+        alike = seen.setdefault(counted, [])
+        for other in alike:
+            pairs = tallies.distinct_pairs(ledger, column_of(ledger, field), column_of(ledger, other))
+            if pairs == len(groups):
+                same[field] = other
+                break
+        else:
+            alike.append(field)
+    return same
 
 
 def _group(
@@ -142,23 +163,27 @@ _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
 }
 
 
-def combinations(ledger: LedgerView, options: AnalyzeOptions) -> Combinations:
-    """Return the most and the least successful combinations of the five fields.
+def combinations(
+    ledger: LedgerView, breakdowns: Mapping[str, Sequence[Group]], options: AnalyzeOptions
+) -> Combinations:
+    """Return the most and the least successful combinations of those of the five fields that vary.
 
     They are ranked by their shrunken rates: by raw ones, those of one or two entries would fill both ends.
     """
-    columns = [column_of(ledger, field) for field in COMBINED_FIELDS]
+    varying = tuple(field for field in COMBINED_FIELDS if len(breakdowns.get(field, ())) > 1)
+    names = COMBINED_FIELDS if options.definition == "spikee" else varying or COMBINED_FIELDS[:1]
+    columns = [column_of(ledger, field) for field in names]
     found = tallies.Combinations(ledger, columns, min_n=options.min_n)
     alike = found.alike()
     pull = read_alike(alike, options.level) if options.definition != "spikee" else Pull("few")
 
     def groups(lowest: bool) -> tuple[Group, ...]:
         ranked = found.ranked(COMBINATIONS_SHOWN, lowest=lowest, prior=pull.prior)
-        made = (_group(None, counts, options, zip(COMBINED_FIELDS, values, strict=True)) for values, counts in ranked)
+        made = (_group(None, counts, options, zip(names, values, strict=True)) for values, counts in ranked)
         return tuple(replace(group, shrunk=pull.rate(group)) for group in made)
 
     count = sum(times for _, _, times in alike)
-    return Combinations(COMBINED_FIELDS, options.min_n, count, groups(False), groups(True), pull.shrinkage)
+    return Combinations(names, options.min_n, count, groups(False), groups(True), pull.shrinkage)
 
 
 def crossing(

@@ -17,12 +17,17 @@ class Words(Struct, frozen=True):
     rate_column: str
     of_rate: str
     """Stands before what a rate is a share of."""
+    unit: str
+    """What an entry is called in a sentence, and what became of those that were won."""
+    won_verb: str
+    variants: str
+    """What entries are that are variants of one another; {} is the number of families."""
     won: str
     lost: str
     wins: str
     """Heads a column with the number of entries that were won."""
-    won_attempts: str
-    won_attempts_title: str
+    examples: dict[str, str]
+    """What entries are called that are shown with their texts, by their kind."""
     requests: str
     """Says what the number of all attempts counts."""
     family: str
@@ -38,7 +43,6 @@ class Words(Struct, frozen=True):
     reasons: dict[Outcome, str]
     """Why an entry has its outcome, where not one attempt decides."""
     limits: tuple[str, ...]
-    worst_is_high: bool
 
 
 WORDS: dict[str, Words] = {
@@ -46,11 +50,20 @@ WORDS: dict[str, Words] = {
         rate="Success rate",
         rate_column="Rate",
         of_rate="",
+        unit="attack",
+        won_verb="succeeded",
+        variants="variants of {} attacks",
         won="Successful attacks",
         lost="Failed attacks",
         wins="Successes",
-        won_attempts="successful attempts",
-        won_attempts_title="Successful attempts",
+        examples={
+            "successes": "successful attacks",
+            "failures": "failed attacks",
+            "errors": "entries that ended in an error",
+            "blocks": "blocked entries",
+            "let through": "attacks that the guardrail let through",
+            "blocked": "benign prompts that the guardrail blocked",
+        },
         requests="requests, dynamic iterations included",
         family="document and instruction",
         not_independent="The intervals of groups, attacks and curves treat entries as independent.",
@@ -67,17 +80,23 @@ WORDS: dict[str, Words] = {
             "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show "
             "them.",
         ),
-        worst_is_high=True,
     ),
     "task": Words(
         rate="Pass rate",
         rate_column="Pass rate",
         of_rate="pass rate, ",
+        unit="test",
+        won_verb="passed",
+        variants="cases of {} tests",
         won="Passed",
         lost="Failed",
         wins="Passed",
-        won_attempts="passed entries",
-        won_attempts_title="Passed entries",
+        examples={
+            "successes": "passed cases",
+            "failures": "failed cases",
+            "errors": "cases that ended in an error",
+            "blocks": "blocked cases",
+        },
         requests="all attempts of all entries",
         family="suite",
         not_independent="The intervals of groups treat entries as independent.",
@@ -102,6 +121,5 @@ WORDS: dict[str, Words] = {
             "They are as good as the metrics: their own mistakes are inside every rate, and the intervals do not show "
             "them.",
         ),
-        worst_is_high=False,
     ),
 }

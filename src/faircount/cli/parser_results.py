@@ -10,6 +10,7 @@ from faircount.analysis.choices import (
     CATEGORIES,
     CORRECTIONS,
     DEFINITIONS,
+    EVIDENCE,
     GUARDRAIL_MEANINGS,
     SORTS,
 )
@@ -18,6 +19,17 @@ from faircount.cli.parser_compare import add_compare
 from faircount.cli.parser_rejudge import add_rejudge
 from faircount.cli.parser_sample import add_sample_for_labels
 from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_noun, add_output, command
+
+
+def evidence_argument(text: str) -> tuple[str, int]:
+    """Return what --evidence asks for: a kind of entries, empty for the bad news, and how many of them."""
+    kind, equals, number = text.partition("=")
+    if not equals and text.isdecimal():
+        kind, number = "", text
+    number = number if equals or not kind else "5"
+    if kind not in ("", *EVIDENCE) or not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(EVIDENCE)}, each perhaps with =N, or N alone")
+    return kind, int(number)
 
 
 def add_results(nouns: Verbs) -> None:
@@ -255,17 +267,15 @@ def _add_show(verbs: Verbs) -> None:
         "show",
         help="one entry with everything that is recorded of it",
         description="Show an entry: its outcome and why, its attempts with their texts, and rows that do not count.",
-        epilog="example: faircount results show 12 results/results_*.jsonl --whole\n\n" + EXIT_CODES,
+        epilog="example: faircount results show 12 results/results_*.jsonl\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.show", "show"))
     group = parser.add_argument_group("which entry")
     group.add_argument("id", metavar="ID", help="id of an entry, id of a row such as 12-attack, or long id of a row")
     add_inputs(parser)
     _add_how_to_fold(parser)
-    group = parser.add_argument_group("what is shown")
-    group.add_argument(
-        "--whole", action="store_true", help="texts, histories and conversations uncut, as they are in json anyway"
-    )
+    # What it asked for is what everybody gets.
+    parser.add_argument("--whole", action="store_true", help=argparse.SUPPRESS)
     add_output(parser, page="html needs -o", place="write there instead of to standard output")
 
 
@@ -421,7 +431,12 @@ def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sort", choices=SORTS, default=SORTS[0], help="order of the groups (default: rate)")
     group.add_argument(
         "--evidence",
-        type=int,
-        metavar="N",
-        help="show N successful attempts with prompt and response (default: 5 in html, else 0)",
+        action="append",
+        type=evidence_argument,
+        metavar="KIND[=N]",
+        help="show N entries with prompt and response: successes, failures, errors, blocks, or just N for the bad news "
+        "(repeatable; default: 5 in html, else none)",
+    )
+    group.add_argument(
+        "--details", action="store_true", help="show every file at length, also where there are more than three"
     )

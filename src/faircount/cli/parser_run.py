@@ -8,7 +8,7 @@ from faircount.analysis.choices import REPORT_LAYOUTS
 from faircount.cli.gating import add_gates
 from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_output, command
 
-_FORMATS = ("console", "json", "markdown")
+_FORMATS = ("console", "json", "markdown", "html")
 
 
 def add_run(nouns: Verbs) -> None:
@@ -275,5 +275,6 @@ def _add_ending(group: argparse._ArgumentGroup) -> None:
         "--output-format",
         choices=_FORMATS,
         default="console",
-        help="of the analysis that is printed (default: console)",
+        help="of the analysis; html is a page beside the journal unless -o is given (default: console)",
     )
+    group.add_argument("-o", "--output", metavar="FILE", help="write the analysis there instead of to standard output")

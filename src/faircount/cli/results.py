@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from faircount.analysis.arrange import as_report
 from faircount.analysis.document import document
@@ -16,10 +18,12 @@ from faircount.cli.gating import against_baseline, apply_gates, gates_are_asked,
 from faircount.cli.output import show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
-from faircount.reading.inputs import expand_folder
+from faircount.reading.inputs import expand, expand_folder
 from faircount.text import visible
 
 EVIDENCE_IN_A_PAGE = 5
+FILES_AT_LENGTH = 3
+"""Of more files the console shows a table; --details shows each at length."""
 _WITH_FIGURES = ("html", "markdown")
 
 
@@ -34,6 +38,7 @@ def named_files(arguments: argparse.Namespace) -> list[str]:
 def analyze(arguments: argparse.Namespace) -> int:
     """Run `results analyze`."""
     gates = read_gates(arguments, compared=arguments.baseline is not None)
+    files = named_files(arguments)
     options = AnalyzeOptions(
         combine=arguments.combine,
         overview=arguments.overview,
@@ -49,16 +54,16 @@ def analyze(arguments: argparse.Namespace) -> int:
         where=arguments.where,
         max_line=arguments.max_line,
         evidence=_evidence(arguments),
+        details=_shows_details(arguments, files) or gates_are_asked(arguments),
         figures=arguments.output_format in _WITH_FIGURES,
         cache=arguments.cache,
         judge_quality=arguments.judge_quality,
         correction=arguments.correction,
     )
-    files = named_files(arguments)
     with ReadingBar(files) as bar:
         result = analyze_results(files, options, bar.advance)
     if result.analyses:
-        _answer(result, arguments)
+        _answer(result, arguments, details=_shows_details(arguments, files))
     for sentence in result.failures:
         print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
     if result.failures:
@@ -72,26 +77,38 @@ def analyze(arguments: argparse.Namespace) -> int:
     return apply_gates(arguments, analysis=document(result.analyses), comparison=comparison, inputs=result.files)
 
 
-def _evidence(arguments: argparse.Namespace) -> int:
-    """Return how many successful attempts to show: as many as asked for, and some in a page."""
-    if arguments.evidence is None:
-        return EVIDENCE_IN_A_PAGE if arguments.output_format == "html" and not arguments.overview else 0
-    if arguments.evidence and arguments.output_format == "json":
+def _evidence(arguments: argparse.Namespace) -> tuple[tuple[str, int], ...]:
+    """Return which entries to show with their texts: as asked for, and in a page the bad news."""
+    if not arguments.evidence:
+        wanted = arguments.output_format == "html" and not arguments.overview
+        return (("", EVIDENCE_IN_A_PAGE),) if wanted else ()
+    if arguments.output_format == "json":
         raise UsageError("--evidence: the JSON document holds no evidence; choose console, markdown or html")
-    return int(arguments.evidence)
+    return tuple(arguments.evidence)
 
 
-def _answer(result: AnalysisSet, arguments: argparse.Namespace) -> None:
+def _shows_details(arguments: argparse.Namespace, files: Sequence[str]) -> bool:
+    """Return whether every file is shown at length: in pages and documents, and elsewhere where there are few."""
+    if arguments.details or arguments.combine or arguments.output_format in ("html", "json"):
+        return True
+    return len(expand(files)) <= FILES_AT_LENGTH
+
+
+def _answer(result: AnalysisSet, arguments: argparse.Namespace, *, details: bool) -> None:
     """Show what was found out in the chosen format, where it belongs."""
     if arguments.output_format not in _WITH_FIGURES:
-        show(as_report(result.analyses), arguments.output_format, arguments.output, result.files)
+        report = as_report(result.analyses, details=details)
+        show(report, arguments.output_format, arguments.output, result.files)
         return
     made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
     if arguments.output_format == "markdown":
-        report = as_report(result.analyses, figures=True, made_with=made)
+        report = as_report(result.analyses, figures=True, made_with=made, details=details)
         show(report, arguments.output_format, arguments.output, result.files)
         return
+    several = len(result.analyses) > 1
+    if several and Path(arguments.output or "").suffix == ".html":
+        whole = as_report(result.analyses, figures=True, made_with=made)
+        show_pages([(arguments.output, whole)], arguments.output, result.files)
+        return
     pages = [(analysis.name, as_report([analysis], figures=True, made_with=made)) for analysis in result.analyses]
-    benign_files = 0 if arguments.false_positive_checks is None else 1
-    several = not arguments.combine and len(result.files) - benign_files > 1
     show_pages(pages, arguments.output, result.files, several=several)

@@ -13,11 +13,14 @@ from typing import Any
 
 from faircount.analysis.arrange import as_report
 from faircount.analysis.document import document
+from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze
 from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates, read_gates
-from faircount.cli.output import show
+from faircount.cli.output import show, show_pages
+from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.errors import UsageError
+from faircount.model import Analysis
 from faircount.present.new_file import NewFile
 from faircount.running import runs
 from faircount.running.engine import Ending
@@ -25,8 +28,9 @@ from faircount.running.journal_reading import read_journal
 from faircount.running.report_document import case_reports, is_report_of, report_pieces, totals_of
 from faircount.running.runs import Settings
 from faircount.running.spikee_results import spikee_rows
-from faircount.text import visible
+from faircount.text import clip, visible
 
+LONGEST_REASON = 120
 EXIT_FAILED_TESTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED = 1, 4, 130
 
 
@@ -105,15 +109,37 @@ def _write_report(path: str, settings: Settings) -> str:
 def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, Any]:
     """Print the analysis of a run, and return it as a document."""
     by = fields_of_gates(read_gates(arguments)) if hasattr(arguments, "fail_on") else ()
-    result = analyze([path], AnalyzeOptions(cache=False, by=by))
     output_format = arguments.output_format
+    with_figures = output_format in ("html", "markdown")
+    evidence = (("", EVIDENCE_IN_A_PAGE),) if output_format == "html" else ()
+    result = analyze([path], AnalyzeOptions(cache=False, by=by, figures=with_figures, evidence=evidence))
+    made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses) if with_figures else None
+    report = as_report(result.analyses, figures=with_figures, made_with=made)
     try:
-        show(as_report(result.analyses, figures=output_format == "markdown"), output_format, None)
+        if output_format == "html":
+            show_pages([(path, report)], arguments.output, [path])
+        else:
+            show(report, output_format, arguments.output, [path])
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads has seen enough; how the run ended is still to be told, by the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _say_what_failed(result.analyses[0])
     return document(result.analyses)
+
+
+def _say_what_failed(analysis: Analysis) -> None:
+    """List the cases that failed, a line each, where a person looks last."""
+    failed = analysis.failed_cases
+    if failed is None or not failed.total:
+        return
+    for case in failed.shown:
+        why = case.error or case.measured or ""
+        reason = f": {clip(' '.join(visible(why).split()), LONGEST_REASON)}" if why else ""
+        say(f"FAILED {clip(visible(case.entry), LONGEST_REASON)}{reason}")
+    if failed.total > len(failed.shown):
+        say(f"and {failed.total - len(failed.shown):,} more failed")
+    say(f"{failed.total:,} of {analysis.tally.total:,} cases failed")
 
 
 def _exit_code(arguments: argparse.Namespace, path: str, ending: Ending) -> int:

@@ -25,8 +25,6 @@ def show(arguments: argparse.Namespace) -> int:
     if _is_file(arguments.id) and not any(map(_is_file, files)):
         raise UsageError(f"{arguments.id}: is a file; the id comes first: faircount results show ID FILE")
     options = ShowOptions(
-        # Programs can shorten a text themselves.
-        whole=arguments.whole or arguments.output_format == "json",
         combine=arguments.combine,
         guardrail_success=arguments.guardrail_success,
         max_line=arguments.max_line,

@@ -29,7 +29,7 @@ from faircount.query import Query, parse
 from faircount.reading import inputs
 from faircount.reading.streams import MAX_LINE_BYTES
 from faircount.report import Column, Fact, Facts, Grid, Place, Record, Report, Section
-from faircount.text import clip, clip_start, visible
+from faircount.text import clip, clip_middle, visible
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -58,7 +58,7 @@ class SummaryOptions(TypedDict, total=False):
     level: float
     cluster: str
     overview: bool
-    evidence: int
+    evidence: int | Sequence[tuple[str, int]]
     figures: bool
     guardrail_success: str
     block_signal: str
@@ -108,12 +108,14 @@ class Results:
         """Return the analysis of all files together, made of the chosen rows alone; it shows itself in a notebook."""
         self._refuse_outcomes()
         figures, by = options.pop("figures", True), options.pop("by", ())
+        evidence = options.pop("evidence", ())
         asked = replace(
             self._options,
             combine=len(self.files) > 1,
             where=self.query,
             by=(by,) if isinstance(by, str) else tuple(by),
             figures=figures,
+            evidence=(("", evidence),) if isinstance(evidence, int) else tuple(evidence),
             **options,
         )
         (analysis,) = analyze(self.files, asked).analyses
@@ -172,7 +174,7 @@ class Results:
     # -- shown ---------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        first = clip_start(visible(self.files[0]), _QUERY_SHOWN)
+        first = clip_middle(visible(self.files[0]), _QUERY_SHOWN)
         others = f" and {counted(len(self.files) - 1, 'other file')}" if len(self.files) > 1 else ""
         chosen = "" if self.query is None else f" where {clip(visible(self.query), _QUERY_SHOWN)}"
         return f"<Results of {first}{others}{chosen}>"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from faircount.judging.outside import in_short
+from faircount.model import Passage
 from faircount.report import (
     Block,
     Cell,
@@ -166,12 +167,13 @@ def _grid(trial: Trial) -> Grid:
 
 def _exhibit(trial: Trial, number: int, step: Step) -> Exhibit:
     return Exhibit(
-        place=Place(f"iteration {number}"),
         entry=Record(trial.entry.name),
-        strategy=Record(trial.attack),
-        judge=Record(trial.judge),
-        prompt=Record(_sent(step.messages, trial.entry.messages)),
-        response=Record(None if trial.target is None else step.error or step.response or ""),
+        place=Place(f"iteration {number}"),
+        known=(("attack", Record(trial.attack)), ("judge", Record(trial.judge))),
+        said=(
+            ("prompt", Passage(_sent(step.messages, trial.entry.messages))),
+            ("response", Passage(None if trial.target is None else step.error or step.response or "")),
+        ),
     )
 
 

@@ -39,7 +39,6 @@ from faircount.model import (
     Group,
     JudgeCorrection,
     Outcome,
-    Slices,
     Tally,
 )
 from faircount.stats import cluster_wilson
@@ -95,18 +94,8 @@ def with_corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | 
         name: _corrected_field(ledger, column_of(ledger, name), groups, family, known)
         for name, groups in analysis.breakdowns.items()
     }
-    slices = {
-        name: _same_groups(told, analysis.breakdowns[name], breakdowns[name]) for name, told in analysis.slices.items()
-    }
     dynamic = None if analysis.dynamic is None else _corrected_attacks(ledger, analysis.dynamic, family, known)
-    return replace(analysis, breakdowns=breakdowns, slices=slices, dynamic=dynamic)
-
-
-def _same_groups(told: Slices, before: Sequence[Group], after: Sequence[Group]) -> Slices:
-    def now(group: Group | None) -> Group | None:
-        return None if group is None else after[before.index(group)]
-
-    return replace(told, worst=now(told.worst), best=now(told.best))
+    return replace(analysis, breakdowns=breakdowns, dynamic=dynamic)
 
 
 # -- values of a field ------------------------------------------------------------------------------------------

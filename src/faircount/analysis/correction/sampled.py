@@ -15,7 +15,7 @@ from faircount.analysis import fields
 from faircount.analysis.correction.given import RunLabels
 from faircount.findings import counted
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import LINE_BITS, LedgerView
+from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import text_of
 from faircount.model import Outcome, Tally
 from faircount.reading.spikee import NINE_FIELDS
@@ -103,7 +103,7 @@ class _Entry(Struct):
 def sampled_entries(ledger: LedgerView, tally: Tally, given: RunLabels) -> Sampled:
     """Count the labelled entries by verdict."""
     labels = {
-        source << LINE_BITS | line: label
+        ledger.ord(source, line): label
         for source, path in enumerate(ledger.paths)
         for line, label in given.rows.get(path, {}).items()
     }

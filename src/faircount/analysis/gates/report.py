@@ -54,7 +54,7 @@ def summary(results: Sequence[GateResult], subjects: Sequence[Subject], *, incon
 def _subject(subject: Subject) -> Iterator[Section]:
     words = WORDS[subject.aim]
     if subject.compared:
-        cells = _CELLS if words.worst_is_high else _TASK_CELLS
+        cells = _CELLS if subject.aim == "attack" else _TASK_CELLS
         facts = [
             Fact("Baseline", Place(subject.against or ""), subject.old_rate),
             Fact("New run", Place(subject.name), subject.rate),

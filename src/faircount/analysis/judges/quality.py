@@ -27,7 +27,7 @@ from faircount.stats.detector_scores import (
     roc_auc,
     threshold_sweep,
 )
-from faircount.stats.detectors import confusion_metrics
+from faircount.stats.detectors import balanced_accuracy, confusion_metrics
 from faircount.stats.proportion import DEFAULT_LEVEL, undefined, wilson
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def quality_of(
         **proportions(counts, options.level),
         hit_f1=hit_f1,
         pass_f1=pass_f1,
-        balanced_accuracy=balanced_accuracy(counts, options.level),
+        balanced_accuracy=balanced_accuracy(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=options.level),
         mcc=confusion_metrics(counts.tp, counts.fn, counts.tn, counts.fp).mcc,
         hit_f1_mean=hit_mean,
         pass_f1_mean=pass_mean,
@@ -266,19 +266,6 @@ def proportions(counts: Confusion, level: float) -> dict[str, Estimate]:
         "pass_precision": wilson(tn, (tn + fn) if counts.passes else 0, unit=UNIT, level=level),
         "pass_recall": wilson(tn, counts.passes, unit=UNIT, level=level),
     }
-
-
-def balanced_accuracy(counts: Confusion, level: float) -> Estimate:
-    """Estimate the mean of the recalls of both classes, with Newcombe's interval for a difference of two rates.
-
-    It is (1 + J)/2, where J is the share of hits that are called hits less that of passes that are.
-    """
-    from faircount.stats.comparison import newcombe
-
-    j = newcombe(counts.tp, counts.hits, counts.fp, counts.passes, unit=UNIT, level=level)
-    if j.value is None or j.low is None or j.high is None:
-        return undefined(UNIT, level, "newcombe", counts.n)
-    return Estimate((1 + j.value) / 2, (1 + j.low) / 2, (1 + j.high) / 2, counts.n, UNIT, level, "newcombe")
 
 
 def f1_of(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> Estimate:

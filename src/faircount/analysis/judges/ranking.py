@@ -19,7 +19,6 @@ from faircount.analysis.judges.quality import (
     UNIT,
     Confusion,
     QualityOptions,
-    balanced_accuracy,
     f1_of,
     proportions,
 )
@@ -27,6 +26,7 @@ from faircount.analysis.judges.summary import JudgeRecord, Summary
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
 from faircount.errors import InputError, UsageError
 from faircount.model import Estimate
+from faircount.stats import balanced_accuracy
 from faircount.stats.detector_bootstrap import DEFAULT_REPLICATES, DEFAULT_SEED
 from faircount.stats.detectors import confusion_metrics
 from faircount.stats.proportion import DEFAULT_LEVEL
@@ -165,7 +165,7 @@ def _counted(counts: Confusion, by: str, level: float) -> Estimate:
     if by == "pass_f1":
         return f1_of(counts.tn, counts.fp, counts.tp, counts.fn, QualityOptions(level=level))
     if by == "balanced_accuracy":
-        return balanced_accuracy(counts, level)
+        return balanced_accuracy(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=level)
     if by == "mcc":
         mcc = confusion_metrics(counts.tp, counts.fn, counts.tn, counts.fp).mcc
         return Estimate(mcc, None, None, counts.n, UNIT, level, "no interval")

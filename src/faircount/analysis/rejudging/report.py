@@ -14,7 +14,7 @@ from faircount.analysis.rejudging.rows import LeftAlone
 from faircount.analysis.words import WORDS
 from faircount.chat.prices import Prices
 from faircount.findings import counted
-from faircount.model import Outcome
+from faircount.model import Outcome, Passage
 from faircount.report import (
     Block,
     Cell,
@@ -251,16 +251,14 @@ def _exhibit(flip: Flip, change: str) -> Exhibit:
     told = flip.told
     judge = f"{flip.judge}: {flip.reason}" if flip.reason else flip.judge
     return Exhibit(
+        entry=Record(f"entry {_text(told.own_id)}"),
         place=Place(flip.place),
-        entry=_text(told.own_id),
-        strategy=Record(change),
-        judge=Record(judge),
-        prompt=_text(told.prompt),
-        response=_text(told.response),
+        known=(("verdict", Record(change)), ("judge", Record(judge))),
+        said=(("prompt", Passage(_text(told.prompt))), ("response", Passage(_text(told.response)))),
     )
 
 
-def _text(said: Said | None) -> Record:
+def _text(said: Said | None) -> str | None:
     if said is None:
-        return Record(None)
-    return Record(f"{said.text}… [cut: the whole text has {said.characters:,} characters]" if said.cut else said.text)
+        return None
+    return f"{said.text}… [cut: the whole text has {said.characters:,} characters]" if said.cut else said.text
