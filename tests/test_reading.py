@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -405,6 +406,82 @@ def test_the_version_is_guessed_from_the_fields(values: dict[str, Any], version:
 )
 def test_errors_that_differ_in_numbers_only_are_of_one_kind(error: str, kind: str) -> None:
     assert describe(error)[1] == kind
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (
+            "Error code: 429 - {'error': {'message': 'You exceeded your current quota, please check your plan.', "
+            "'type': 'insufficient_quota', 'param': None, 'code': 'insufficient_quota'}}",
+            "429 insufficient_quota: You exceeded your current quota, please check your plan.",
+        ),
+        (
+            "openai.BadRequestError: Error code: 400 - {'error': {'message': \"It's \\\\ too long\", 'code': None}}",
+            "400: It's \\ too long",
+        ),
+        (
+            'Error: 400 {"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 9 > 8"}}',
+            "400 invalid_request_error: max_tokens: # > #",
+        ),
+        (
+            "429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'message': 'Quota exceeded.\\nSee x', 'status': "
+            "'RESOURCE_EXHAUSTED'}}",
+            "429 RESOURCE_EXHAUSTED: Quota exceeded. See x",
+        ),
+        ("Error code: 404 - {'detail': 'Not Found'}", "404: Not Found"),
+        ("judge: Error code: 500 - {'error': {'message': 'oops', 'code': 'x_y'}}", "judge: 500 x_y: oops"),
+        ("Error code: 500 - {'error': {'message': 'cut off in the mid", "500: cut off in the mid"),
+        ("Error code: 502 - Bad Gateway", "502: Bad Gateway"),
+        (
+            "An error occurred (ThrottlingException) when calling the InvokeModel operation (reached max retries: 4): "
+            "Too many requests, please wait before trying again.",
+            "ThrottlingException: Too many requests, please wait before trying again.",
+        ),
+        (
+            "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached",
+            "RateLimitError: Rate limit reached",
+        ),
+        ("openai.APIConnectionError: Connection error.", "APIConnectionError: Connection error."),
+        ("status: http://127.0.0.1:8000/v1: the server answered with status 503: overloaded", "503: overloaded"),
+        ("ValueError: {}", "ValueError: {}"),
+        ("{'message': ''}", "{'message': ''}"),
+    ],
+)
+def test_a_kind_of_error_begins_with_the_words_that_distinguish_it(error: str, kind: str) -> None:
+    assert describe(error)[1] == kind
+    assert describe(error)[0].startswith(error[:14])
+
+
+def test_errors_are_of_one_kind_whatever_varies_in_the_message_of_the_provider() -> None:
+    said = "Error code: 429 - {{'error': {{'message': 'Used {0} of 30000. Try again in {0} ms.', 'code': 'tokens'}}}}"
+    assert {describe(said.format(used))[1] for used in (17, 29876)} == {"429 tokens: Used # of #. Try again in # ms."}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "{'message': '",
+        "'message': '\\",
+        '{"error":"',
+        "-----BEGIN ",
+        "An error occurred (",
+        "aA.Error: ",
+        "a: http://x: ",
+    ],
+)
+def test_a_long_error_is_described_in_no_time(piece: str) -> None:
+    began = time.perf_counter()
+    shown, kind = describe(piece * (1_000_000 // len(piece)))
+    assert time.perf_counter() - began < 0.5
+    assert len(shown) <= 300 and len(kind) <= 120
+
+
+@pytest.mark.parametrize("before", [0, 3980, 3990, 3999])
+def test_a_secret_is_masked_in_the_words_of_a_provider_and_where_an_error_is_cut(before: int) -> None:
+    secret = "sk-abcdefghijklmnopqrstuvwxyz"
+    for error in ("x" * before + f"{{'message': 'bad key {secret}'}}", " " * before + secret):
+        assert all("ijkl" not in text for text in describe(error + "y" * 5000))
 
 
 def test_secrets_never_enter_the_ledger() -> None:
