@@ -21,6 +21,7 @@ LAYERS = {
     "text": 0,
     "model": 1,
     "outcomes": 1,
+    "policy_blocks": 1,
     "findings": 1,
     "formats": 1,
     "report": 1,
