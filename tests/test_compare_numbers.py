@@ -42,6 +42,8 @@ def found(paths: Sequence[str], **options: Any) -> dict[str, Any]:
 def outcome(row: Mapping[str, Any]) -> str:
     if row["success"]:
         return "success"
+    if "flagged as potentially violating our usage policy" in (row.get("error") or ""):
+        return "guardrail"
     return "error" if row.get("error") else "failure"
 
 

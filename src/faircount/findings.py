@@ -58,6 +58,7 @@ REGISTER: dict[str, FindingKind] = {
     "F032": FindingKind(_W, "labels that may be of another kind than the run"),
     "F033": FindingKind(_W, "an attack that wins only by fooling the judge"),
     "F034": FindingKind(_W, "entries that a run has not come to"),
+    "F035": FindingKind(_I, "prompts that the provider refused, counted as blocks"),
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
 }
 

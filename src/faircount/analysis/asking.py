@@ -11,7 +11,7 @@ from faircount.errors import InputError
 from faircount.ledger import engine
 from faircount.reading import inputs
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
+from faircount.reading.loading import Loader, Progress, with_cache
 
 Answer = TypeVar("Answer")
 
@@ -25,10 +25,9 @@ def ask_files(
     """Return the answers in the order of the files, and each file that cannot be used, with a sentence why."""
     chosen = inputs.distinct(paths)
     groups = [chosen] if options.combine and chosen else [[item] for item in chosen]
-    how = ReadOptions(options.max_line, options.guardrail_success == "detected")
     alone = all(len(group) == 1 for group in groups)
     return with_cache(
-        lambda cache: Loader(paths, how, progress, cache, alone=alone),
+        lambda cache: Loader(paths, options.reading, progress, cache, alone=alone),
         lambda loader: _ask(groups, options, question, loader),
         cache=options.cache,
     )

@@ -40,6 +40,7 @@ class CheckOptions(Struct, frozen=True):
     warnings: bool = False
     combine: bool = False
     guardrail_success: str = "bypassed"
+    policy_blocks: bool = True
     max_line: int = MAX_LINE_BYTES
     cache: bool = True
 
@@ -54,6 +55,7 @@ class CheckOptions(Struct, frozen=True):
         return AnalyzeOptions(
             combine=self.combine,
             guardrail_success=self.guardrail_success,
+            policy_blocks=self.policy_blocks,
             max_line=self.max_line,
             cache=self.cache,
         )

@@ -18,7 +18,8 @@ from faircount.outcomes import state
 from faircount.query import CustomSearch, Query
 from faircount.query.tree import And, Node, Operator, Test
 from faircount.reading.raw_rows import ESCAPE, RawRow, values_reader
-from faircount.reading.spikee import NO_RESPONSE
+from faircount.reading.spikee import NO_RESPONSE, policy_block_of
+from faircount.reading.spikee_rows import Row
 
 
 class Choice(Struct, frozen=True):
@@ -28,6 +29,8 @@ class Choice(Struct, frozen=True):
     definition: str
     query: Query | None = None
     search: CustomSearch | None = None
+    policy_blocks: bool = True
+    """Whether a provider's refusal to take a prompt is a block, by Faircount's definition."""
 
 
 Say = Callable[[RawRow], dict[str, object]]
@@ -42,31 +45,33 @@ _STATES = {
 }
 
 
-def _has_state(wanted: Outcome) -> Callable[[RawRow], bool]:
-    """Return whether a row is in a state, as it is counted."""
+_NO_GUARDRAIL = "no-guardrail"
 
-    def test(raw: RawRow) -> bool:
+
+def _by_faircount(category: str, *, policy_blocks: bool) -> Callable[[RawRow], bool]:
+    """Return whether a row is of a category, as it is counted."""
+
+    def blocked(row: Row) -> bool:
+        return row.guardrail is True or (row.error is not None and policy_blocks and policy_block_of(row) is not None)
+
+    if category == _NO_GUARDRAIL:
+        return lambda raw: not blocked(raw.row)
+    wanted = Outcome(category)
+
+    def has_state(raw: RawRow) -> bool:
         row = raw.row
         error = row.error
-        return _STATES[row.success, error is not None and error != NO_RESPONSE, row.guardrail is True] is wanted
+        return _STATES[row.success, error is not None and error != NO_RESPONSE, blocked(row)] is wanted
 
-    return test
+    return has_state
 
-
-_BY_FAIRCOUNT: dict[str, Callable[[RawRow], bool]] = {
-    "success": _has_state(Outcome.SUCCESS),
-    "failure": _has_state(Outcome.FAILURE),
-    "error": _has_state(Outcome.ERROR),
-    "guardrail": _has_state(Outcome.GUARDRAIL),
-    "no-guardrail": lambda raw: raw.row.guardrail is not True,
-}
 
 _BY_SPIKEE: dict[str, Callable[[dict[str, Any]], bool]] = {
     "success": lambda values: bool(values.get("success")),
     "failure": lambda values: not values.get("success"),
     "error": lambda values: values.get("error") not in (None, NO_RESPONSE),
     "guardrail": lambda values: bool(values.get("guardrail")),
-    "no-guardrail": lambda values: not values.get("guardrail"),
+    _NO_GUARDRAIL: lambda values: not values.get("guardrail"),
 }
 _SPIKEE_FIELDS = ("success", "error", "guardrail")
 
@@ -78,7 +83,7 @@ class Chooser:
         self._needles: list[_Needle] = []
         self._tests: list[Callable[[RawRow], bool]] = []
         if choice.category not in (None, CUSTOM):
-            self._tests.append(_category_test(str(choice.category), choice.definition))
+            self._tests.append(_category_test(str(choice.category), choice))
         if choice.query is not None:
             self._ask(choice.query, say)
         if choice.search is not None:
@@ -116,9 +121,9 @@ class Chooser:
             self._tests.append(lambda row: matches(read(row)))
 
 
-def _category_test(category: str, definition: str) -> Callable[[RawRow], bool]:
-    if definition != "spikee":
-        return _BY_FAIRCOUNT[category]
+def _category_test(category: str, choice: Choice) -> Callable[[RawRow], bool]:
+    if choice.definition != "spikee":
+        return _by_faircount(category, policy_blocks=choice.policy_blocks)
     test, read = _BY_SPIKEE[category], values_reader(_SPIKEE_FIELDS)
     return lambda row: test(read(row))
 

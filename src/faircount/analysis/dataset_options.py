@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from faircount.analysis.choices import DEFINITIONS, GUARDRAIL_MEANINGS
 from faircount.errors import UsageError
+from faircount.reading.loading import ReadOptions
 from faircount.reading.streams import MAX_LINE_BYTES
 
 SUCCESS_DEFINITIONS = ("gt", "lt")
@@ -24,6 +25,7 @@ class ComparisonOptions(Struct, frozen=True):
     skip_validation: bool = False
     definition: str = DEFINITIONS[0]
     guardrail_success: str = GUARDRAIL_MEANINGS[0]
+    policy_blocks: bool = True
     level: float = 0.95
     max_line: int = MAX_LINE_BYTES
     cache: bool = True
@@ -54,6 +56,11 @@ class ComparisonOptions(Struct, frozen=True):
     def by_spikee(self) -> bool:
         """Whether spikee's rules are to be used."""
         return self.definition == _SPIKEE
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How result files are read."""
+        return ReadOptions(self.max_line, self.detected, policy_blocks=self.policy_blocks and not self.by_spikee)
 
     @property
     def detected(self) -> bool:

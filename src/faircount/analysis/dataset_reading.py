@@ -20,7 +20,7 @@ from faircount.model import Finding
 from faircount.reading.cache import Cache, ReadSource
 from faircount.reading.datasets import Dataset, names_of_rows, read_dataset
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions, refuse_hopeless, with_cache
+from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
 
 _SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
@@ -45,7 +45,7 @@ class ReadAll(Struct, frozen=True):
 def read_all(path: str, chosen: Sequence[Input], options: ComparisonOptions, progress: Progress) -> ReadAll:
     """Read a dataset and the files of its targets, and match them."""
     names = [item.path for item in chosen]
-    how, alone = ReadOptions(options.max_line, options.detected), not options.by_spikee
+    how, alone = options.reading, not options.by_spikee
 
     def loader(cache: Cache | None) -> Loader:
         """Return a loader that takes what the cache has; nothing is kept of what it has not."""
@@ -105,7 +105,7 @@ def _match_target(reading: Beside[Dataset], ledger: Ledger, read: ReadSource, op
 
 def _read_again(reading: Beside[Dataset], path: str, options: ComparisonOptions) -> ReadTarget:
     """Read a target anew of which the cache has only the fold."""
-    with Loader([path], ReadOptions(options.max_line, options.detected)) as loader:
+    with Loader([path], options.reading) as loader:
         ledger = Ledger([path], CASE_FACETS)
         return _match_target(reading, ledger, loader.load(ledger, 0), options)
 

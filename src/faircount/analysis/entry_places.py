@@ -81,9 +81,9 @@ def place_in(places: array[int], place: int) -> int | None:
     return index if index < len(places) and places[index] == place else None
 
 
-def folded_entries(origins: Sequence[Origin], definition: str, max_line: int, *, cache: bool) -> Entries:
+def folded_entries(origins: Sequence[Origin], definition: str, how: ReadOptions, *, cache: bool) -> Entries:
     """Read the files once more, as they are analysed together, and return their entries."""
-    paths, how = [origin.path for origin in origins], ReadOptions(max_line)
+    paths = [origin.path for origin in origins]
     return with_cache(
         lambda kept: Loader(paths, how, cache=kept, alone=False),
         lambda loader: _fold_with(paths, definition, loader),

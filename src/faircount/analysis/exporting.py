@@ -37,7 +37,7 @@ from faircount.analysis.extracting import Extraction, ExtractOptions
 from faircount.ledger import engine, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Mark
 from faircount.ledger.store import LINE_BITS, Ledger
-from faircount.reading.loading import Loader, Progress, ReadOptions
+from faircount.reading.loading import Loader, Progress
 from faircount.reading.raw_rows import (
     Origin,
     RawRow,
@@ -211,8 +211,7 @@ class Export(Extraction):
     def _ledger(self) -> Ledger:
         """The ledger of all files, folded."""
         paths = [origin.path for origin in self.origins]
-        how = ReadOptions(self._wanted.max_line)
-        with Loader(paths, how, self._progress, alone=False) as loader:
+        with Loader(paths, self._wanted.reading, self._progress, alone=False) as loader:
             ledger = self._cleanup.enter_context(Ledger(paths, CASE_FACETS))
             for index, origin in enumerate(self.origins):
                 read = loader.load(ledger, index)

@@ -31,7 +31,7 @@ from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.reading import inputs
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress, processes_for, refuse_hopeless
+from faircount.reading.loading import Progress, ReadOptions, processes_for, refuse_hopeless
 from faircount.reading.raw_rows import (
     DatasetRow,
     Origin,
@@ -66,6 +66,7 @@ class ExtractOptions(Struct, frozen=True):
     entries: bool = False
     max_line: int = MAX_LINE_BYTES
     cache: bool = True
+    policy_blocks: bool = True
 
     def __post_init__(self) -> None:
         if self.category is not None and self.category not in CATEGORIES:
@@ -90,6 +91,11 @@ class ExtractOptions(Struct, frozen=True):
             raise UsageError("--regex is about the terms of --custom-search; in a query, use matches")
         if self.ignore_case and not self.custom_search and self.where is None and self.query is None:
             raise UsageError("--ignore-case is about --where and --custom-search; categories have no case")
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How files are read where entries are asked about."""
+        return ReadOptions(self.max_line, policy_blocks=self.policy_blocks and self.definition != "spikee")
 
     @property
     def rows_of(self) -> str | None:
@@ -213,7 +219,9 @@ class Extraction:
         options = self.options
         query = self._query()
         origins = [self._origin(item.path) for item in self.inputs]
-        choice = Choice(options.rows_of, options.definition, query, self._search(origins))
+        choice = Choice(
+            options.rows_of, options.definition, query, self._search(origins), policy_blocks=options.policy_blocks
+        )
         if query is not None and "outcome" in query.computed:
             self._known = self._folded(origins)
         numbers = count(1)
@@ -223,7 +231,7 @@ class Extraction:
 
     def _folded(self, origins: Sequence[Origin]) -> Entries:
         options = self.options
-        return folded_entries(origins, options.definition, options.max_line, cache=options.cache)
+        return folded_entries(origins, options.definition, options.reading, cache=options.cache)
 
     def _query(self) -> Query | None:
         options = self.options

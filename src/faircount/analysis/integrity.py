@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
+from faircount.formats import UNDEFINED, percent
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
 from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.model import Finding, Outcome, Severity, Source, Tally
+from faircount.policy_blocks import known_pattern
 from faircount.reading.inputs import Input
 from faircount.source_labels import looks_benign
 from faircount.text import clip, visible
 
 _SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
+_GUARDRAIL = OUTCOME_NUMBER[Outcome.GUARDRAIL]
 _SUBJECTS_NAMED = 3
 _SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
@@ -126,6 +129,7 @@ def from_ledger(ledger: LedgerView, tally: Tally, sources: Sequence[Source], *, 
         *_old_guardrails(ledger, sources, detected=detected),
         _unjudged(ledger, tally, words),
         _errors_inside(ledger, tally, words),
+        _policy_blocks(ledger, tally),
         _no_history(ledger),
         _attack_like_ids(ledger),
         _orphans(ledger),
@@ -261,6 +265,44 @@ def _errors_inside(ledger: LedgerView, tally: Tally, words: Words) -> Finding | 
             f"{words.rate_counts}, the rate over judged entries leaves them out"
         ),
     )
+
+
+def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:
+    """Find the entries that are blocks only because a pattern says so; each would be an error otherwise."""
+    if not tally.guardrail:
+        return None
+    blocked = (
+        "SELECT c.category, e.entry_key, e.first_ord AS ord, e.source FROM category AS c"
+        " INNER JOIN told AS t ON c.ord = t.ord INNER JOIN entry AS e ON t.entry_key = e.entry_key"
+        f" WHERE e.outcome = {_GUARDRAIL}"
+    )
+    named = ledger.ask(f"SELECT category, COUNT(DISTINCT entry_key)$apart FROM ({blocked}) GROUP BY category$apart")
+    # What a guardrail named itself is in the same table, and is none of our patterns.
+    by = [
+        (entries, pattern, number)
+        for number, entries in named
+        if (pattern := known_pattern(ledger.word("category", number))) is not None
+    ]
+    if not by:
+        return None
+    patterns = ", ".join(f"{name}: {entries:,}" for entries, name, _ in sorted(by, key=lambda one: (-one[0], one[1])))
+    numbers = ", ".join(str(number) for _, _, number in by)
+    answered = tally.judged + tally.guardrail
+    return _over_rows(
+        ledger,
+        "F035",
+        f"SELECT DISTINCT ord FROM ({blocked}) WHERE category IN ({numbers})",
+        lambda n: (
+            f"{counted(n, 'entry', 'entries')} whose prompt the provider refused by its policy, counted among the "
+            f"blocks and not among the errors ({patterns}); the rate over answered entries, as in compare, is "
+            f"{_share(tally.success, answered)} and would be {_share(tally.success, answered - n)} otherwise; the "
+            "rates over all and over judged entries are the same either way"
+        ),
+    )
+
+
+def _share(count: int, total: int) -> str:
+    return percent(count / total) if total else UNDEFINED
 
 
 def _no_history(ledger: LedgerView) -> Finding | None:

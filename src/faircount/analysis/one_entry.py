@@ -51,6 +51,7 @@ class ShowOptions(Struct, frozen=True):
 
     combine: bool = False
     guardrail_success: str = "bypassed"
+    policy_blocks: bool = True
     max_line: int = MAX_LINE_BYTES
     cache: bool = True
 
@@ -60,6 +61,7 @@ class ShowOptions(Struct, frozen=True):
         return AnalyzeOptions(
             combine=self.combine,
             guardrail_success=self.guardrail_success,
+            policy_blocks=self.policy_blocks,
             max_line=self.max_line,
             cache=self.cache,
         )
@@ -302,7 +304,7 @@ def _attempts(
         if isinstance(line, str):
             yield replace(attempt, unread=line)
         else:
-            yield replace(attempt, recorded=recorded(line, whole=True))
+            yield replace(attempt, recorded=recorded(line, whole=True, policy_blocks=options.policy_blocks))
 
 
 def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int, bytes | str]:

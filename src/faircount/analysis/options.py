@@ -14,6 +14,7 @@ from faircount.analysis.choices import (
     SORTS,
 )
 from faircount.errors import UsageError
+from faircount.reading.loading import ReadOptions
 from faircount.reading.streams import MAX_LINE_BYTES
 
 
@@ -41,6 +42,17 @@ class AnalyzeOptions(Struct, frozen=True):
     cache: bool = True
     judge_quality: str | None = None
     correction: str = CORRECTIONS[0]
+    policy_blocks: bool = True
+    """Whether a provider's refusal to take a prompt is a block. spikee takes it for an error."""
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How files are read."""
+        return ReadOptions(
+            self.max_line,
+            self.guardrail_success == "detected",
+            policy_blocks=self.policy_blocks and self.definition != "spikee",
+        )
 
     def __post_init__(self) -> None:
         _one_of("definition", self.definition, DEFINITIONS)

@@ -16,7 +16,7 @@ from faircount.model import Outcome
 from faircount.reading import loose
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.spikee import history_item, history_state
+from faircount.reading.spikee import history_item, history_state, policy_block_of
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.text import mask_secrets
 
@@ -81,8 +81,11 @@ class Recorded(Struct, frozen=True):
     conversation_total: int
 
 
-def recorded(line: bytes, *, whole: bool) -> Recorded:
-    """Return what a line holds: all of it, or the beginnings of its texts and both ends of its lists."""
+def recorded(line: bytes, *, whole: bool, policy_blocks: bool = True) -> Recorded:
+    """Return what a line holds: all of it, or the beginnings of its texts and both ends of its lists.
+
+    `policy_blocks`: whether a request that the provider refused was blocked, or ended in an error.
+    """
     try:
         fields, _ = parse(line)
     except BadLine:
@@ -99,7 +102,9 @@ def recorded(line: bytes, *, whole: bool) -> Recorded:
         prompt=_said(prompt, longest),
         response=_said(fields.get("response"), longest),
         family=_family(fields),
-        history=None if history is None else tuple(_request(*item, longest_part) for item in _ends(history, whole)),
+        history=None
+        if history is None
+        else tuple(_request(*item, longest_part, policy_blocks) for item in _ends(history, whole)),
         history_total=len(history or ()),
         conversation=None if turns is None else tuple(_turn(*item, longest_part) for item in _ends(turns, whole)),
         conversation_total=len(turns or ()),
@@ -182,8 +187,9 @@ def _history(value: Any) -> list[dict[str, Any]] | None:
     return [item for item in value if isinstance(item, dict)]
 
 
-def _request(number: int, item: dict[str, Any], longest: int | None) -> Request:
-    state, _ = history_state(history_item(item))
+def _request(number: int, item: dict[str, Any], longest: int | None, policy_blocks: bool) -> Request:
+    told = history_item(item)
+    state, _ = history_state(told, refused=policy_blocks and policy_block_of(told) is not None)
     texts = (item.get("input"), item.get("response"), item.get("error"), metrics_in_words(item.get("metrics")))
     return Request(number, _OUTCOMES[state], *(_said(text, longest) for text in texts))
 

@@ -38,7 +38,7 @@ from faircount.reading import inputs
 from faircount.reading.cache import ReadSource
 from faircount.reading.chosen import parse_row_query
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions, refuse_hopeless, with_cache
+from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import wilson
@@ -84,7 +84,7 @@ def analyze(
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
     where = None if options.where is None else parse_row_query(options.where)
-    how = ReadOptions(options.max_line, options.guardrail_success == "detected", where)
+    how = replace(options.reading, where=where)
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
     quality = None
     if options.judge_quality is not None:

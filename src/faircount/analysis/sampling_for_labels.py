@@ -29,7 +29,7 @@ from faircount.ledger.tallies import text_of
 from faircount.model import Outcome
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
-from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
+from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.raw_rows import RawReader, RawRow, values_reader
 from faircount.reading.spikee import NINE_FIELDS
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_stream
@@ -118,8 +118,9 @@ def sample_for_labels(
         raise UsageError("no result file given: name one, or a folder with --result-folder")
     if STDIN in paths:
         raise UsageError("a sample needs result files that can be read twice; name a file, not -")
-    how = ReadOptions(options.max_line, options.guardrail_success == "detected", None)
-    analysis_options = AnalyzeOptions(combine=True, guardrail_success=options.guardrail_success)
+    analysis_options = AnalyzeOptions(
+        combine=True, guardrail_success=options.guardrail_success, max_line=options.max_line
+    )
 
     def draw(loader: Loader) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
         with engine.interruptible(), loader, fold_files(chosen, analysis_options, loader) as folded:
@@ -128,7 +129,9 @@ def sample_for_labels(
             return _draw(folded.ledger, options)
 
     drawn, strata, by = with_cache(
-        lambda cache: Loader(paths, how, progress, cache, alone=len(paths) == 1), draw, cache=options.cache
+        lambda cache: Loader(paths, analysis_options.reading, progress, cache, alone=len(paths) == 1),
+        draw,
+        cache=options.cache,
     )
     rows = _read_back(paths, drawn, options)
     return Sample(tuple(rows), strata, by, options, tuple((path, _sha256(path)) for path in paths))

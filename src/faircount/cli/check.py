@@ -21,6 +21,7 @@ def check(arguments: argparse.Namespace) -> int:
         warnings=arguments.warnings,
         combine=arguments.combine,
         guardrail_success=arguments.guardrail_success,
+        policy_blocks=arguments.policy_blocks,
         max_line=arguments.max_line,
         cache=arguments.cache,
     )

@@ -45,6 +45,7 @@ def options_of(arguments: argparse.Namespace) -> CompareOptions:
         level=arguments.level,
         cluster=arguments.cluster,
         guardrail_success=arguments.guardrail_success,
+        policy_blocks=arguments.policy_blocks,
         max_line=arguments.max_line,
         cache=arguments.cache,
         judge_quality=arguments.judge_quality,

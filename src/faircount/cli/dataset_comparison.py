@@ -55,6 +55,7 @@ def _options(arguments: argparse.Namespace) -> ComparisonOptions:
         skip_validation=arguments.skip_validation,
         definition=arguments.definition,
         guardrail_success=arguments.guardrail_success,
+        policy_blocks=arguments.policy_blocks,
         level=arguments.level,
         max_line=arguments.max_line,
         cache=arguments.cache,

@@ -53,6 +53,7 @@ def export(arguments: argparse.Namespace) -> int:
         definition=arguments.definition,
         max_line=arguments.max_line,
         cache=arguments.cache,
+        policy_blocks=arguments.policy_blocks,
     )
     files = named_files(arguments)
     with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
@@ -69,6 +70,7 @@ def convert_to_excel(arguments: argparse.Namespace) -> int:
         definition=arguments.definition,
         max_line=arguments.max_line,
         cache=arguments.cache,
+        policy_blocks=arguments.policy_blocks,
     )
     files = named_files(arguments)
     with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
@@ -280,6 +282,7 @@ def _analysis(table: Export, arguments: argparse.Namespace) -> Report:
         max_line=arguments.max_line,
         figures=True,
         cache=arguments.cache,
+        policy_blocks=arguments.policy_blocks,
     )
     with _standard_input(table):
         result = analyze(table.paths, options)

@@ -53,6 +53,7 @@ def _options(arguments: argparse.Namespace) -> ExtractOptions:
         entries=arguments.entries,
         max_line=arguments.max_line,
         cache=arguments.cache,
+        policy_blocks=arguments.policy_blocks,
     )
 
 

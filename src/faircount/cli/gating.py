@@ -107,7 +107,12 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
     from faircount.analysis.comparing.document import document
     from faircount.analysis.comparing.options import CompareOptions
 
-    options = CompareOptions(baseline=arguments.baseline, flips=0, level=getattr(arguments, "level", DEFAULT_LEVEL))
+    options = CompareOptions(
+        baseline=arguments.baseline,
+        flips=0,
+        level=getattr(arguments, "level", DEFAULT_LEVEL),
+        policy_blocks=getattr(arguments, "policy_blocks", True),
+    )
     if getattr(arguments, "judge_quality", None) is not None and _has_regression(arguments):
         options = replace(options, judge_quality=arguments.judge_quality, correction=arguments.correction)
     return document(compare_files(files, options))

@@ -7,7 +7,7 @@ import argparse
 from faircount.analysis.choices import AUTO, CORRECTIONS, GUARDRAIL_MEANINGS
 from faircount.analysis.comparing.choices import MATCHES
 from faircount.cli.gating import add_gates
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_output, add_policy_blocks, command
 
 
 def add_compare(verbs: Verbs) -> None:
@@ -44,6 +44,7 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
         default=GUARDRAIL_MEANINGS[0],
         help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
     )
+    add_policy_blocks(group)
     group.add_argument(
         "--cluster",
         default=AUTO,

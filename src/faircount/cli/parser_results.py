@@ -18,7 +18,16 @@ from faircount.cli.gating import add_gates
 from faircount.cli.parser_compare import add_compare
 from faircount.cli.parser_rejudge import add_rejudge
 from faircount.cli.parser_sample import add_sample_for_labels
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_inputs, add_level, add_noun, add_output, command
+from faircount.cli.parsing import (
+    EXIT_CODES,
+    Verbs,
+    add_inputs,
+    add_level,
+    add_noun,
+    add_output,
+    add_policy_blocks,
+    command,
+)
 
 
 def evidence_argument(text: str) -> tuple[str, int]:
@@ -100,6 +109,7 @@ def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ignore-case", action="store_true", help="case does not count in --where and --custom-search")
     group.add_argument("--regex", action="store_true", help="terms of --custom-search are regular expressions")
     _add_definition(group, "whose categories and outcomes are meant (default: faircount)")
+    add_policy_blocks(group)
     group.add_argument("--entries", action="store_true", help="all rows of the entries that have a row that matches")
 
 
@@ -140,6 +150,7 @@ def _add_export(verbs: Verbs) -> None:
         help="only these, in this order, named as in queries: id,outcome,attempt_history[0].error (repeatable)",
     )
     _add_definition(group, "whose outcomes and entries are meant (default: faircount)")
+    add_policy_blocks(group)
     group = parser.add_argument_group("output")
     group.add_argument(
         "--to",
@@ -162,6 +173,7 @@ def _add_convert_to_excel(verbs: Verbs) -> None:
     group = parser.add_argument_group("what is counted")
     group.add_argument("--combine", action="store_true", help="one analysis over all files instead of one for each")
     _add_definition(group, "whose definitions to count by (default: faircount)")
+    add_policy_blocks(group)
     group = parser.add_argument_group("output")
     _add_file_to_export_to(
         group, "write there (default: x.xlsx beside x.jsonl, Combined.xlsx in the working folder for several files)"
@@ -241,6 +253,7 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
     )
     _add_guardrail_success(group)
     _add_definition(group, "whose rules match and count entries (default: faircount)")
+    add_policy_blocks(group)
     add_level(group)
 
 
@@ -300,6 +313,7 @@ def _add_how_to_fold(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is counted")
     group.add_argument("--combine", action="store_true", help="all files together, as analyze --combine counts them")
     _add_guardrail_success(group)
+    add_policy_blocks(group)
 
 
 def _add_power(verbs: Verbs) -> None:
@@ -384,6 +398,7 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         "raised (default: verdict)",
     )
     _add_definition(group, "whose definitions to count by (default: faircount)")
+    add_policy_blocks(group)
     add_level(group)
     group.add_argument(
         "--cluster",

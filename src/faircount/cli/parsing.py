@@ -154,6 +154,16 @@ def add_level(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_policy_blocks(group: argparse._ArgumentGroup) -> None:
+    """Add the choice whether a provider's refusal to take a prompt is a block."""
+    group.add_argument(
+        "--no-policy-blocks",
+        dest="policy_blocks",
+        action="store_false",
+        help="prompts that a provider refused by its policy are errors, as in spikee, and not blocks",
+    )
+
+
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add what judges that ask a model need, shared by every command with judges."""
     group = parser.add_argument_group("models and configuration")

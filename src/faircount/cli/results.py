@@ -44,6 +44,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         overview=arguments.overview,
         false_positive_checks=arguments.false_positive_checks,
         guardrail_success=arguments.guardrail_success,
+        policy_blocks=arguments.policy_blocks,
         block_signal=arguments.block_signal,
         by=with_gates(arguments.by, gates),
         sort=arguments.sort,

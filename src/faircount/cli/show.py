@@ -27,6 +27,7 @@ def show(arguments: argparse.Namespace) -> int:
     options = ShowOptions(
         combine=arguments.combine,
         guardrail_success=arguments.guardrail_success,
+        policy_blocks=arguments.policy_blocks,
         max_line=arguments.max_line,
         cache=arguments.cache,
     )

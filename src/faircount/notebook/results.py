@@ -70,9 +70,10 @@ def read(
     definition: str = "faircount",
     max_line: int = MAX_LINE_BYTES,
     cache: bool = True,
+    policy_blocks: bool = True,
 ) -> Results:
     """Return the results in files, folders and globs. Names are looked up now, files are read when they are needed."""
-    options = AnalyzeOptions(definition=definition, max_line=max_line, cache=cache)
+    options = AnalyzeOptions(definition=definition, max_line=max_line, cache=cache, policy_blocks=policy_blocks)
     files: list[str] = []
     for path in paths:
         name = os.fspath(path)
@@ -160,6 +161,7 @@ class Results:
             entries=entries,
             max_line=self._options.max_line,
             cache=self._options.cache,
+            policy_blocks=self._options.policy_blocks,
             columns=(columns,) if isinstance(columns, str) else tuple(columns or ()),
         )
         return _Table(self.files, options)

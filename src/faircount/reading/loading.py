@@ -55,6 +55,8 @@ class ReadOptions(Struct, frozen=True):
     max_line: int = MAX_LINE_BYTES
     guardrail_detected: bool = False
     where: Query | None = None
+    policy_blocks: bool = True
+    """Whether a provider's refusal to take a prompt is a block; else it is an error like any other."""
 
 
 class Loader:
@@ -246,7 +248,13 @@ def _may_be_large(path: str) -> bool:
 
 def _reader(stream: Stream, options: ReadOptions) -> SpikeeReader:
     keep = None if options.where is None else chosen.keeping(options.where, stream.name, options.max_line)
-    return SpikeeReader(stream, max_line=options.max_line, guardrail_detected=options.guardrail_detected, keep=keep)
+    return SpikeeReader(
+        stream,
+        max_line=options.max_line,
+        guardrail_detected=options.guardrail_detected,
+        policy_blocks=options.policy_blocks,
+        keep=keep,
+    )
 
 
 def processes_for(path: str) -> int:

@@ -24,6 +24,7 @@ from faircount.findings import Notes
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Batch, Mark, extend_with_zeros, id_number, plain_id_numbers
 from faircount.model import Outcome, Source
 from faircount.outcomes import state
+from faircount.policy_blocks import known_pattern, policy_block
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine, whole_number
@@ -132,6 +133,7 @@ class HistoryItem(msgspec.Struct, gc=False):
     input: Raw = EMPTY
     response: Raw = EMPTY
     guardrail_categories: Raw = EMPTY
+    policy_block: str | None = None
 
 
 _history_decoder = msgspec.json.Decoder(list[HistoryItem])
@@ -146,11 +148,13 @@ class SpikeeReader:
         *,
         max_line: int = MAX_LINE_BYTES,
         guardrail_detected: bool = False,
+        policy_blocks: bool = True,
         keep: Callable[[bytes, Row, int], bool] | None = None,
     ) -> None:
         self.stream = stream
         self.max_line = max_line
         self.guardrail_detected = guardrail_detected
+        self.policy_blocks = policy_blocks
         self._keep = keep
         self.notes = Notes(stream.name)
         self._decoder = RowDecoder(self.notes)
@@ -334,6 +338,7 @@ class SpikeeReader:
         decision = None if row.success is UNSET else row.success
         errored = error is not None and error != NO_RESPONSE
         guardrail = None if row.guardrail is UNSET else row.guardrail
+        refused = policy_block_of(row) if error is not None and self.policy_blocks else None
         if (
             self.guardrail_detected
             and decision is not None
@@ -344,11 +349,15 @@ class SpikeeReader:
         if error is not None:
             text, kind = self._describe_error(error, number)
             self._set_word("error_text", index, text)
-            self._set_word("error_kind", index, kind)
+            # A history knows blocks by the kinds of flagged rows; of a refusal it has the words itself.
+            self._set_word("error_kind", index, kind if refused is None else None)
         if decision and (errored or guardrail):
             self.notes.add("F021", "", number)
         if guardrail:
             self._note_categories(row.guardrail_categories, number)
+        if refused is not None:
+            guardrail = True
+            self._batch.categories.add(number, refused)
         columns["decision"][index] = _FLAGS[decision]
         columns["state"][index] = _STATES[decision, errored, bool(guardrail)]
         columns["errored"][index] = errored
@@ -405,8 +414,12 @@ class SpikeeReader:
     def _count_history(self, items: Sequence[HistoryItem], number: int) -> None:
         """Count what a history tells by state and kind of error."""
         counted: dict[tuple[int, str | None], list[int]] = {}
+        refusals: dict[str, None] = {}
         for position, item in enumerate(items, start=1):
-            key = history_state(item)
+            refused = policy_block_of(item) if item.error is not None and self.policy_blocks else None
+            if refused is not None:
+                refusals[refused] = None
+            key = history_state(item, refused=refused is not None)
             if key in counted:
                 counted[key][0] += 1
             else:
@@ -415,6 +428,8 @@ class SpikeeReader:
                 self._note_categories(item.guardrail_categories, number)
         for (outcome, kind), (times, first) in counted.items():
             self._batch.history.add(number, outcome, kind, times, first)
+        for refused in refusals:
+            self._batch.categories.add(number, refused)
 
     def _loose_history(self, raw: Raw, number: int) -> list[HistoryItem]:
         value = _decode_loose(raw)
@@ -507,10 +522,21 @@ def attack_name_of(name: Any) -> str | None:
     return str(name)
 
 
-def history_state(item: HistoryItem) -> tuple[int, str | None]:
+def policy_block_of(row: Row | HistoryItem) -> str | None:
+    """Return the pattern by which the provider refused the prompt of a row, if nothing else decides what became of it.
+
+    It is the one that the run itself recorded, if that is still one, or else the one that the words of the error fit.
+    """
+    if row.error is None or row.error == NO_RESPONSE or row.success is True or row.guardrail is True:
+        return None
+    return known_pattern(row.policy_block) or policy_block(row.error)
+
+
+def history_state(item: HistoryItem, *, refused: bool) -> tuple[int, str | None]:
+    """Return what became of a request, as a number, and its kind of error if it is one."""
     error = item.error
     errored = error is not None and error != NO_RESPONSE
-    blocked = bool(item.guardrail) or (error is not None and error.startswith(BLOCK_WORDS))
+    blocked = bool(item.guardrail) or refused or (error is not None and error.startswith(BLOCK_WORDS))
     outcome = state(success=item.success, error=errored, guardrail=blocked)
     kind = describe(error)[1] if error is not None and outcome is Outcome.ERROR else None
     return OUTCOME_NUMBER[outcome], kind
@@ -522,6 +548,7 @@ def history_item(item: dict[str, Any]) -> HistoryItem:
         success=bool(success) if success in (0, 1) else None,
         error=error if isinstance(error, str) else scalar_text(error or None),
         guardrail=item.get("guardrail") is True,
+        policy_block=scalar_text(item.get("policy_block")),
         input=_text_of(item.get("input")),
         response=_text_of(item.get("response")),
         guardrail_categories=_text_of(item.get("guardrail_categories")),

@@ -74,6 +74,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     error: str | None = None
     guardrail: bool | UnsetType | None = UNSET
     guardrail_categories: Raw = EMPTY
+    policy_block: Label = None
     objective: Raw = EMPTY
     attempt_history: Raw = EMPTY
     conversation: Raw = EMPTY

@@ -32,7 +32,7 @@ from faircount.ledger import engine
 from faircount.model import Finding
 from faircount.reading import inputs
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, ReadOptions, with_cache
+from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.stats import cochran_q, holm
@@ -86,7 +86,6 @@ def compare_files(
     """
     options = options or CompareOptions()
     paths = _paths(files, options.baseline)
-    how = ReadOptions(options.max_line, options.guardrail_success == "detected")
     quality = None
     if options.judge_quality is not None:
         # Only a correction needs judges and labels: most comparisons do without.
@@ -94,7 +93,7 @@ def compare_files(
 
         quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(
-        lambda cache: Loader(paths, how, progress, cache),
+        lambda cache: Loader(paths, options.analyzed.reading, progress, cache),
         lambda loader: _compare(paths, options, quality, loader, labels),
         cache=options.cache,
     )

@@ -28,6 +28,7 @@ class CompareOptions(Struct, frozen=True):
     judge_quality: str | None = None
     """What is known of the judge: a summary of judges, or labels."""
     correction: str = CORRECTIONS[0]
+    policy_blocks: bool = True
 
     def __post_init__(self) -> None:
         if self.match not in MATCHES:
@@ -48,6 +49,7 @@ class CompareOptions(Struct, frozen=True):
             max_line=self.max_line,
             cache=self.cache,
             correction=self.correction,
+            policy_blocks=self.policy_blocks,
         )
 
     @property

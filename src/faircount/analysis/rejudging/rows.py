@@ -31,6 +31,7 @@ from faircount.reading.label_rows import without_halves
 from faircount.reading.loose import MAX_DEPTH, depth
 from faircount.reading.raw_rows import Members, RawRow, members_of, values_decoder, values_of
 from faircount.reading.run_rows import Measured, strategy_of, verdict_over
+from faircount.reading.spikee import policy_block_of
 from faircount.reading.spikee_rows import EMPTY
 
 BOM = b"\xef\xbb\xbf"
@@ -85,7 +86,7 @@ def left_alone(raw: RawRow, *, run: bool) -> LeftAlone | None:
     row = raw.row
     if run:  # it has no guardrails: a test may well be answered with True
         return None if row.error is None else LeftAlone.ERROR
-    if row.guardrail is True:
+    if row.guardrail is True or policy_block_of(row) is not None:
         return LeftAlone.BLOCKED
     if row.error is not None:
         return LeftAlone.ERROR
