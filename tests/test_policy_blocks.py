@@ -27,6 +27,7 @@ from faircount.notebook.results import read
 from faircount.policy_blocks import LOOKED_AT, pattern_ids, patterns, policy_block, words_of
 from faircount.reading import loading
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
+from tests.run_files import HEADER, attempt, case, unanswered
 
 O1_PREVIEW = "data/spikee-v0.1/results_openai_o1-preview-targeted-2024-12-full-prompt_1734786001.jsonl"
 
@@ -479,6 +480,31 @@ def test_the_cache_keeps_both_readings_apart(
         assert analysis_of(*paths, combine=not alone).tally.guardrail == 3
         assert analysis_of(*paths, combine=not alone, policy_blocks=False).tally.guardrail == 1
     assert len(list((tmp_path / "cache").glob("*-*-*"))) == 2 * len(paths)
+
+
+# -- in journals and reports of tests ---------------------------------------------------------------------------
+
+
+def refused(name: str, **error: Any) -> dict[str, Any]:
+    return unanswered(name) | {"error": {"kind": "blocked", "message": "no", **error}}
+
+
+def test_a_test_that_the_provider_refused_is_blocked_and_an_outage_beside_it_an_error(write: Write) -> None:
+    told: dict[str, Any] = {"policy_block": "openai-usage-policy"}
+    journal = [HEADER, case("a"), refused("a", **told), case("b"), attempt("b", 0, "p"), case("c", count=2)]
+    path = write([*journal, refused("c", **told), unanswered("c", 1), case("d"), unanswered("d", message=FLAGGED)])
+    analysis = analysis_of(path)
+    assert outcomes_of(analysis) == {"success": 1, "guardrail": 2, "error": 1}
+    assert codes(analysis)["F035"] == 2
+    assert outcomes_of(analysis_of(path, policy_blocks=False)) == {"success": 1, "error": 3}
+
+
+def test_a_test_that_a_guardrail_stopped_is_blocked_whatever_is_asked(write: Write) -> None:
+    path = write([HEADER, case("a"), refused("a", categories=["hate"])])
+    for policy_blocks in (True, False):
+        analysis = analysis_of(path, policy_blocks=policy_blocks)
+        assert outcomes_of(analysis) == {"guardrail": 1}
+        assert [c.category for c in analysis.guardrail_categories] == ["hate"]
 
 
 def test_a_recorded_pattern_that_nobody_knows_is_no_pattern(write: Write) -> None:

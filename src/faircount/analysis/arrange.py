@@ -294,8 +294,8 @@ def _short(factor: float) -> str:
 
 
 def _guardrail(a: Analysis) -> list[Fact]:
-    """Say how many entries were blocked; a run of tests has no guardrail."""
-    if a.aim == "task":
+    """Say how many entries were blocked; few runs of tests have a guardrail."""
+    if a.aim == "task" and not a.tally.guardrail:
         return []
     note = "among the errors, too" if a.definition == "spikee" and a.tally.guardrail else ""
     return [Fact("Guardrail triggers", a.tally.guardrail, _share(a.tally.guardrail, a), note)]

@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from faircount.errors import FaircountError
 
+FILTERED = "filtered"
+"""The kind of error that is a provider's refusal of the request."""
+
 
 class ChatToolCall(Struct, frozen=True):
     """A tool that the model wants called; `arguments` is the JSON text as the model wrote it."""
@@ -44,7 +47,7 @@ class ChatError(FaircountError):
 
         status        the server answered with an error
         refused key   the server does not take the key, or wants one
-        filtered      the provider's content filter refused the request
+        filtered      the provider refused the request by its policy: `policy_block` says by which pattern
         redirect      the server is somewhere else
         timeout       the answer was not there in time
         connection    no connection, or one that broke, or something that is not HTTP
@@ -58,10 +61,17 @@ class ChatError(FaircountError):
     exit_code = 4
 
     def __init__(
-        self, message: str, kind: str = "", status: int | None = None, tries: int = 0, waited: float = 0.0
+        self,
+        message: str,
+        kind: str = "",
+        status: int | None = None,
+        tries: int = 0,
+        waited: float = 0.0,
+        policy_block: str | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.status = status
         self.tries = tries
         self.waited = waited
+        self.policy_block = policy_block

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from faircount.chat.answer import ChatAnswer
+from faircount.chat.answer import FILTERED, ChatAnswer
 from faircount.chat.settings import ChatSettings
+from faircount.policy_blocks import policy_block
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -25,17 +26,38 @@ class Trouble(Exception):
     """One try that came to nothing.
 
     The message goes to people: it holds no secrets, and text of a server only clipped and made visible. `again` says
-    whether another try may do better, `wait` for how many seconds the server wants to be left alone.
+    whether another try may do better, `wait` for how many seconds the server wants to be left alone. `policy_block` is
+    the pattern of `faircount.policy_blocks` by which the provider refused the request, where all that it said shows it.
     """
 
     def __init__(
-        self, message: str, *, kind: str, status: int | None = None, again: bool = False, wait: float | None = None
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int | None = None,
+        again: bool = False,
+        wait: float | None = None,
+        policy_block: str | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.status = status
         self.again = again
         self.wait = wait
+        self.policy_block = policy_block
+
+
+def refusal(text: str, said: str, status: int | None) -> Trouble | None:
+    """Return the trouble with a prompt that the provider refuses by its policy; None where `text` is another error.
+
+    `text` is all that the provider sent, codes included; `said` are its words, fit for people, behind a colon.
+    """
+    pattern = policy_block(text)
+    if pattern is None:
+        return None
+    words = f"the provider's policy refused the request{said}"
+    return Trouble(words, kind=FILTERED, status=status, policy_block=pattern)
 
 
 class Provider(Protocol):

@@ -15,7 +15,7 @@ from typing import Any
 from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer
 from faircount.chat.completion import incomplete, read_completion
-from faircount.chat.exchange import ChatRequest, Trouble
+from faircount.chat.exchange import ChatRequest, Trouble, refusal
 from faircount.chat.key import Key
 from faircount.chat.retrying import asked_wait, worth_another_try
 from faircount.chat.settings import ChatSettings
@@ -23,7 +23,6 @@ from faircount.errors import UsageError
 from faircount.text import clip, mask_secrets, visible
 
 _LONGEST_QUOTE = 300
-_FILTERED = "ContentPolicyViolationError"
 _CONNECTION = ("APIConnectionError", "ServiceUnavailableError")
 
 
@@ -70,8 +69,9 @@ class LiteLLM:
         name, status = type(error).__name__, getattr(error, "status_code", None)
         status = status if isinstance(status, int) else None
         said = self._quoted(str(error))
-        if name == _FILTERED:
-            return Trouble(f"the provider's content filter refused the request{said}", kind="filtered", status=status)
+        refused = refusal(f"{name}: {error}", said, status)
+        if refused is not None:
+            return refused
         if name == "Timeout":
             return Trouble(f"no answer in time{said}", kind="timeout", again=True)
         if name in _CONNECTION or status is None:

@@ -6,7 +6,6 @@ secrets; headers reach none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -15,17 +14,13 @@ from faircount.chat import wire
 from faircount.chat.address import Address
 from faircount.chat.answer import ChatAnswer, ChatToolCall
 from faircount.chat.completion import incomplete, read_completion
-from faircount.chat.exchange import ChatRequest, Trouble
+from faircount.chat.exchange import ChatRequest, Trouble, refusal
 from faircount.chat.http import Arrived, Connections, said_in, status_trouble
 from faircount.chat.key import Key
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
 from faircount.text import clip, mask_secrets, visible
 
-# How providers say that their filter refused a prompt, in a code or in words: Azure, OpenAI, and their gateways.
-_FILTERS = re.compile(
-    rb"content[ _-]filter|content management policy|content[ _-]policy|safety system|ResponsibleAIPolicyViolation", re.I
-)
 _LONGEST_QUOTE = 300
 _LONGEST_ID = 200
 _HEADERS = {"Content-Type": "application/json"}
@@ -80,15 +75,17 @@ class OpenAI:
         status = error.get("code") if isinstance(error, Mapping) else None
         if isinstance(status, int) and 400 <= status < 600:
             return self._status_trouble(replace(arrived, status=status))
-        return incomplete(f"is an error{self._quoted(arrived.body)}")
+        return self._refused(arrived) or incomplete(f"is an error{self._quoted(arrived.body)}")
 
     def _status_trouble(self, arrived: Arrived) -> Trouble:
         said = self._quoted(arrived.body)
-        if arrived.status == 400 and _FILTERS.search(arrived.body):
-            return Trouble(f"the provider's content filter refused the request{said}", kind="filtered", status=400)
-        return status_trouble(
+        return self._refused(arrived) or status_trouble(
             arrived, said, refusal=self._refusal(), named="base_url", hint="; check base_url and model"
         )
+
+    def _refused(self, arrived: Arrived) -> Trouble | None:
+        """Return the trouble with a prompt that the provider does not take, as the whole error tells, code included."""
+        return refusal(arrived.body.decode("utf-8", "replace"), self._quoted(arrived.body), arrived.status)
 
     def _refusal(self) -> str:
         if self._key is not None:

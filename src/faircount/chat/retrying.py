@@ -16,10 +16,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from faircount.chat.answer import ChatAnswer, ChatError
+from faircount.chat.answer import FILTERED, ChatAnswer, ChatError
 from faircount.chat.exchange import Trouble
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.settings import ChatSettings
+from faircount.policy_blocks import policy_block
 
 T = TypeVar("T")
 
@@ -111,12 +112,15 @@ class Retrying:
                 latency = self._clock.now() - began
             if not isinstance(outcome, Trouble):
                 return Tried(outcome, latency, tries, waited)
+            refused = outcome.policy_block or policy_block(str(outcome))
+            if refused is not None:
+                outcome.kind, outcome.again = FILTERED, False  # the same prompt would be refused again
             if outcome.again and outcome.wait is not None:
                 self._pace.hold(outcome.wait)
             delay = max(outcome.wait or 0.0, self._drawn(tries))
             end = self._end(outcome, tries, waited, delay)
             if end is not None:
-                raise ChatError(f"{where}: {outcome}{end}", outcome.kind, outcome.status, tries, waited)
+                raise ChatError(f"{where}: {outcome}{end}", outcome.kind, outcome.status, tries, waited, refused)
             await self._clock.sleep(delay)
             waited += delay
 

@@ -18,6 +18,7 @@ from faircount.cli.prompt_argument import prompt_of
 from faircount.errors import UsageError
 from faircount.judging.outside import in_short
 from faircount.running.targets.arguments import read_arguments
+from faircount.running.targets.blocks import classified
 from faircount.running.targets.making import TargetSetting, available, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.text import visible
@@ -52,9 +53,9 @@ async def _asked(target: Target, request: Request) -> tuple[Answer | None, Targe
     try:
         answer = await target.answer(request)
     except TargetError as error:
-        answer, failed = error.answer, error
+        answer, failed = error.answer, classified(error)
     except Exception as error:  # noqa: BLE001  a target may be anybody's code
-        failed = TargetError(type(error).__name__, in_short(error))
+        failed = classified(TargetError(type(error).__name__, in_short(error)))
     finally:
         seconds = time.perf_counter() - began
         await target.close()
@@ -69,7 +70,7 @@ def _tried(
     if error is not None:
         given |= {
             "blocked": error.kind == BLOCKED,
-            "categories": error.categories,
+            "categories": (*error.categories, *filter(None, [error.policy_block])),
             "error_kind": error.kind,
             "error_message": error.message,
         }

@@ -14,13 +14,11 @@ from msgspec import Struct
 
 from faircount.model import Outcome
 from faircount.outcomes import state
-from faircount.reading.journals import STANDARD, AttackFailure
+from faircount.reading.journals import STANDARD, AttackFailure, is_block
 from faircount.reading.loose import BadLine
 from faircount.reading.run_rows import Tried, asked_of, error_text, input_of, listed, objects
 from faircount.reading.spikee_rows import RUN_MARK
 
-BLOCKED = "blocked"
-"""The kind of error that is a guardrail's."""
 NO_ATTACK = "None"
 """What a standard row has as the name of its attack, as spikee writes it."""
 UNNAMED = "(unnamed)"
@@ -29,6 +27,7 @@ NOT_OF_ENTRIES = frozenset(
     [
         *("id", "success", "input", "input_type", "content", "content_type", "text", "response", "response_type"),
         *("response_time", "attempts", "attack_name", "attack_options", "error", "guardrail", "guardrail_categories"),
+        "policy_block",
         *("objective", "attempt_history", "conversation", "meta", "outcome", "timestamp", "target", "target_options"),
         *("judge_name", "judge_options", "judge_error", "rejudged", RUN_MARK),
         *("result_parent_id", "attack_parent_id", "original_id", "result_origin", "source_file"),
@@ -55,6 +54,8 @@ class Made(Struct, frozen=True):
     state: Outcome
     blocked: bool = False
     categories: Sequence[str] = ()
+    policy_block: str | None = None
+    """The pattern by which the run took an error for a refusal of the provider's: whoever counts may take it back."""
     model: str | None = None
     said: Sequence[Mapping[str, Any]] = ()
 
@@ -108,7 +109,8 @@ def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
     tried = Tried(record["attempt"], output if isinstance(output, dict) else None, error_text(error))
     said = objects(record, "verdicts")
     success = None if tried.error is not None else _success(tried.output or {}, said)
-    blocked = isinstance(error, dict) and error.get("kind") == BLOCKED
+    blocked = is_block(error)
+    policy_block = error.get("policy_block") if isinstance(error, dict) else None
     return Made(
         number=tried.number,
         strategy=strategy if isinstance(strategy, str) else STANDARD,
@@ -121,6 +123,7 @@ def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
         state=state(success=success, error=tried.error is not None, guardrail=blocked),
         blocked=blocked,
         categories=_categories(error),
+        policy_block=policy_block if isinstance(policy_block, str) else None,
         model=model if isinstance(model, str) else None,
         said=said,
     )
@@ -203,9 +206,11 @@ def _row_error(tried: Attacked, telling: Made | None) -> str | None:
 
 
 def _blocked(tried: Attacked, telling: Made | None) -> dict[str, Any]:
-    """Return what tells that a guardrail stopped every attempt, with all that it named."""
+    """Return what tells that a guardrail stopped every attempt, with all that it named, or that the provider did."""
     if telling is None or telling.state is not Outcome.GUARDRAIL:
         return {}
+    if telling.policy_block is not None:
+        return {"policy_block": telling.policy_block}
     names = [name for made in tried.attempts for name in made.categories]
     return {"guardrail": True, "guardrail_categories": dict.fromkeys(names, True)}
 
@@ -221,7 +226,9 @@ def _history_item(made: Made, own_text: Any) -> dict[str, Any]:
         "error": made.error,
         "response_time": made.seconds,
     }
-    if made.blocked:
+    if made.policy_block is not None:
+        item["policy_block"] = made.policy_block
+    elif made.blocked:
         item |= {"guardrail": True, "guardrail_categories": dict.fromkeys(made.categories, True)}
     if made.error is None and made.said:
         item["metrics"] = [_metric(one) for one in made.said]

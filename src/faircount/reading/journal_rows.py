@@ -34,6 +34,7 @@ from faircount.reading.run_rows import (
     RunCase,
     RunFile,
     Tried,
+    blocked_of,
     encoded,
     error_text,
     objects,
@@ -307,6 +308,7 @@ def _tried(record: Mapping[str, Any], metrics: Iterable[str]) -> Tried:
         error=error_text(record.get("error")),
         measured=[_measured(metric, said.get(metric)) for metric in metrics],
         model=model if isinstance(model, str) else None,
+        blocked=blocked_of(record.get("error")),
     )
 
 

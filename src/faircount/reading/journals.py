@@ -38,6 +38,8 @@ _FLAG_BITS = 3
 STANDARD = "standard"
 """The strategy of an attempt that sends an entry as it is; any other is the name of a dynamic attack."""
 ATTACK, TASK = "attack", "task"
+BLOCKED = "blocked"
+"""The kind of error that is a guardrail's block, or a provider's refusal."""
 _LONGEST_REASON = 500
 
 
@@ -94,7 +96,7 @@ class State:
         self.done = 0
         """How many attempts have a record that counts."""
         self.errors = 0
-        """How many of those ended in an error."""
+        """How many of those ended in an error; a block is none."""
         self.repeated = 0
         """How many calls were made although one before them was under way when a run was stopped."""
         self.void = 0
@@ -266,7 +268,7 @@ class State:
         elif before >> _FLAG_BITS:
             self.doubled.append(Doubled(mark.case, attempt, number))
         else:
-            failed = mark.error is not None
+            failed = mark.error is not None and not is_block(mark.error)
             self._calls.pop(key, None)
             self.done += 1
             self.errors += failed
@@ -284,6 +286,11 @@ class State:
 
 def _waits(mark: int) -> bool:
     return mark == _CALLED
+
+
+def is_block(error: object) -> bool:
+    """Tell whether the error of an attempt is a block."""
+    return isinstance(error, Mapping) and error.get("kind") == BLOCKED
 
 
 def is_of_attack(strategy: object) -> bool:

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from faircount.policy_blocks import policy_block
 from faircount.reading.aggregation import DEFAULT, ERROR, FAILED, PASSED, Aggregated, Result, aggregated
+from faircount.reading.journals import is_block
 from faircount.reading.loose import BadLine
 
 MOST_TAGS = 8
@@ -75,6 +77,8 @@ class Tried(Struct, frozen=True):
     error: str | None = None
     measured: Sequence[Measured] = ()
     model: str | None = None
+    blocked: Mapping[str, Any] = {}
+    """What a row has beside an error that is a block: flag and categories of a guardrail, or the provider's policy."""
 
     @property
     def verdict(self) -> str:
@@ -120,6 +124,7 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     tags = [tag for tag in listed(case.described, "tags") if isinstance(tag, str)]
     seconds = [tried.seconds for tried in answered if tried.seconds is not None]
     verdict = case.verdict if answered else ERROR
+    failed = None if answered else _telling_error(case.attempts)
     suite = case.name.partition("_[")[0]
     row = {
         "id": own_id,
@@ -132,7 +137,8 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
         "judge_name": ", ".join(case.by_metric) if case.names_metrics and case.by_metric else None,
         "attempts": len(case.attempts),
         "attack_name": "None",
-        "error": case.attempts[0].error if case.attempts and not answered else None,
+        "error": None if failed is None else failed.error,
+        **({} if failed is None else failed.blocked),
         "attempt_history": [_history_item(tried) for tried in case.attempts],
         "conversation": messages,
         "meta": {name: case.described.get(name) for name in ("expected_output", "retry_params", "place")},
@@ -159,6 +165,16 @@ def strategy_of(described: Mapping[str, Any]) -> Any:
     """Return how the attempts of a case are made into one result."""
     parameters = described.get("retry_params")
     return parameters.get("aggregation_strategy") if isinstance(parameters, Mapping) else None
+
+
+def blocked_of(error: Any) -> dict[str, Any]:
+    """Return what a row has beside the error of a journal's record, if that is a block; else nothing."""
+    if not is_block(error):
+        return {}
+    if isinstance(error.get("policy_block"), str):
+        return {"policy_block": error["policy_block"]}
+    names = [name for name in listed(error, "categories") if isinstance(name, str)]
+    return {"guardrail": True, "guardrail_categories": dict.fromkeys(names, True)}
 
 
 def verdict_word(value: Any) -> str | None:
@@ -228,6 +244,12 @@ def _telling(answered: Sequence[Tried], verdict: str) -> str | None:
     return None if first is None else first.response
 
 
+def _telling_error(attempts: Sequence[Tried]) -> Tried | None:
+    """Return the attempt whose error tells why none was answered: the first that is no block, or else the first."""
+    outage = (tried for tried in attempts if not tried.blocked and policy_block(tried.error or "") is None)
+    return next(outage, attempts[0] if attempts else None)
+
+
 def _history_item(tried: Tried) -> dict[str, Any]:
     item: dict[str, Any] = {
         "attempt": tried.number,
@@ -235,6 +257,7 @@ def _history_item(tried: Tried) -> dict[str, Any]:
         "response": tried.response if tried.error is None else tried.response or None,
         "error": tried.error,
         "response_time": tried.seconds,
+        **tried.blocked,
     }
     if tried.error is None:
         item["metrics"] = [

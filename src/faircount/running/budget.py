@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.model import Outcome
-from faircount.running.targets.seam import Answer, TargetError
+from faircount.running.targets.seam import BLOCKED, Answer, TargetError
 
 
 class Limits(Struct, frozen=True):
@@ -78,11 +78,13 @@ class Budget:
         tally.retries += again
         tally.calls += again
         unknown_price = "" if answer is None else self._spend(answer.cost, answer.model)
-        tally.errors_in_a_row = 0 if error is None else tally.errors_in_a_row + 1
+        # A block is how the target answers, not a sign that it is down.
+        failed = error is not None and error.kind != BLOCKED
+        tally.errors_in_a_row = tally.errors_in_a_row + 1 if failed else 0
         limit = self._limits.stop_after_errors
-        if error is not None and limit is not None and tally.errors_in_a_row >= limit:
-            failed = f"--stop-after-errors: {limit} requests in a row failed, the last one: {error.message}"
-            return unknown_price or failed
+        if error is not None and failed and limit is not None and tally.errors_in_a_row >= limit:
+            why = f"--stop-after-errors: {limit} requests in a row failed, the last one: {error.message}"
+            return unknown_price or why
         return unknown_price
 
     def take_note(self, note: Mapping[str, Any] | None) -> str:
@@ -105,7 +107,9 @@ class Budget:
         """Count an attempt of a test whose record is durable."""
         tally = self.tally
         tally.done += 1
-        if error is not None:
+        if error is not None and error.kind == BLOCKED:
+            tally.blocked += 1
+        elif error is not None:
             tally.errors += 1
         elif "failed" in verdicts:
             tally.failed += 1

@@ -25,6 +25,7 @@ from faircount.running.journal import Journal, JournalError
 from faircount.running.journal_reading import State
 from faircount.running.measuring import measured
 from faircount.running.recording import attempt_record, begun_record, output_data, raised, unusable_record
+from faircount.running.targets.blocks import classified
 from faircount.running.targets.seam import Answer, Request, Target, TargetError
 from faircount.running.turns import Turns
 
@@ -379,7 +380,7 @@ class Engine:
             async with asyncio.timeout(self._limits.timeout):
                 return await self._target.answer(request), None
         except TargetError as error:
-            return error.answer, error
+            return error.answer, classified(error)
         except TimeoutError:
             return None, TargetError("timeout", f"no answer within {time.perf_counter() - began:.0f} s")
         except asyncio.CancelledError as error:
@@ -388,7 +389,7 @@ class Engine:
                 raise
             return None, raised(error)  # the target's own: nobody here gave up
         except Exception as error:  # noqa: BLE001  a target may be anybody's code
-            return None, raised(error)
+            return None, classified(raised(error))
 
     # -- counting -----------------------------------------------------------------------------------------------
 

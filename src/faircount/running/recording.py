@@ -82,7 +82,11 @@ def output_data(answer: Answer) -> dict[str, Any]:
 def error_data(error: TargetError) -> dict[str, Any]:
     """Return an error as it stands in a journal."""
     told: dict[str, Any] = {"kind": error.kind, "message": clip(mask_secrets(error.message), _LONGEST_ERROR)}
-    return told | {"categories": list(error.categories)} if error.categories else told
+    if error.categories:
+        told["categories"] = list(error.categories)
+    if error.policy_block is not None:
+        told["policy_block"] = error.policy_block
+    return told
 
 
 def raised(error: BaseException) -> TargetError:

@@ -35,7 +35,7 @@ _OF_ATTACK = (
     *(*_BEGINNING, "attempts", "lang", "error", "attack_name", "attack_options", *_JUDGE),
     *(name for name in _FACETS if name != "lang"),
 )
-_WHERE_THERE_IS_ONE = ("guardrail", "guardrail_categories", "objective", "conversation")
+_WHERE_THERE_IS_ONE = ("guardrail", "guardrail_categories", "policy_block", "objective", "conversation")
 _TEXT = "text"
 _OF_SPIKEE = "spikee:"
 
@@ -118,7 +118,9 @@ def _history_item(made: Made) -> dict[str, Any]:
         "response_type": _TEXT,
         "invocation": 1,
     }
-    if made.blocked:
+    if made.policy_block is not None:
+        item["policy_block"] = made.policy_block
+    elif made.blocked:
         item |= {"guardrail": True, "guardrail_categories": dict.fromkeys(made.categories, True)}
     return item
 

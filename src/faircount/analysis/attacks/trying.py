@@ -32,6 +32,7 @@ from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Attack, Entry, Messages, Step
 from faircount.running.case import entry_case
 from faircount.running.entry_metric import EntryMetric
+from faircount.running.targets.blocks import classified
 from faircount.running.targets.seam import BLOCKED, Request, Target, TargetError
 from faircount.testing.messages import text_of
 from faircount.version import __version__
@@ -101,7 +102,8 @@ async def _asked(target: Target, entry: Entry, sent: Step, metric: EntryMetric |
     request = Request(sent.messages, case=entry.name, attempt=number, fields=entry.fields)
     try:
         answer = await target.answer(request)
-    except TargetError as error:
+    except TargetError as raised:
+        error = classified(raised)
         blocked = error.kind == BLOCKED
         return Step(sent.messages, error=f"{error.kind}: {error.message}", blocked=blocked, note=sent.note)
     if answer.let_through is not None:

@@ -19,7 +19,7 @@ from msgspec import Struct, UnsetType, structs
 from faircount.chat import wire
 from faircount.chat.address import Address
 from faircount.chat.answer import ChatError
-from faircount.chat.exchange import Trouble
+from faircount.chat.exchange import Trouble, refusal
 from faircount.chat.http import Arrived, Connections, said_in, status_trouble
 from faircount.chat.key import Key
 from faircount.chat.pace import Clock, Pace
@@ -28,7 +28,7 @@ from faircount.chat.retrying import Retrying
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
 from faircount.running.targets import patience
-from faircount.running.targets.blocks import categories_of
+from faircount.running.targets.blocks import categories_of, unanswered
 from faircount.running.targets.http_file import HttpFile, ReadFile, path_in
 from faircount.running.targets.http_template import Templates, Text, as_text
 from faircount.running.targets.json_path import Path
@@ -138,7 +138,7 @@ class HttpTarget(Target):
         try:
             tried = await self._retrying.first(once, contextlib.nullcontext(), self._hidden(self._address.shown))
         except ChatError as error:
-            raise TargetError(error.kind, str(error), error.tries, error.waited) from None
+            raise unanswered(error) from None
         told = tried.value
         if isinstance(told, _Stopped):
             raise TargetError(BLOCKED, told.message, tried.tries, tried.waited, categories=told.categories)
@@ -218,9 +218,10 @@ class HttpTarget(Target):
         if arrived.status in self._told.blocked.status or self._says_blocked(content):
             return self._stopped(arrived, content)
         if not arrived.good:
-            raise status_trouble(
+            said = self._quoted(arrived.body)
+            raise refusal(arrived.body.decode("utf-8", "replace"), said, arrived.status) or status_trouble(
                 arrived,
-                self._quoted(arrived.body),
+                said,
                 refusal="the server refuses the key, or wants one; see [headers]",
                 named="url",
                 hint="; check url",

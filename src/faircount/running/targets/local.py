@@ -174,7 +174,12 @@ class LocalTarget(Target):
     def _failed(self, error: BaseException) -> TargetError:
         if isinstance(error, TargetError):
             return TargetError(
-                error.kind, self._for_people(error.message), error.tries, error.waited, categories=error.categories
+                error.kind,
+                self._for_people(error.message),
+                error.tries,
+                error.waited,
+                categories=error.categories,
+                policy_block=error.policy_block,
             )
         if is_signal(error):
             return blocked(error, self._for_people(str(error).strip() or "the guardrail stopped it"))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from faircount.chat.answer import ChatAnswer, ChatError
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
+from faircount.running.targets.blocks import unanswered
 from faircount.running.targets.seam import Answer, Request, Target, TargetError, plain_messages
 from faircount.text import mask_secrets, visible
 
@@ -62,7 +63,7 @@ class OpenAITarget(Target):
         try:
             told = await self._client.ask(plain_messages(request), parameters=parameters)
         except ChatError as error:
-            raise _target_error(error) from None
+            raise unanswered(error) from None
         except UsageError as error:  # what a case wants to send cannot be sent
             raise TargetError("parameters", str(error), tries=0) from None
         answer = _answer(told)
@@ -91,11 +92,6 @@ def recordable(settings: ChatSettings) -> ChatSettings:
             f"environment variable and name that with --api-key-env (now {visible(settings.api_key_env) or 'none'})"
         )
     return replace(settings, cache=None, parameters=kept)
-
-
-def _target_error(error: ChatError) -> TargetError:
-    kind = "blocked" if error.kind == "filtered" else error.kind
-    return TargetError(kind, str(error), error.tries, error.waited)
 
 
 def _answer(told: ChatAnswer) -> Answer:

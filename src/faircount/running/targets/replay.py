@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from faircount.errors import InputError
+from faircount.policy_blocks import known_pattern
 from faircount.reading import loose
 from faircount.reading.journals import decode_record
 from faircount.reading.loose import BadLine
@@ -184,6 +185,9 @@ class _Rows(Struct, frozen=True):
         if told.get("guardrail") is True:
             message = _words(told.get("error")) or "the guardrail stopped it"
             raise TargetError(BLOCKED, message, categories=categories_of(told.get("guardrail_categories")))
+        pattern = known_pattern(told.get("policy_block"))
+        if pattern is not None:
+            raise TargetError(BLOCKED, _words(told.get("error")), policy_block=pattern)
         if told.get("error"):
             raise TargetError("replayed", _words(told["error"]))
         response = told.get("response")
@@ -264,8 +268,12 @@ class _Journal:
             return Answer(output=text_of(record["messages"][place.part].get("content")))
         error = record.get("error")
         if isinstance(error, Mapping):
-            categories = categories_of(error.get("categories"))
-            raise TargetError(str(error.get("kind")), _words(error.get("message")), categories=categories)
+            raise TargetError(
+                str(error.get("kind")),
+                _words(error.get("message")),
+                categories=categories_of(error.get("categories")),
+                policy_block=known_pattern(error.get("policy_block")),
+            )
         try:
             told = {**(record.get("output") or {}), **{name: record.get(name) for name in ("model", "finish_reason")}}
             return answer_of(told | {"usage": record.get("usage")}, 0.0)

@@ -58,8 +58,8 @@ class TargetError(FaircountError):
 
     `kind` is that of `faircount.chat.answer.ChatError` ("status", "timeout", "connection" ...), or
 
-        blocked       a guardrail or the provider's content filter stopped the request or the answer; `categories`
-                      are those that it named
+        blocked       a guardrail or the provider's policy stopped the request or the answer; `categories` are those
+                      that it named, `policy_block` is the pattern by which the provider's words were understood
         parameters    the target cannot be asked with these parameters
         not recorded  a replay has no answer to this prompt
         exit code     a program ended with another code than 0
@@ -81,6 +81,7 @@ class TargetError(FaircountError):
         *,
         answer: Answer | None = None,
         categories: tuple[str, ...] = (),
+        policy_block: str | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -89,6 +90,7 @@ class TargetError(FaircountError):
         self.waited = waited
         self.answer = answer
         self.categories = categories
+        self.policy_block = policy_block
 
 
 class Target(ABC):

@@ -35,7 +35,7 @@ from faircount.judging.outside import imported, in_short, is_there, printing_asi
 from faircount.running.targets import patience
 from faircount.running.targets.answers import WrongAnswer, answer_of
 from faircount.running.targets.arguments import Arguments
-from faircount.running.targets.blocks import blocked, has_name, is_signal
+from faircount.running.targets.blocks import blocked, has_name, is_signal, unanswered
 from faircount.running.targets.local import Place, load_place
 from faircount.running.targets.seam import Answer, Request, Target, TargetError, prompt_of, system_of
 from faircount.running.targets.threads import in_thread
@@ -98,7 +98,7 @@ class SpikeeTarget(Target):
         try:
             tried = await self._retrying.first(once, contextlib.nullcontext(), visible(self.name))
         except ChatError as error:
-            raise TargetError(error.kind, str(error), error.tries, error.waited) from None
+            raise unanswered(error) from None
         told = tried.value
         if isinstance(told, TargetError):
             raise TargetError(told.kind, told.message, tried.tries, tried.waited, categories=told.categories)
