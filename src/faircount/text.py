@@ -7,7 +7,7 @@ text means; it makes every character visible and every secret unreadable.
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 _NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -92,9 +92,9 @@ def _common_start(texts: Collection[str]) -> int:
     return next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
 
 
-def clip_apart(texts: Sequence[str], limit: int) -> list[str]:
-    """Shorten texts so that those that differ still do: of texts that begin alike, the common part is cut."""
-    shown = [clip(text, limit) for text in texts]
+def clip_apart(texts: Sequence[str], limit: int, cut: Callable[[str, int], str] = clip) -> list[str]:
+    """Shorten texts so that those that differ still do: of texts that would look alike, the common part is cut."""
+    shown = [cut(text, limit) for text in texts]
     for _ in range(_ROUNDS_OF_CLIPPING):
         alike: dict[str, set[str]] = {}
         for text, short in zip(texts, shown, strict=True):
@@ -111,7 +111,20 @@ def clip_apart(texts: Sequence[str], limit: int) -> list[str]:
             clip(f"…{text[starts[text] :]}" if starts.get(text) else text, limit) if text in starts else short
             for text, short in zip(texts, shown, strict=True)
         ]
-    return shown
+    return _numbered(texts, shown, limit)
+
+
+def _numbered(texts: Sequence[str], shown: Sequence[str], limit: int) -> list[str]:
+    """Number the texts that still look alike, which only texts do that repeat themselves."""
+    taken: dict[str, str] = {}
+    numbered = []
+    for text, short in zip(texts, shown, strict=True):
+        number = 1
+        while taken.setdefault(short, text) != text and number < limit:
+            number += 1
+            short = f"{clip(text, max(limit - len(f'#{number}'), 0))}#{number}"[:limit]
+        numbered.append(short)
+    return numbered
 
 
 _SECRETS = re.compile(

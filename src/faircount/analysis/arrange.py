@@ -143,6 +143,8 @@ def _placed(item: Finding, a: Analysis) -> Finding:
 
 def _place(place: str, a: Analysis) -> str:
     for source in sources_of(a):
+        if place == source.path:
+            return source.label
         if place.startswith(f"{source.path}:"):
             line = place.removeprefix(f"{source.path}:")
             return f"line {line}" if len(sources_of(a)) == 1 else f"{source.label}:{line}"
@@ -169,7 +171,7 @@ def lead(a: Analysis) -> str:
     sentences += [_information(a)]
     missing = [
         (a.tally.error, "ended in an error"),
-        (a.tally.unjudged, "had no verdict" if a.aim == "attack" else "was not decided by any metric"),
+        (a.tally.unjudged, "had no verdict"),
     ]
     lost = [f"{count:,} {what}" for count, what in missing if count]
     if lost:
@@ -204,7 +206,8 @@ def _guardrail_lead(result: FalsePositives) -> str:
     errors, unjudged = left.attack_error + left.benign_error, left.attack_unjudged + left.benign_unjudged
     if not errors + unjudged:
         return sentence
-    return f"{sentence} {counted(errors + unjudged, 'prompt')} without a decision are left out."
+    verb = "is" if errors + unjudged == 1 else "are"
+    return f"{sentence} {counted(errors + unjudged, 'prompt')} without a decision {verb} left out."
 
 
 def _with_interval(estimate: Estimate) -> str:
@@ -474,7 +477,9 @@ def _sources(analyses: Sequence[Analysis], *, details: bool, level: int) -> Sect
     sources = list(dict.fromkeys(source for analysis in analyses for source in sources_of(analysis)))
     if not details and len(analyses) > 1:
         number = Counter(source.path.rpartition("/")[0] or "." for source in sources)
-        facts = tuple(Fact(f"{counted(count, 'file')} in", Place(folder)) for folder, count in number.items())
+        facts = tuple(
+            Fact(f"{counted(count, 'file')} in", Record(folder, whole=True)) for folder, count in number.items()
+        )
         return Section("Sources", (Facts(facts),), level=level)
     columns = (Column("File", numeric=False), Column("Path", numeric=False))
     rows = tuple((Label(source.label), Record(source.path, whole=True)) for source in sources)

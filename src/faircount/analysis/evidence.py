@@ -20,7 +20,7 @@ from faircount.errors import FaircountError
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import ExampleRow
-from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Source
+from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
@@ -31,6 +31,8 @@ from faircount.version import __version__
 
 LONGEST_TEXT = 4000
 _LOOKED_AT = 4 * LONGEST_TEXT
+_SEARCHED = 1_000_000
+_OF_SECRETS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=~"
 _PROMPT_FIELDS = ("input", "content", "text")
 _NO_FACET = "CAST(NULL AS VARCHAR)"
 
@@ -199,7 +201,7 @@ def example_of(place: str, line: bytes, entry: str = "", strategy: str = "") -> 
     except BadLine:
         fields = {}
     prompt = next((fields[name] for name in _PROMPT_FIELDS if fields.get(name) not in (None, "")), None)
-    needles = _needles(fields)
+    payload, *compared = _needles(fields)
     tries = [item for item in fields.get("attempt_history") or () if isinstance(item, dict) and "metrics" in item]
     telling = next((item for item in tries if item.get("success") is fields.get("success")), {})
     return Example(
@@ -207,12 +209,21 @@ def example_of(place: str, line: bytes, entry: str = "", strategy: str = "") -> 
         entry,
         strategy,
         scalar_text(fields.get("judge_name")) or None,
-        passage(_presentable(prompt), needles),
-        passage(_presentable(telling.get("response", fields.get("response"))), needles[1:]),
-        error=_presentable(fields.get("error")),
-        measured=_presentable(metrics_in_words(telling.get("metrics"))),
+        _passage(prompt, (payload, *compared)),
+        _passage(telling.get("response", fields.get("response")), compared),
+        error=_passage(fields.get("error")).text,
+        measured=_passage(_measured(telling.get("metrics"))).text,
         tries=len(tries) or None,
         passed=sum(item.get("success") is True for item in tries) if tries else None,
+    )
+
+
+def _measured(metrics: Any) -> str | None:
+    """Return what the metrics said of an attempt, those that failed it first."""
+    if not isinstance(metrics, list):
+        return None
+    return metrics_in_words(
+        sorted(metrics, key=lambda one: not (isinstance(one, dict) and one.get("verdict") == "failed"))
     )
 
 
@@ -232,16 +243,27 @@ def with_parts_that_matter(found: Sequence[Example]) -> list[Example]:
     ]
 
 
-def _presentable(value: Any) -> str | None:
-    """Return a text with secrets masked and no longer than people read."""
+def _passage(value: Any, needles: Sequence[str] = ()) -> Passage:
+    """Return a text with secrets masked, no longer than people read, and the first of the needles that is in it."""
     text = scalar_text(value)
     if text is None:
-        return None
+        return Passage(None)
+    at = passage(text[:_SEARCHED], needles).begin
+    start = at - LONGEST_TEXT // 4 if at > LONGEST_TEXT // 2 and len(text) > LONGEST_TEXT else 0
     # Masking looks at a bounded part: a search through megabytes of hostile text could take for ever.
-    masked = mask_secrets(text[:_LOOKED_AT])
-    if len(masked) <= LONGEST_TEXT and len(text) <= _LOOKED_AT:
-        return masked
-    return f"{masked[:LONGEST_TEXT]}… [cut: the whole text has {len(text):,} characters]"
+    piece = text[start : start + _LOOKED_AT]
+    if start:
+        # What a secret begins with may be cut off: what goes on from there is not shown.
+        piece = piece.lstrip(_OF_SECRETS)
+        start = text.index(piece, start)
+    shown = mask_secrets(piece)[:LONGEST_TEXT]
+    before = f"[cut: {start:,} characters] …" if start else ""
+    after = (
+        ""
+        if len(shown) == len(text) or len(piece) <= LONGEST_TEXT
+        else f"… [cut: the whole text has {len(text):,} characters]"
+    )
+    return passage(f"{before}{shown}{after}", needles)
 
 
 # -- which files these were -------------------------------------------------------------------------------------

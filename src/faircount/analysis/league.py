@@ -80,6 +80,8 @@ def _lead(role: str, found: Sequence[Analysis]) -> str:
     if len(defined) < 2:
         return "".join(f"1 {table.noun}: {formats.rate(rate_of(a))} {table.rate.lower()}." for a in defined)
     high, low = defined[0], defined[-1]
+    if formats.rate(rate_of(high)) == formats.rate(rate_of(low)):
+        return f"{counted(len(found), table.noun)}: {table.rates} of {formats.rate(rate_of(high))}."
     return (
         f"{counted(len(found), table.noun)}: {table.rates} from {formats.rate(rate_of(low))} "
         f"({low.sources[0].label}) to {formats.rate(rate_of(high))} ({high.sources[0].label})."

@@ -6,7 +6,6 @@ Texts are hostile and long: every search is for plain text, and looks at a bound
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from operator import itemgetter
 
 from faircount.model import Passage
@@ -55,8 +54,24 @@ def repeated_from(response: Passage, prompt: Passage) -> Passage:
     if response.text is None or prompt.text is None or response.begin < response.end:
         return response
     payload = prompt.text[prompt.begin : prompt.end] or prompt.text
-    one, other = payload[:_LONGEST_SEARCHED], response.text[:_LONGEST_SEARCHED]
-    match = SequenceMatcher(None, one, other, autojunk=False).find_longest_match()
-    if match.size < _SHORTEST_SHARED or not one[match.a : match.a + match.size].strip():
+    begin, length = _longest_shared(payload[:_LONGEST_SEARCHED], response.text[:_LONGEST_SEARCHED])
+    if length < _SHORTEST_SHARED or not response.text[begin : begin + length].strip():
         return response
-    return Passage(response.text, match.b, match.b + match.size)
+    return Passage(response.text, begin, begin + length)
+
+
+def _longest_shared(one: str, other: str) -> tuple[int, int]:
+    """Return where in the second text the longest passage that is in both begins, and its length.
+
+    If a passage of some length is shared, so are shorter ones: halving finds the longest, whatever the texts repeat.
+    """
+    begin, shortest, longest = 0, 0, min(len(one), len(other))
+    while shortest < longest:
+        length = (shortest + longest + 1) // 2
+        pieces = {one[at : at + length] for at in range(len(one) - length + 1)}
+        found = next((at for at in range(len(other) - length + 1) if other[at : at + length] in pieces), None)
+        if found is None:
+            longest = length - 1
+        else:
+            begin, shortest = found, length
+    return begin, shortest

@@ -398,9 +398,10 @@ def _corrected(
 def _evidence(folded: Folded, options: AnalyzeOptions) -> Iterator[Examples]:
     for kind, limit in options.evidence:
         if limit:
-            if not kind and options.false_positive_checks is not None:
-                continue  # what a guardrail did wrong is shown instead
             role = role_of(folded.ledger, folded.sources)
+            shown_anyway = options.false_positive_checks is not None or (role == "tests" and not options.overview)
+            if not kind and shown_anyway:
+                continue
             wanted = kind or _BAD_NEWS[role]
             yield evidence.gather(folded.ledger, folded.read, wanted, limit, max_line=options.max_line)
 

@@ -288,7 +288,6 @@ def _add_show(verbs: Verbs) -> None:
     add_inputs(parser)
     _add_how_to_fold(parser)
     # What it asked for is what everybody gets.
-    parser.add_argument("--whole", action="store_true", help=argparse.SUPPRESS)
     add_output(parser, page="html needs -o", place="write there instead of to standard output")
 
 

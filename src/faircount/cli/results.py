@@ -106,8 +106,8 @@ def _answer(result: AnalysisSet, arguments: argparse.Namespace, *, details: bool
         report = as_report(result.analyses, figures=True, made_with=made, details=details)
         show(report, arguments.output_format, arguments.output, result.files)
         return
-    several = len(result.analyses) > 1
-    if several and Path(arguments.output or "").suffix == ".html":
+    several = not arguments.combine and len(result.analyses) + len(result.failures) > 1
+    if len(result.analyses) > 1 and Path(arguments.output or "").suffix == ".html":
         whole = as_report(result.analyses, figures=True, made_with=made)
         show_pages([(arguments.output, whole)], arguments.output, result.files)
         return

@@ -232,10 +232,10 @@ def _facts(page: _Page, rows: Sequence[Fact]) -> None:
     beside = page.width - _GAP - sum(widths[:3]) - 3 * _GAP
     if beside >= min(widths[3], _NARROWEST_NOTE):
         widths[3] = max(min(widths[3], beside), 1)
-        page.table([Row(row) for row in written], widths, (False, True, True, False), indent=_GAP)
+        page.table([Row(row, whole=(1,)) for row in written], widths, (False, True, True, False), indent=_GAP)
         return
     for *row, note in written:
-        page.table([Row(row)], widths[:3], (False, True, True), indent=_GAP)
+        page.table([Row(row, whole=(1,))], widths[:3], (False, True, True), indent=_GAP)
         if note:
             page.write(note, _DIM, indent=3 * _GAP)
 
@@ -270,14 +270,13 @@ def _column(grid: Grid, index: int, width: int) -> list[str]:
     starred = index == key and bool(grid.marked)
     longest = min(width - 2 * starred, _LONGEST_TEXT)
     written = text.column_texts(cells, _LONGEST_TEXT)
-    if any(cell_width(word) > longest for one in written for word in one.split(" ")):
+    names = any(isinstance(content, Label | Place) for content in cells)
+    if any(cell_width(word) > longest for one in written for word in ([one] if names else one.split(" "))):
         written = text.column_texts(cells, longest)
     shown = [
-        text.cell(content, longest) if isinstance(content, Label | Place)
-        else text.drawn(content.estimate, width) if isinstance(content, Interval)
-        else one
+        text.drawn(content.estimate, width) if isinstance(content, Interval) else one
         for content, one in zip(cells, written, strict=True)
-    ]  # fmt: skip
+    ]
     return [f"{one} *" if starred and number in grid.marked else one for number, one in enumerate(shown)]
 
 
@@ -322,7 +321,7 @@ def _natural_width(grid: Grid, index: int) -> int:
         return max(_DRAWN_WIDTH, cell_width(column.title))
     star = 2 if grid.marked and not column.numeric else 0
     widest = [cell_width(one) for one in text.column_texts(cells, _LONGEST_TEXT)]
-    title = max(map(cell_width, column.title.split(" "))) if column.numeric else min(len(column.title), _NARROW_TEXT)
+    title = max(map(cell_width, column.title.split(" ")))
     return max([title, *(one + star for one in widest)])
 
 

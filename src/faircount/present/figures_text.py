@@ -69,6 +69,8 @@ def column_texts(cells: Sequence[Cell], width: int) -> list[str]:
         if isinstance(content, Record) and content.text is not None and not content.whole
     }
     cut = dict(zip(texts, clip_apart(list(texts.values()), width), strict=True))
+    labels = {at: visible(content.text) for at, content in enumerate(cells) if isinstance(content, Label | Place)}
+    cut |= zip(labels, clip_apart(list(labels.values()), width, clip_middle), strict=True)
     return [cut[at] if at in cut else cell(content, width) for at, content in enumerate(cells)]
 
 

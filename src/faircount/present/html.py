@@ -109,14 +109,16 @@ class Part(Struct, frozen=True):
 
 
 def parts_of(sections: Sequence[Section]) -> tuple[Part, ...]:
-    """Gather sections under their analyses. Headings begin at 1 where there is one analysis, else at 2."""
+    """Gather sections under their analyses. The first heading is that of the page, the others begin at 2."""
     groups: list[list[Section]] = []
     for section in sections:
         if section.level == 1 or not groups:
             groups.append([])
         groups[-1].append(section)
-    alone = len(groups) == 1 and groups[0][0].level == 1
-    return tuple(_part(group, number, 1 if alone else 2) for number, group in enumerate(groups, start=1))
+    titled = bool(groups) and groups[0][0].level == 1
+    return tuple(
+        _part(group, number, 1 if titled and number == 1 else 2) for number, group in enumerate(groups, start=1)
+    )
 
 
 def _part(group: Sequence[Section], number: int, top: int) -> Part:
@@ -215,15 +217,17 @@ def _analysis(part: Part, *, titled_by_page: bool) -> Markup:
     """Return an analysis: its findings first, then the rate that it is about, then everything in order."""
     title: Child = None
     opening: list[Markup] = []
-    label = None
+    label = anchor = None
     if part.heading is not None:
         section = part.heading.section
         opening = [block_markup(block, section) for block in section.blocks]
-        if not titled_by_page:
+        if titled_by_page:
+            anchor = part.heading.anchor
+        else:
             label = part.heading.anchor
             title = heading_markup(part.heading.rank, section.title, section.subject, label)
     sections = [_section(titled) for titled in part.sections]
-    return tag("article", title, *opening, headline_markup(part), *sections, aria_labelledby=label)
+    return tag("article", title, *opening, headline_markup(part), *sections, aria_labelledby=label, id=anchor)
 
 
 def _section(titled: Titled) -> Markup:

@@ -92,7 +92,7 @@ def _placed(item: Finding, c: Comparison) -> Finding:
 
 def _place(place: str, c: Comparison) -> str:
     for file in c.files:
-        if place.startswith(f"{file.source.path}:"):
+        if place == file.source.path or place.startswith(f"{file.source.path}:"):
             return file.label + place.removeprefix(file.source.path)
     return place
 
