@@ -60,8 +60,9 @@ def comparison_document(
     names: tuple[str, str] = ("old.jsonl", "new.jsonl"),
 ) -> dict[str, Any]:
     """Return the document of a comparison of two runs."""
-    pair = {"a": names[0], "b": names[1], "paired": paired, **figures, "by": by or {}, "claim": "", "unpaired": {}}
-    return {"kind": "comparison", "schema": 1, "version": "0", "aim": aim, "pairs": [pair], "overall": None}
+    known = {"a": names[0], "b": names[1], "labels": list(names), "paired": paired}
+    pair = {**known, **figures, "by": by or {}, "claim": "", "unpaired": {}}
+    return {"kind": "comparison", "schema": 2, "version": "0", "aim": aim, "pairs": [pair], "overall": None}
 
 
 def families_difference(value: float, low: float, high: float, n: int) -> dict[str, Any]:

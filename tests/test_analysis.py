@@ -440,7 +440,7 @@ def test_both_numbers_of_each_intended_difference(write: Write) -> None:
 
 # -- the document -----------------------------------------------------------------------------------------------
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("definition", ["faircount", "spikee"])

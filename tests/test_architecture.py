@@ -25,6 +25,7 @@ LAYERS = {
     "findings": 1,
     "formats": 1,
     "report": 1,
+    "source_labels": 1,
     "sample": 1,
     "sample_tests": 1,
     "sample_datasets": 1,

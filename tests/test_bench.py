@@ -20,7 +20,7 @@ from tests.running import attempts
 
 SCHEMA, COMPARISON = (
     json.loads(resources.files("faircount.present").joinpath("schemas", name).read_text("utf-8"))
-    for name in ("bench-1.json", "comparison-1.json")
+    for name in ("bench-1.json", "comparison-2.json")
 )
 BOT = """\
 import os

@@ -71,7 +71,13 @@ def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"evidence": 4}, {"figures": True, "by": ("plugin",)}, {"definition": "spikee"}, {"combine": True}],
+    [
+        {},
+        {"evidence": (("", 4), ("failures", 2))},
+        {"figures": True, "by": ("plugin",)},
+        {"definition": "spikee"},
+        {"combine": True},
+    ],
     ids=str,
 )
 def test_a_second_analysis_is_the_same_and_reads_nothing(

@@ -78,7 +78,9 @@ def test_bad_lines_are_a_finding_or_exit_code_3_with_strict(cli: Cli, write: Wri
     path = write([standard(1), "torn {"])
     relaxed, strict = cli("results", "analyze", path), cli("results", "analyze", path, "--strict")
     assert (relaxed.code, strict.code) == (0, 3)
-    assert f"{path}:2" in relaxed.out
+    assert "F001" in relaxed.out and "\n    at line 2\n" in relaxed.out
+    (told,) = json.loads(cli("results", "analyze", path, "--output-format", "json").out)["analyses"][0]["findings"]
+    assert (told["code"], told["where"]) == ("F001", [f"{path}:2"])
     assert strict.out == relaxed.out
     assert "--strict" in strict.err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
@@ -14,23 +15,22 @@ import jsonschema
 import pytest
 from bench.generate import write_results
 
-from faircount.analysis.comparing import claims
 from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.document import document
 from faircount.analysis.comparing.found import Comparison, Pair
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import as_report
 from faircount.errors import InputError, UsageError
-from faircount.model import Estimate
+from faircount.model import Estimate, Passage
 from faircount.present import console, figure, html, markdown
 from faircount.report import (
-    Answer,
     Column,
     Difference,
     Differences,
     Evidence,
     Exhibit,
     Grid,
+    Label,
     Place,
     Points,
     Record,
@@ -42,7 +42,7 @@ from tests.oracles import known
 from tests.run_files import HEADER, attempt, case, entry, report, unanswered
 from tests.test_xlsx_analysis import sheet_of, values
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
 HOSTILE = "\x1b]0;owned\x07\u202e<script>alert(1)</script>|`x`"
 
 
@@ -181,8 +181,8 @@ def test_files_that_share_no_entry_are_compared_as_different_ones_and_say_so(wri
     pair = only(compared(write, many(range(30)), [result(1000 + number, number < 10) for number in range(100)]))
     assert not pair.paired and pair.figures.table.paired == 0
     assert "share no entry" in pair.notes[0]
-    assert pair.claim.startswith("B is lower by 20.0 points [")
-    assert "fixed" not in pair.claim
+    low, high = (abs(100 * known(limit)) for limit in (pair.figures.difference.high, pair.figures.difference.low))
+    assert pair.claim == f"1 is 20.0 points lower than 0 (95% interval {low:.1f}–{high:.1f} points)."
 
 
 def test_a_comparison_of_few_of_the_entries_says_so(write: Write) -> None:
@@ -210,7 +210,7 @@ def test_packed_files_and_large_files_are_compared_alike(tmp_path: Path) -> None
 
 def test_a_difference_is_claimed_in_words(write: Write) -> None:
     pair = only(compared(write, many(range(50), 400), many(range(41, 59), 400)))
-    assert pair.claim == "B is lower by 8.0 points [4.7, 11.6]; 41 entries fixed, 9 broken"
+    assert pair.claim == ("1 is 8.0 points lower than 0 (95% interval 4.7–11.6 points); 41 entries fixed, 9 broken.")
     assert pair.claimed == -1
 
 
@@ -219,7 +219,8 @@ def test_no_claim_says_what_could_have_been_shown(write: Write) -> None:
     assert pair.claimed == 0 and pair.detectable is not None
     shown = f"{100 * pair.detectable:.1f} points"
     assert pair.claim == (
-        f"no difference can be claimed; this comparison could have shown {shown}; 8 entries fixed, 6 broken"
+        "No difference between 0 and 1 can be claimed; "
+        f"this comparison could have shown {shown}; 8 entries fixed, 6 broken."
     )
 
 
@@ -232,7 +233,7 @@ def test_an_interval_that_leaves_out_0_is_no_claim_if_the_exact_test_disagrees(w
 def test_files_without_a_pair_of_answers_claim_nothing(write: Write) -> None:
     pair = only(compared(write, [result(1, True), result(2, error="x")], [result(1, error="x"), result(2, True)]))
     assert pair.paired and pair.figures.difference.value is None
-    assert pair.claim == "no difference can be claimed: there is no pair of answered entries to compare"
+    assert pair.claim == "No difference between 0 and 1 can be claimed: no entry was answered by both."
 
 
 def test_too_few_entries_could_have_shown_nothing(write: Write) -> None:
@@ -255,21 +256,43 @@ def test_families_widen_the_interval_and_can_undo_a_claim(write: Write) -> None:
 def test_many_pairs_of_files_ask_for_more(write: Write) -> None:
     base = many(range(7))
     assert only(compared(write, base, many([]))).claimed == -1
-    several = compared(write, base, many([]), many(range(7)), many(range(6)))
-    assert several.pairs[0].adjusted_p == pytest.approx(6 * known(several.pairs[0].p)) and several.pairs[0].claimed == 0
-    assert several.pairs[0].claim.startswith("no difference between A and B can be claimed")
+    several = compared(write, base, many([]), many(range(7)), many(range(6)), many(range(5)))
+    first = several.pairs[0]
+    assert first.adjusted_p == pytest.approx(4 * known(first.p)) and first.claimed == 0
+    assert first.claim.startswith("No difference between 0 and 1 can be claimed")
     assert several.overall is not None and several.overall.entries == 100
 
 
-def test_letters_go_on_after_z() -> None:
-    assert [claims.letter(place) for place in (0, 1, 25, 26, 53)] == ["A", "B", "Z", "A1", "B2"]
+@pytest.mark.parametrize("count", [2, 3, 4, 6])
+def test_few_files_are_compared_with_each_other_and_many_with_the_baseline(write: Write, count: int) -> None:
+    several = compared(write, *(many(range(10 * won)) for won in range(count)))
+    each = [(a, b) for b in range(count) for a in range(b)]
+    expected = each if count <= 3 else [pair for pair in each if pair[0] == 0]
+    assert [(pair.a, pair.b) for pair in several.pairs] == sorted(expected)
+    told = document(several)
+    assert [file["label"] for file in told["files"]] == [str(place) for place in range(count)]
+    assert [pair["labels"] for pair in told["pairs"]] == [[str(a), str(b)] for a, b in sorted(expected)]
 
 
-def test_the_baseline_is_a_wherever_it_stands(write: Write) -> None:
+def test_files_are_called_by_what_tells_them_apart(write: Write) -> None:
+    names = (
+        "results_gpt_4o-targeted-2024-12-full-prompt_1734598785.jsonl",
+        "results_llama-targeted-2024-12-full-prompt_1734604799.jsonl",
+    )
+    paths = [write(many(range(won)), name) for won, name in zip((40, 10), names, strict=True)]
+    comparison = compare_files(paths)
+    assert [file.label for file in comparison.files] == ["gpt_4o", "llama"]
+    assert only(comparison).claim.startswith("llama is 30.0 points lower than gpt_4o (")
+    called = compare_files(paths, labels=["before", "after"])
+    assert only(called).claim.startswith("after is 30.0 points lower than before (")
+    assert document(called)["pairs"][0]["labels"] == ["before", "after"]
+
+
+def test_the_baseline_comes_first_wherever_it_stands(write: Write) -> None:
     paths = [write(many(range(won)), f"results_{won}.jsonl") for won in (10, 40)]
     comparison = compare_files(paths, CompareOptions(baseline=paths[1]))
     assert comparison.paths == (paths[1], paths[0])
-    assert only(comparison).claim.startswith("B is lower by 30.0 points")
+    assert only(comparison).claim.startswith("10 is 30.0 points lower than 40 (")
     assert compare_files(paths[:1], CompareOptions(baseline=paths[1])).paths == (paths[1], paths[0])
 
 
@@ -306,20 +329,25 @@ def test_a_field_that_a_file_does_not_have_is_refused_by_name(write: Write) -> N
 
 def test_flips_are_shown_with_prompt_and_both_answers_masked_and_cut(write: Write) -> None:
     key = "sk-" + "a1B2c3D4" * 5
-    a = [result(1, True, input=f"use {key}", response="yes " * 400), result(2, True), result(3)]
+    a = [result(1, True, input=f"use {key}", response="yes " * 4000), result(2, True), result(3)]
     b = [result(1, response=f"no, {key}", input=f"use {key}"), result(2), result(3, True)]
-    pair = only(compared(write, a, b, flips=1))
+    comparison = compared(write, a, b, flips=1)
+    pair = only(comparison)
     (flip,) = pair.fixed.shown
     assert pair.fixed.ids == ("1", "2") and pair.broken.ids == ("3",)
     assert flip.entry == "1" and flip.place_a.endswith("results_0.jsonl:1") and flip.place_b.endswith("1.jsonl:1")
-    assert key not in f"{flip.prompt} {flip.response_b}" and "[masked]" in f"{flip.prompt}"
-    assert flip.response_a is not None and flip.response_a.endswith("[cut: the whole text has 1,600 characters]")
+    said = [passage.text or "" for passage in (flip.prompt, flip.response_a, flip.response_b)]
+    assert key not in " ".join(said) and "[masked]" in said[0] and "[masked]" in said[2]
+    assert said[1].startswith("yes yes ") and said[1].endswith("[cut: the whole text has 16,000 characters]")
+    assert len(said[1]) < 5000
+    (told,) = document(comparison)["pairs"][0]["shown"]["fixed"]
+    assert [told[name] for name in ("prompt", "response_a", "response_b")] == said
 
 
 def test_the_row_that_succeeded_is_shown(write: Write) -> None:
     a = [result(1, response="no"), attack(1, success=True, response="yes, at last")]
     (flip,) = only(compared(write, a, [result(1, response="never")])).fixed.shown
-    assert flip.response_a == "yes, at last" and flip.response_b == "never"
+    assert flip.response_a.text == "yes, at last" and flip.response_b.text == "never"
 
 
 def test_a_file_that_cannot_be_read_again_still_names_its_flips(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,31 +449,57 @@ def test_damage_is_told(write: Write) -> None:
 # -- how it is shown --------------------------------------------------------------------------------------------
 
 
-def hostile(write: Write) -> Report:
+def hostile(write: Write, more: int = 0) -> Report:
     a = [result(n, n < 30, plugin=HOSTILE if n % 2 else "x", input=HOSTILE + str(n)) for n in range(60)]
     b = [result(n, n >= 50, plugin=HOSTILE if n % 2 else "x", input=HOSTILE + str(n)) for n in range(60)]
-    paths = [write(lines, f"results_{name}.jsonl") for name, lines in (("<b>", a), ("b", b))]
-    return as_report(compare_files(paths), figures=True)
+    names = f"results_{HOSTILE.replace('/', '_')}.jsonl", "results_<b>.jsonl"
+    files = [(name, b if place == 1 else a) for place, name in enumerate([*names, *map(str, range(more))])]
+    return as_report(compare_files([write(lines, name) for name, lines in files]), figures=True)
 
 
-def test_hostile_text_reaches_no_presenter_raw(write: Write) -> None:
-    shown = hostile(write)
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_hostile_text_reaches_no_presenter_raw(write: Write, more: int) -> None:
+    shown = hostile(write, more)
     for text in (console.render(shown), markdown.render(shown), html.render(shown)):
-        assert "\x1b" not in text and "\u202e" not in text
-    assert "<script>alert" not in html.render(shown)
+        assert "\x1b" not in text and "\u202e" not in text and "\x07" not in text
+        assert "\\u202e" in text
+    page = html.render(shown)
+    assert "<script>" not in page and "&lt;script&gt;" in page and "<b>" not in page
+    literal = re.sub(
+        r"(`+)text\n.*?\n\1|(`+) ?.*?(?<!`)\2(?!`)|<code>.*?</code>", "", markdown.render(shown), flags=re.DOTALL
+    )
+    assert "<script>" not in literal and "<b>" not in literal
 
 
 def test_three_files_have_a_section_for_each_pair(write: Write) -> None:
     text = console.render(as_report(compared(write, many(range(30)), many(range(10)), many([]))))
-    for title in ("All files together", "A → B: difference", "A → C: difference", "B → C: difference"):
-        assert title in text
+    for title in ("Files", "All files together", "0 → 1: difference", "0 → 2: difference", "1 → 2: difference"):
+        assert f"\n{title}\n" in text
 
 
-def test_of_many_pairs_those_with_the_baseline_are_shown_in_full(write: Write) -> None:
-    text = console.render(as_report(compared(write, *(many(range(won)) for won in (40, 30, 20, 10)))))
-    assert "than B" not in text and "3 other pairs of files" in text
-    assert "A → D: difference" in text and "B → C: difference" not in text
-    assert "B → C " in text
+def test_many_files_stand_in_one_table_against_the_baseline(write: Write) -> None:
+    comparison = compared(write, *(many(range(won)) for won in (30, 40, 29, 10, 5)))
+    lead = console.render(as_report(comparison)).split("\n")[1:5]
+    assert lead[1:] == [
+        "  Lower than 0: 3, 4.",
+        "  Higher than 0: 1.",
+        "  No difference from 0 can be claimed for 1 file of 4.",
+    ]
+    section = next(section for section in as_report(comparison).sections if section.title == "Against")
+    assert section.subject == Label("0")
+    (grid,) = (block for block in section.blocks if isinstance(block, Grid))
+    assert [(row[0], row[3], row[-3:]) for row in grid.rows] == [
+        (Label("1"), "beyond chance", (100, 0, 10)),
+        (Label("2"), "", (100, 1, 0)),
+        (Label("3"), "beyond chance", (100, 20, 0)),
+        (Label("4"), "beyond chance", (100, 25, 0)),
+    ]
+    pairs = {pair.b: pair for pair in comparison.pairs}
+    assert [row[2] for row in grid.rows] == [Points(pairs[place].figures.difference) for place in (1, 2, 3, 4)]
+    assert [row[1] for row in grid.rows] == [comparison.files[place].rate for place in (1, 2, 3, 4)]
+    assert "0: 30% [22, 40] of 100 answered entries." in grid.note
+    text = console.render(as_report(comparison))
+    assert "difference\n" not in text and "→" not in text
 
 
 def test_figures_are_drawn_where_they_are_asked_for(write: Write) -> None:
@@ -491,13 +545,15 @@ def test_differences_are_drawn_in_text() -> None:
 
 
 def test_differences_and_both_answers_stand_in_a_workbook(tmp_path: Path) -> None:
-    other = Answer("B", Place("g:2"), Record("no"))
-    name, way, judge, prompt, yes = (Record(text) for text in ("1", "fixed", None, "prompt", "yes"))
-    flip = Exhibit(Place("f:1"), name, way, judge, prompt, yes, "A", other)
+    said = [
+        (name, Passage(text))
+        for name, text in (("prompt", "prompt"), ("response of a", "yes"), ("response of b", "no"))
+    ]
+    flip = Exhibit(Record("1"), Place("f:1, g:2"), (("judge", Record(None)),), tuple(said))
     drawn = differences(Difference(Record("x"), estimate(-0.1, -0.2, 0.0), stands_out=True))
     grid = Grid((Column("Difference"),), ((Points(estimate(0.1)),),))
-    shown = Report((Section("Part", (drawn, grid, Evidence((flip,), 1))),))
+    shown = Report((Section("Part", (drawn, grid, Evidence((flip,), 1, "fixed entries"))),))
     rows = values(sheet_of(tmp_path / "x.xlsx", shown))
     assert ["x", -0.1, -0.2, 0, 40, "stands out"] in rows
     assert ["+10.0 [no interval]"] in rows
-    assert ["f:1", "1", "fixed", "(none)", "prompt", "yes", "g:2", "no"] in rows
+    assert ["1", "f:1, g:2", "(none)", "prompt", "yes", "no"] in rows

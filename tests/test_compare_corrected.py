@@ -36,7 +36,7 @@ from tests.conftest import Cli, Write, standard
 from tests.run_files import HEADER, attempt, case
 from tests.test_correction import summary
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
 Z = float(scipy_stats.norm.ppf(0.975))
 HIT, MISS, BLOCK = 0, 1, 2
 CANARY = {"canary__Canary": (80, 20, 95, 5)}
@@ -144,8 +144,11 @@ def test_one_judge_for_both_files_divides_the_difference_by_how_well_it_sees(wri
     assert [corrected[name]["value"] for name in ("rate_a", "rate_b")] == pytest.approx(rates)
     assert value == pytest.approx(rates[1] - rates[0])
     assert pair["claimed"] == "higher"
-    assert pair["claim"].startswith("B is higher by 17.5 points [")
-    assert f"as judged, and by {100 * value:.1f} points [{100 * low:.1f}, {100 * high:.1f}] corrected" in pair["claim"]
+    limits = [100 * limit for limit in three(pair["difference"])[1:]]
+    raw = f"1 is 17.5 points higher than 0 (95% interval {limits[0]:.1f}–{limits[1]:.1f} points) as judged"
+    assert pair["claim"].startswith(
+        f"{raw}, and by {100 * value:.1f} points (95% interval {100 * low:.1f}–{100 * high:.1f} points) corrected"
+    )
     assert not [item for item in found["findings"] if item["code"] in ("F030", "F031", "F032")]
 
 
@@ -201,7 +204,7 @@ def test_what_the_judge_saw_may_be_all_false_alarms_where_one_side_blocks(write:
     (pair,) = compared(write, rows_of(a), rows_of(b), judge_quality=given)["pairs"]
     assert pair["difference"]["high"] < 0
     assert pair["claimed"] is None
-    assert "No difference can be claimed: B is lower by".lower() in pair["claim"].lower()
+    assert pair["claim"].startswith("No difference can be claimed: 1 is 10.0 points lower than 0 (")
     assert "does not show it" in pair["claim"]
 
 
@@ -213,13 +216,13 @@ def test_different_judges_are_not_corrected_into_one_difference(write: Write, tm
     (pair,) = found["pairs"]
     corrected = pair["corrected"]
     assert (corrected["status"], corrected["difference"]) == ("not_corrected", None)
-    assert "the rows of A name canary and the rows of B name" in corrected["reason"]
+    assert "the rows of 0 name canary and the rows of 1 name" in corrected["reason"]
     assert corrected["rate_a"] is not None
     assert pair["claimed"] is None
     assert "as judged, and that cannot be corrected for the judge" in pair["claim"]
-    assert "Not corrected: the rows of A name" in found["shown"]
-    assert any("difference of A and B" in message for message in findings(found, "F030"))
-    assert [message.startswith("B: ") for message in findings(found, "F031")] == [True]
+    assert "Not corrected: the rows of 0 name" in found["shown"]
+    assert any("difference of 0 and 1" in message for message in findings(found, "F030"))
+    assert [message.startswith("1: ") for message in findings(found, "F031")] == [True]
 
 
 def test_a_weak_judge_gives_neither_rate_nor_difference(write: Write, tmp_path: Path) -> None:
@@ -227,7 +230,7 @@ def test_a_weak_judge_gives_neither_rate_nor_difference(write: Write, tmp_path: 
     found = compared(write, rows_of(a), rows_of(b), judge_quality=summary(tmp_path, canary__Canary=(50, 50, 50, 50)))
     corrected = found["pairs"][0]["corrected"]
     assert (corrected["rate_a"], corrected["rate_b"], corrected["difference"]) == (None, None, None)
-    assert [message[:3] for message in findings(found, "F030")] == ["A: ", "B: "]
+    assert [message[:3] for message in findings(found, "F030")] == ["0: ", "1: "]
     assert "told from chance" in corrected["reason"]
 
 
@@ -327,7 +330,7 @@ def test_labels_that_contradict_the_raw_difference_take_the_claim_away(write: Wr
     assert pair["difference"]["high"] < 0 and pair["adjusted_p"] < 0.001
     assert pair["corrected"]["difference"]["low"] < 0 < pair["corrected"]["difference"]["high"]
     assert pair["claimed"] is None
-    assert pair["claim"].startswith("no difference can be claimed: B is lower by 17.5 points [")
+    assert pair["claim"].startswith("No difference can be claimed: 1 is 17.5 points lower than 0 (")
     assert "does not show it; 90 entries fixed, 20 broken" in pair["claim"]
 
 
@@ -337,9 +340,9 @@ def test_labels_of_one_file_correct_that_one_alone(write: Write, tmp_path: Path)
     found = compared(write, rows_of(a), rows_of(b), judge_quality=sheet(tmp_path, said))
     corrected = found["pairs"][0]["corrected"]
     assert corrected["rate_a"] is not None
-    assert (corrected["rate_b"], corrected["difference"], corrected["reason"]) == (None, None, "B has no labels")
+    assert (corrected["rate_b"], corrected["difference"], corrected["reason"]) == (None, None, "1 has no labels")
     assert found["files"][1]["corrected"] is None
-    assert [message[:3] for message in findings(found, "F030")] == ["B: "]
+    assert [message[:3] for message in findings(found, "F030")] == ["1: "]
 
 
 def test_labels_need_to_say_which_file_they_are_of(write: Write, tmp_path: Path) -> None:
@@ -384,7 +387,28 @@ def test_three_files_answer_for_the_number_of_corrected_differences(write: Write
     adjusted = [pair["corrected"]["adjusted_p"] for pair in found["pairs"]]
     assert min(adjusted) == pytest.approx(min(1, 3 * min(tests)))
     assert all(after >= before for after, before in zip(adjusted, tests, strict=True))
-    assert "A → B: corrected for the judge" in found["shown"]
+    assert "0 → 1: corrected for the judge" in found["shown"]
+
+
+def test_more_files_answer_for_as_many_corrected_differences_as_there_are_with_the_first(
+    write: Write, tmp_path: Path
+) -> None:
+    a, b = both_of(PAIRS)
+    files = [a, b, a[::-1], b[::-1]]
+    said = labels_of_both(a, b)
+    said |= {(file + 2, entry): label for (file, entry), label in labels_of_both(a[::-1], b[::-1]).items()}
+    given = sheet(tmp_path, said)
+    found = compared(write, *map(rows_of, files), judge_quality=given)
+    assert [pair["labels"] for pair in found["pairs"]] == [["0", "1"], ["0", "2"], ["0", "3"]]
+    alone = compared(write, rows_of(a), rows_of(b), judge_quality=given)["pairs"][0]["corrected"]
+    tests = [pair["corrected"]["p"] for pair in found["pairs"]]
+    assert tests[0] == pytest.approx(alone["p"])
+    assert three(found["pairs"][0]["corrected"]["difference"]) == pytest.approx(three(alone["difference"]))
+    order = sorted(range(3), key=lambda at: tests[at])
+    holm, most = [0.0] * 3, 0.0
+    for rank, at in enumerate(order):
+        most = holm[at] = max(most, min(1.0, (3 - rank) * tests[at]))
+    assert [pair["corrected"]["adjusted_p"] for pair in found["pairs"]] == pytest.approx(holm)
 
 
 # -- what is told, and what cannot be asked ---------------------------------------------------------------------

@@ -20,7 +20,7 @@ from faircount.model import Analysis, Severity
 from faircount.present import console, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
 CELLS = ("tp", "fn", "tn", "fp")
 Z = float(scipy_stats.norm.ppf(0.975))
 

@@ -233,7 +233,9 @@ def test_dynamic_attacks_are_corrected_by_what_people_say_of_their_own_rows(writ
     assert limits(told["tap"]["asr_corrected"]) == pytest.approx(
         two_phase_by_hand((10, 10, 0), (10, 10, 0), (20, 10, 0))
     )
-    assert "Corrected" in console.render(as_report([analysis])).split("Dynamic attacks")[1].split("\n")[1]
+    table = console.render(as_report([analysis])).split("\nDynamic attacks\n")[1].split("\n\n")[0]
+    head = next(line for line in table.split("\n") if line.startswith("  Attack"))
+    assert head.split()[:5] == ["Attack", "Entries", "Successes", "Rate", "Corrected"]
 
 
 def test_dynamic_attacks_are_corrected_by_a_measured_judge(write: Write, tmp_path: Path) -> None:

@@ -14,18 +14,20 @@ import pytest
 
 from faircount.analysis import dataset_matching
 from faircount.analysis.dataset_comparison import Comparison, compare_dataset
-from faircount.analysis.dataset_comparison_report import as_report, document, short_names
+from faircount.analysis.dataset_comparison_report import as_report, document
 from faircount.analysis.dataset_options import ComparisonOptions
 from faircount.errors import InputError, UsageError
-from faircount.model import Outcome
+from faircount.model import Estimate, Outcome
 from faircount.present import console, html, markdown
 from faircount.reading import datasets
 from faircount.reading.datasets import read_dataset, with_rate
+from faircount.report import Grid, HeatMap, Label, Record
 from faircount.stats import wilson
 from tests.conftest import Cli, Lines, Write, attack, standard
+from tests.oracles import known
 
 SCHEMA = json.loads(
-    resources.files("faircount.present").joinpath("schemas", "dataset-comparison-1.json").read_text("utf-8")
+    resources.files("faircount.present").joinpath("schemas", "dataset-comparison-2.json").read_text("utf-8")
 )
 HOSTILE = "\x1b]0;owned\x07\u202e<script>alert(1)</script>|`x`"
 
@@ -581,24 +583,32 @@ def test_several_folders_and_files_are_targets(cli: Cli, write: Write, in_folder
     folder = Path(last).parent
     words = ["--result-folder", str(folder / "one"), "--result-folder", str(folder / "two"), "--result-file", last]
     done = cli("results", "dataset-comparison", "--dataset", dataset, *words, "--output-format", "json")
-    assert [target["name"] for target in json.loads(done.out)["targets"]] == ["a", "b", "c", "d"]
+    assert [target["label"] for target in json.loads(done.out)["targets"]] == ["a", "b", "c", "d"]
     assert list((in_folder / "datasets").iterdir()) != []
 
 
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["r/results_a_x_1700000001.jsonl", "r/results_b_x_1700000002.jsonl.gz"], ["a", "b"]),
-        (["results_h_a_1.jsonl", "results_h_b_1.jsonl"], ["a", "b"]),
-        (["results_a_1.jsonl", "results_a_2.jsonl"], ["1", "2"]),
-        (["one/results_a.jsonl", "two/results_a.jsonl"], ["one/results_a.jsonl", "two/results_a.jsonl"]),
-        (["results_a_x_1.jsonl"], ["a_x"]),
-        (["-"], ["-"]),
-        (["results_1.jsonl", "results_2.jsonl"], ["1", "2"]),
-    ],
-)
-def test_targets_have_short_names_that_tell_them_apart(paths: list[str], names: list[str]) -> None:
-    assert short_names(paths) == names
+def test_targets_are_called_by_what_tells_them_apart(write: Write) -> None:
+    dataset = write([entry(1), entry(2)], "cases.jsonl")
+    names = ["results_gpt_4o_cases_1700000001.jsonl", "results_llama_cases_1700000002.jsonl"]
+    paths = [write([result(1, True), result(2, place > 0)], name) for place, name in enumerate(names)]
+    compared = compare_dataset(dataset, paths)
+    told = document(compared, "new.jsonl")
+    assert [(target["label"], target["path"]) for target in told["targets"]] == [
+        ("gpt_4o", paths[0]),
+        ("llama", paths[1]),
+    ]
+    sections = {section.title: section for section in as_report(compared, "new.jsonl").sections}
+    grids = {title: sections[title].blocks[0] for title in ("Targets", "Sources", "From target to target")}
+    assert all(isinstance(grid, Grid) for grid in grids.values())
+    shown = {title: [row[:2] for row in grid.rows] for title, grid in grids.items() if isinstance(grid, Grid)}
+    assert [label for label, _ in shown["Targets"]] == [Label("llama"), Label("gpt_4o")], "the highest rate first"
+    assert shown["Sources"] == [
+        (Label(name), Record(path, whole=True)) for name, path in zip(("gpt_4o", "llama"), paths, strict=True)
+    ]
+    assert shown["From target to target"] == [
+        (Label("gpt_4o"), Label("llama")),
+        (Label("llama"), Label("gpt_4o")),
+    ]
 
 
 # -- the report -------------------------------------------------------------------------------------------------
@@ -645,6 +655,18 @@ def test_hostile_text_reaches_nobody(files: Files) -> None:
     assert "\\x1b]0;owned" in shown
 
 
+def test_hostile_names_of_targets_reach_nobody(write: Write) -> None:
+    names = [f"results_{HOSTILE.replace('/', '_')}{place}.jsonl" for place in range(3)]
+    paths = [write([result(1, place > 0), result(2, place > 1)], name) for place, name in enumerate(names)]
+    compared = compare_dataset(write([entry(1), entry(2)], "cases.jsonl"), paths)
+    jsonschema.validate(document(compared, "new.jsonl"), SCHEMA)
+    report = as_report(compared, "new.jsonl", figures=True)
+    pages = [console.render(report, width=100, colour=False), markdown.render(report), html.render(report)]
+    assert all("\x1b" not in page and "\u202e" not in page and "\x07" not in page for page in pages)
+    assert all("\\u202e" in page for page in pages)
+    assert "<script>alert" not in pages[2]
+
+
 def test_the_report_says_what_could_not_be_matched_and_what_is_alike(files: Files) -> None:
     shown = console.render(as_report(rich_comparison(files), "new.jsonl"), width=120, colour=False)
     for words in (
@@ -654,17 +676,43 @@ def test_the_report_says_what_could_not_be_matched_and_what_is_alike(files: File
         "Repeated ids",
         "Repeated entries",
         "no target answered; never chosen",
-        "What these numbers cannot tell",
+        "Limits of these numbers",
         "at most, so it can take few values",
     ):
         assert words in " ".join(shown.split())
 
 
-def test_many_targets_are_shown_in_part(files: Files) -> None:
-    compared = files.compare([entry(1)], *[[result(1, number % 2 == 0)] for number in range(7)])
-    shown = console.render(as_report(compared, "new.jsonl"), width=100, colour=False)
-    assert "The first 30 of 42 pairs" in " ".join(shown.split())
+def test_of_many_pairs_of_targets_the_strongest_and_the_weakest_are_shown(files: Files) -> None:
+    # Target n falls to the first n + 1 of seven entries: all that one falls to, a weaker one falls to, too.
+    targets = [[result(entry_of, entry_of <= number) for entry_of in range(7)] for number in range(7)]
+    compared = files.compare([entry(number) for number in range(7)], *targets)
+    told = " ".join(console.render(as_report(compared, "new.jsonl"), width=100, colour=False).split())
+    assert "The strongest 5 of 42 pairs" in told and "The weakest 5 of 42 pairs" in told
     assert len(document(compared, "new.jsonl")["transfer"]) == 42
+    section = next(s for s in as_report(compared, "new.jsonl").sections if s.title == "From target to target")
+    strongest, weakest = (block for block in section.blocks if isinstance(block, Grid))
+    expected = sorted((min(to, of) + 1) / (of + 1) for of in range(7) for to in range(7) if of != to)
+    for grid, ends in ((strongest, expected[-5:]), (weakest, expected[:5])):
+        rates_shown = [row[2].value for row in grid.rows if isinstance(row[2], Estimate)]
+        assert sorted(known(rate) for rate in rates_shown) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("count", [2, 7, 20, 21])
+def test_the_map_of_transfer_goes_from_the_weakest_target_to_the_strongest(files: Files, count: int) -> None:
+    targets = [[result(number, number <= place) for number in range(count)] for place in range(count)]
+    compared = files.compare([entry(number) for number in range(count)], *targets)
+    section = next(
+        s for s in as_report(compared, "new.jsonl", figures=True).sections if s.title == "From target to target"
+    )
+    maps = [block for block in section.blocks if isinstance(block, HeatMap)]
+    if count > 20:
+        assert not maps
+        return
+    (drawn,) = maps
+    assert drawn.rows == drawn.columns == tuple(Label(target.source.label) for target in reversed(compared.targets))
+    for row, of in zip(drawn.cells, reversed(range(count)), strict=True):
+        for cell, to in zip(row, reversed(range(count)), strict=True):
+            assert (cell is None) if of == to else cell is not None and cell.value == (min(to, of) + 1) / (of + 1)
 
 
 # -- the cache --------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.conftest import Cli, analysis_of, codes
 def test_the_demo_analyses_its_sample_and_says_what_to_try_next(cli: Cli, tmp_path: Path) -> None:
     ran = cli("demo", "--folder", str(tmp_path / "demo"))
     assert ran.code == 0
-    for expected in ("Combined analysis of 3 files", "Dynamic attacks", "False positives", "F001", "What to try next"):
+    for expected in ("Combined analysis of 3 files", "Dynamic attacks", "Guardrail", "F001", "What to try next"):
         assert expected in ran.out
     assert "\x1b" not in ran.out
     assert "Traceback" not in ran.err
@@ -87,7 +87,7 @@ def test_the_page_of_the_demo_loads_and_runs_nothing(cli: Cli, tmp_path: Path) -
     assert cli("demo", "--folder", str(tmp_path / "demo")).code == 0
     text = (tmp_path / "demo" / "attacks" / "results" / "report.html").read_text("utf-8")
     seen = Page(text).seen
-    assert "False positives" in text
+    assert "False positive rate" in text and "The guardrail blocked" in text
     assert not {"script", "iframe", "object", "embed", "link", "img", "form", "base"} & {tag for tag, _ in seen}
     assert not [name for _, attributes in seen for name in attributes if name.startswith("on")]
     loaded = [value or "" for _, attributes in seen for name, value in attributes.items() if name in ("src", "href")]

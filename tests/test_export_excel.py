@@ -81,7 +81,9 @@ def test_several_files_share_a_workbook_and_are_told_apart(write: Write, cli: Cl
     assert heads[:2] == ["file", "line"]
     assert [line[:2] for line in rows] == [*([first, number] for number in range(1, 5)), [second, 1]]
     titles = [str(line[0]) for line in cells("Combined.xlsx", "Analysis") if str(line[0]).startswith("Analysis of")]
-    assert titles == [f"Analysis of {first}", f"Analysis of {second}"]
+    assert titles == ["Analysis of 2 files", "Analysis of a", "Analysis of b"]
+    paths = {line[0]: line[1] for line in cells("Combined.xlsx", "Analysis") if line[1] in (first, second)}
+    assert paths == {"a": first, "b": second}
     assert cli("results", "convert-to-excel", first, second, "--combine").code == 0
     assert cells("Combined.xlsx", "Analysis")[0][0] == "Combined analysis of 2 files"
 
@@ -98,7 +100,7 @@ def test_packed_files_and_standard_input_are_converted(
     assert cli("results", "convert-to-excel", "-").err == "faircount: wrote 4 rows to stdin.xlsx\n"
     assert sys.stdin is given
     assert len(cells("stdin.xlsx", "Rows")) == 5
-    assert cells("stdin.xlsx", "Analysis")[0][0] == "Analysis of -"
+    assert cells("stdin.xlsx", "Analysis")[0][0] == "Analysis of standard input"
 
 
 def test_a_pipe_that_can_be_read_only_once_is_refused(cli: Cli) -> None:

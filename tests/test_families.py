@@ -214,7 +214,8 @@ def test_the_report_says_what_entries_are_worth(write: Write, cli: Cli) -> None:
     out = cli("results", "analyze", write(rows_of(BALANCED)), "--overview").out
     told = " ".join(out.split())
     assert "Successful attacks 8 33% [8, 75] of 24 entries (95% Wilson, 6 families)" in told
-    assert "families of variants 6 24 entries, worth about 7 (design effect 3.5)" in told
+    assert "They are variants of 6 attacks and carry about as much information as 7 independent ones." in told
+    assert "families of variants 6 worth about 7 independent entries (design effect 3.5)" in told
     assert "as if independent 33% [18, 53]" in told
     assert "told apart by document and instruction" in told
 

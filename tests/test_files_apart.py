@@ -15,7 +15,7 @@ from faircount.reading import loading
 from faircount.sample import write_sample
 from tests.conftest import Write, attack, standard
 
-EVERYTHING = AnalyzeOptions(cache=False, figures=True, evidence=3)
+EVERYTHING = AnalyzeOptions(cache=False, figures=True, evidence=(("", 3),))
 
 
 def each_alone(paths: Sequence[str], options: AnalyzeOptions) -> list[Analysis]:

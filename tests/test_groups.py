@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from scipy.stats import false_discovery_control, fisher_exact
 
+from faircount.analysis.slices import stands_out
+from faircount.model import Analysis
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 
 SLICES_12 = ([9, 6, 5, 4, 4, 3, 3, 2, 2, 2, 1, 0], [10, 12, 20, 10, 30, 15, 40, 10, 25, 50, 20, 8])
@@ -47,26 +49,66 @@ def test_groups_are_tested_against_the_rest_as_scipy_does(write: Write) -> None:
     assert [index for index, test in enumerate(tests) if test and test.stands_out] == [0, 1, 9]
 
 
-def test_worst_and_best_are_named_only_where_they_stand_out(write: Write) -> None:
-    named = analysis_of(write(rows_of(*SLICES_12))).slices["plugin"]
-    assert named.worst is not None and named.worst.value == "p00"
-    assert named.best is not None and named.best.value == "p09"
-    alike = analysis_of(write(rows_of(*HOMOGENEOUS))).slices["plugin"]
-    assert (alike.worst, alike.best, alike.untested) == (None, None, "")
+def sides(analysis: Analysis) -> dict[str | None, int]:
+    """Return the groups that stand out, with the side on which they do."""
+    return {group.value: stands_out(group) for group in analysis.breakdowns["plugin"] if stands_out(group)}
 
 
-def test_of_few_groups_the_extremes_are_those_of_the_raw_rates(write: Write) -> None:
-    named = analysis_of(write(rows_of([180, 100, 20, 2], [200] * 4))).slices["plugin"]
-    assert named.worst is not None and named.worst.value == "p00"
-    assert named.best is not None and named.best.value == "p03"
+def test_groups_stand_out_above_or_below_the_rest_or_not_at_all(write: Write) -> None:
+    assert sides(analysis_of(write(rows_of(*SLICES_12)))) == {"p00": 1, "p01": 1, "p09": -1}
+    alike = analysis_of(write(rows_of(*HOMOGENEOUS)))
+    assert (sides(alike), alike.slices["plugin"].untested) == ({}, "")
 
 
-def test_a_missing_value_is_marked_but_not_named(write: Write) -> None:
+def test_few_groups_stand_out_by_their_raw_rates_as_scipy_has_them(write: Write) -> None:
+    successes = [180, 100, 20, 2]
+    analysis = analysis_of(write(rows_of(successes, [200] * 4)))
+    rest = [sum(successes) - won for won in successes]
+    p = [fisher_exact([[k, 200 - k], [r, 600 - r]]).pvalue for k, r in zip(successes, rest, strict=True)]
+    assert max(false_discovery_control(p)) < 0.05
+    above = [1 if k / 200 > r / 600 else -1 for k, r in zip(successes, rest, strict=True)]
+    assert sides(analysis) == {f"p{index:02d}": side for index, side in enumerate(above)}
+    assert above == [1, 1, -1, -1]
+
+
+def test_entries_without_a_value_are_tested_but_no_row_of_the_table(write: Write, cli: Cli) -> None:
     rows = rows_of([95, 10, 10], [100] * 3)
-    analysis = analysis_of(write([row | {"plugin": None} if row["plugin"] == "p00" else row for row in rows]))
-    missing = analysis.breakdowns["plugin"][0]
+    path = write([row | {"plugin": None} if row["plugin"] == "p00" else row for row in rows])
+    missing = analysis_of(path).breakdowns["plugin"][0]
     assert missing.value is None and missing.against_rest is not None and missing.against_rest.stands_out
-    assert analysis.slices["plugin"].worst is None
+    out = cli("results", "analyze", path).out
+    table = out[out.index("Breakdown by plugin") : out.index("Limits of")]
+    assert [line.split()[0] for line in table.splitlines() if line.startswith("  p")] == ["p01", "p02"]
+    assert "(none)" not in table
+    told = " ".join(table.split())
+    assert "Not in the table: 100 entries without a value, 95.0% [88.8, 97.8]." in told
+    assert "Benjamini-Hochberg for 3 groups" in told
+
+
+def test_a_field_with_one_value_has_no_table_unless_it_is_asked_for(write: Write, cli: Cli) -> None:
+    rows = rows_of([5, 20], [30, 30], lang="en")
+    path = write([row | {"plugin": None} if row["plugin"] == "p01" else row for row in rows])
+    assert "Breakdown by" not in cli("results", "analyze", path).out
+    asked = cli("results", "analyze", path, "--by", "plugin", "--by", "lang").out
+    assert "Breakdown by plugin" in asked and "Breakdown by language" in asked
+    told = analysis_of(path).breakdowns
+    assert [group.value for group in told["plugin"]] == [None, "p00"] and [group.value for group in told["lang"]] == [
+        "en"
+    ]
+
+
+def test_a_field_that_splits_the_entries_as_another_does_has_its_table_with_it(write: Write, cli: Cli) -> None:
+    rows = rows_of([5, 20], [30, 30])
+    path = write([{**row, "suffix_id": f"s-{row['plugin']}"} for row in rows])
+    analysis = analysis_of(path)
+    assert {field: found.same_as for field, found in analysis.slices.items() if found.same_as} in (
+        {"plugin": "suffix_id"},
+        {"suffix_id": "plugin"},
+    )
+    out = cli("results", "analyze", path).out
+    assert out.count("Breakdown by") == 1
+    title = next(line for line in out.splitlines() if line.startswith("Breakdown by"))
+    assert {"plugin", "suffix"} <= set(title.split())
 
 
 def test_groups_that_differ_no_more_than_by_chance_have_the_pooled_rate(write: Write) -> None:
@@ -103,9 +145,9 @@ def test_a_single_group_has_nothing_to_be_compared_with(write: Write) -> None:
 def test_attacks_are_not_tested_since_they_follow_from_failures(write: Write) -> None:
     rows = [standard(i, success=i < 20) for i in range(60)]
     rows += [attack(i, success=i % 4 == 0) for i in range(20, 60)]
-    slices = analysis_of(write(rows)).slices["attack_name"]
-    assert "resisted before" in slices.untested
-    assert slices.worst is None
+    analysis = analysis_of(write(rows))
+    assert "resisted before" in analysis.slices["attack_name"].untested
+    assert {group.against_rest for group in analysis.breakdowns["attack_name"]} == {None}
 
 
 def test_what_families_do_not_vary_in_is_not_tested(write: Write) -> None:
@@ -162,11 +204,15 @@ def test_groups_can_be_sorted_by_their_shrunken_rate(write: Write) -> None:
 
 def test_the_table_names_the_marked_groups_and_the_method(write: Write, cli: Cli) -> None:
     out = cli("results", "analyze", write(rows_of(*SLICES_12)), "--by", "plugin").out
-    table = out[out.index("Breakdown by plugin") : out.index("Most successful")]
+    table = out[out.index("Breakdown by plugin") : out.index("Limits of")]
     lines = {line.split()[0]: line for line in table.splitlines() if line.startswith("  p")}
-    assert lines["p00"].split()[-4:-1] == ["+76.7", "points,", "worst"]
-    assert lines["p09"].split()[-4:-1] == ["-15.5", "points,", "best"]
-    assert "points" not in lines["p03"]
+    successes, sizes = SLICES_12
+    for value, index in (("p00", 0), ("p01", 1), ("p09", 9)):
+        won, n = successes[index], sizes[index]
+        apart = 100 * (won / n - (sum(successes) - won) / (sum(sizes) - n))
+        assert f"{apart:+.1f} points " in lines[value]
+    assert ("+76.7 points" in lines["p00"], "-15.5 points" in lines["p09"]) == (True, True)
+    assert sum("points" in line for line in lines.values()) == 3
     assert "Shrunk: empirical Bayes, beta-binomial." in out
     assert "Fisher's exact test, Benjamini-Hochberg for 12 groups" in " ".join(out.split())
 
@@ -174,7 +220,7 @@ def test_the_table_names_the_marked_groups_and_the_method(write: Write, cli: Cli
 def test_a_table_without_a_difference_says_so(write: Write, cli: Cli) -> None:
     out = " ".join(cli("results", "analyze", write(rows_of(*HOMOGENEOUS)), "--by", "plugin").out.split())
     assert "None differs from the rest beyond chance" in out
-    assert "differ no more than by chance, so that all have the pooled rate" in out
+    assert "the groups differ by no more than chance, so all have the pooled rate" in out
     assert "points" not in out
 
 
@@ -184,8 +230,7 @@ def test_json_tells_how_groups_were_read(write: Write, cli: Cli) -> None:
     assert analysis["slices"]["plugin"] == {
         "shrinkage": "shrunk",
         "untested": None,
-        "worst": {"value": "p00"},
-        "best": {"value": "p09"},
+        "same_as": None,
     }
     first = analysis["breakdowns"]["plugin"][0]
     assert first["shrunk"]["method"] == "empirical bayes"

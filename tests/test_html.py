@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import analyze, as_report
-from faircount.model import Estimate, Finding, Severity
+from faircount.model import Estimate, Finding, Passage, Severity
 from faircount.present import figure, html, markup
 from faircount.report import (
     Bar,
@@ -34,6 +34,9 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Interval,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Record,
@@ -41,6 +44,7 @@ from faircount.report import (
     Report,
     Section,
 )
+from faircount.source_labels import source_labels
 from faircount.text import visible
 from tests.conftest import Write, standard
 from tests.test_present import HOSTILE, harmless, hostile_report
@@ -85,14 +89,28 @@ def heat_map(*labels: str, value: float = 0.4) -> HeatMap:
 
 
 def evidence(*texts: str) -> Evidence:
-    exhibits = [Exhibit(Place(t), Record(t), Record(t), Record(None), Record(t), Record(t)) for t in texts]
-    return Evidence(tuple(exhibits), 130)
+    exhibits = [
+        Exhibit(Record(t), Place(t), (("judge", Record(t)),), (("prompt", Passage(t)), ("response", Passage(t, 1, 3))))
+        for t in texts
+    ]
+    return Evidence(tuple(exhibits), 130, "successful attacks")
 
 
 def full_report(*texts: str) -> Report:
     """Return a report with every block, each text in every place that a record can reach."""
-    columns = (Column("Value", numeric=False), Column("Total"), Column("Rate"), Column("All", numeric=False))
-    rows = tuple((Record(t), 7, estimate(0.25, 7), Records((t, None))) for t in texts)
+    labels = [Label(label) for label in source_labels([f"/folder/{t.replace('/', '_')}" for t in texts])]
+    columns = (
+        Column("Value", numeric=False),
+        Column("Total"),
+        Column("Rate", note="Rate: a share."),
+        Column("Interval", rank=1),
+        Column("All", numeric=False),
+        Column("File", numeric=False),
+    )
+    rows = tuple(
+        (Record(t), 7, estimate(0.25, 7), Interval(estimate(0.25, 7)), Records((t, None)), label)
+        for t, label in zip(texts, labels, strict=True)
+    )
     places = tuple(texts)
     return Report(
         (
@@ -107,6 +125,7 @@ def full_report(*texts: str) -> Report:
                 Section("Breakdown by", (Grid(columns, rows, frozenset([0]), "A note."),), subject=Record(t))
                 for t in texts
             ],
+            *[Section("Files", (Lead((f"From 1% ({t.text}) to 2%.",)),), subject=t) for t in labels],
             Section("Figures", (bars(*texts), heat_map(*texts))),
             Section("Evidence", (evidence(*texts),)),
             Section("Limits", (Paragraph("These numbers hold for this dataset."),)),
@@ -116,8 +135,12 @@ def full_report(*texts: str) -> Report:
 
 def tamed(part: Any) -> Any:
     """Return the same report with a plain word wherever a record's text stood."""
-    if isinstance(part, Place):
-        return Place("plain")
+    if isinstance(part, Place | Label):
+        return type(part)("plain")
+    if isinstance(part, Lead):
+        return replace(part, paragraphs=("plain",) * len(part.paragraphs))
+    if isinstance(part, Passage):
+        return replace(part, text=part.text and "plain")
     if isinstance(part, Record):
         return Record(None if part.text is None else "plain")
     if isinstance(part, Records):
@@ -172,7 +195,9 @@ class Page(HTMLParser):
         return "".join(self.words)
 
     def shape(self) -> Counter[str]:
-        return Counter([*self.elements, *(f"{tag} {name}" for tag, name, _ in self.attributes)])
+        """Return how often each element and attribute occurs; where a name may break has no effect."""
+        elements = [element for element in self.elements if element != "wbr"]
+        return Counter([*elements, *(f"{tag} {name}" for tag, name, _ in self.attributes)])
 
     def values(self, name: str) -> list[str]:
         return [value for _, found, value in self.attributes if found == name]
@@ -224,8 +249,9 @@ def test_no_text_of_a_record_gets_into_an_attribute() -> None:
     assert marked == []
 
 
-def test_links_stay_on_the_page_and_lead_somewhere(report: Report) -> None:
-    page = Page(html.render(report))
+@pytest.mark.parametrize("times", [1, 2])
+def test_links_stay_on_the_page_and_lead_somewhere(report: Report, times: int) -> None:
+    page = Page(html.render(Report(report.sections * times)))
     names = page.values("id")
     assert len(names) == len(set(names))
     assert page.values("href")
@@ -280,6 +306,25 @@ def test_findings_come_before_the_headline_and_the_headline_before_the_facts() -
     assert "95% interval 43.1–53.1% · 130 of 270 entries" in text
 
 
+def test_a_lead_comes_first_with_its_figures_large(write: Write) -> None:
+    rows = [standard(i, success=i < 2) for i in range(40)]
+    report = as_report(analyze([write([*rows, "torn {"])]).analyses)
+    page = Page(html.render(report))
+    assert page.text.index("5%") < page.text.index("of 40 attacks succeeded (95% interval") < page.text.index("F001")
+    assert page.text.index("F001") < page.text.index("General", page.text.index("F001"))
+    assert page.values("class").count("headline-rate") == 1
+    figures = tuple(Fact(name, 1, estimate(value, 9), "of 9") for name, value in (("Recall", 0.75), ("FPR", None)))
+    told = Page(html.render(Report((Section("Guardrail", (Lead(("One.", "Two."), figures),), level=1),)))).text
+    assert "Recall75%95% interval 70–80% · 1 of 9FPRundefined1 of 9One.Two." in told
+
+
+def test_a_page_is_titled_by_its_first_part(write: Write) -> None:
+    paths = [write([standard(i)], f"results_{name}.jsonl") for i, name in enumerate(("one", "two"))]
+    text = html.render(as_report(analyze(paths).analyses))
+    assert "<title>Analysis of 2 files – Faircount</title>" in text and ">Analysis of 2 files</h1>" in text
+    assert "<title>Analysis of one – Faircount</title>" in html.render(as_report(analyze(paths[:1]).analyses))
+
+
 def test_severity_is_a_word() -> None:
     items = tuple(Finding(f"F00{i}", severity, 1, "m") for i, severity in enumerate(Severity))
     text = Page(html.render(Report((Section("Analysis of", (Findings(items),), level=1),)))).text
@@ -305,7 +350,7 @@ def test_contents_are_listed_where_there_is_much_to_find() -> None:
     short = Report((Section("Analysis of", (), level=1, subject=Place("a")), Section("General", ())))
     assert "nav" not in Page(html.render(short)).elements
     assert "nav" in Page(html.render(Report(short.sections * 2))).elements
-    assert "2 analyses" in Page(html.render(Report(short.sections * 2))).text
+    assert Page(html.render(Report(short.sections * 2))).text.startswith("\nAnalysis of a – Faircount")
     assert "nav" in Page(html.render(full_report("a", "b"))).elements
     assert "There is nothing to report." in Page(html.render(Report(()))).text
 
@@ -336,9 +381,43 @@ def test_small_groups_bear_a_star_that_is_explained() -> None:
 def test_line_breaks_of_evidence_are_kept_and_marked() -> None:
     report = Report((Section("Evidence", (evidence("one\r\ntwo\n\n\tthree\u202e"),)),))
     assert "one\\r↵\ntwo↵\n↵\n\\tthree\\u202e" in Page(html.render(report)).text
-    empty = Exhibit(Place("f:1"), Record("1"), Record("s"), Record(None), Record(""), Record(None))
-    text = Page(html.render(Report((Section("Evidence", (Evidence((empty,), 1),)),)))).text
+    said = (("prompt", Passage("")), ("response", Passage(None)))
+    empty = Exhibit(Record("1"), Place("f:1"), (), said)
+    text = Page(html.render(Report((Section("Evidence", (Evidence((empty,), 1, "entries"),)),)))).text
     assert "Prompt(empty)Response(none)" in text
+
+
+def test_the_part_that_matters_is_marked_and_nothing_else() -> None:
+    text = "ignore <all>\nbefore & say \u202e it"
+    begin, end = text.index("<all>"), text.index("& say") + len("& say")
+    shown = Exhibit(Record("1"), Place("f:1"), (), (("prompt", Passage(text, begin, end)), ("answer", Passage("no"))))
+    page = html.render(Report((Section("Evidence", (Evidence((shown,), 1, "entries"),)),)))
+    assert re.findall(r"<mark>(.*?)</mark>", page, re.DOTALL) == ["&lt;all&gt;↵\nbefore &amp; say"]
+    assert "ignore &lt;all&gt;↵\nbefore &amp; say \\u202e it" in page.replace("<mark>", "").replace("</mark>", "")
+    assert "the part that matters is highlighted." in page
+    plain = Exhibit(Record("1"), Place("f:1"), (), (("prompt", Passage(text)),))
+    without = html.render(Report((Section("Evidence", (Evidence((plain,), 1, "entries"),)),)))
+    assert "<mark>" not in without and "highlighted" not in without
+
+
+def test_what_is_known_of_an_exhibit_stands_before_what_was_said() -> None:
+    known = (("strategy", Record("goat")), ("judge", Record("canary")))
+    shown = Exhibit(Record("entry 1"), Place("line 7"), known, (("prompt", Passage("do it")),))
+    text = Page(html.render(Report((Section("Evidence", (Evidence((shown,), 9, "attacks"),)),)))).text
+    assert "1 of 9 attacks. ↵ marks a line break in the text." in text
+    assert "entry 1 line 7StrategygoatJudgecanaryPromptdo it" in text
+
+
+def test_a_column_is_explained_before_the_table() -> None:
+    grid = Grid(
+        (Column("Value", numeric=False), Column("Rate", note="Rate: a share.")), ((Record("a"), 1),), note="So."
+    )
+    assert "Rate: a share. So." in Page(html.render(Report((Section("Part", (grid,)),)))).text
+
+
+def test_a_name_may_break_after_its_separators_only() -> None:
+    page = html.render(Report((Section("Analysis of", (), level=1, subject=Label("az_gpt4o-sys prompt")),)))
+    assert "az_<wbr>gpt4o-<wbr>sys prompt<wbr>" in page
 
 
 def test_a_finding_shows_some_places_and_keeps_the_others_at_hand() -> None:
@@ -351,15 +430,26 @@ def test_a_finding_shows_some_places_and_keeps_the_others_at_hand() -> None:
 
 
 @pytest.mark.parametrize("drawing", [figure.bars_svg(bars(*TEXTS)), figure.heat_map_svg(heat_map(*TEXTS))])
+def test_a_figure_tells_hostile_labels_visibly(drawing: str) -> None:
+    assert visible(HOSTILE[1]) in (ET.fromstring(drawing)[1].text or "")
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        figure.bars_svg(bars(*TEXTS)),
+        figure.heat_map_svg(heat_map(*TEXTS)),
+        figure.interval_svg(estimate(0.4, 54)),
+        figure.bars_svg(Bars("t", (Bar(Record("a"), estimate(0.4, 54), shrunk=estimate(0.3, 54)),))),
+    ],
+)
 def test_a_figure_stands_alone_and_says_what_it_shows(drawing: str) -> None:
     root = ET.fromstring(drawing)
     name = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{name}svg"
     assert root.get("role") == "img"
     assert [child.tag for child in root][:2] == [f"{name}title", f"{name}desc"]
-    description = root[1].text or ""
-    assert "40.0% [35.0, 45.0]" in description
-    assert visible(HOSTILE[1]) in description
+    assert "40.0% [35.0, 45.0]" in (root[1].text or "")
     assert not root.findall(f".//{name}style")
     for element in root.iter():
         assert "id" not in element.attrib
@@ -382,6 +472,32 @@ def test_bars_carry_their_numbers() -> None:
     assert "(none)" in text
 
 
+def test_the_shrunken_rate_is_a_diamond_on_the_bar_of_the_raw_one() -> None:
+    made = Bars(
+        "t", (Bar(Record("a"), estimate(0.4, 54), shrunk=estimate(0.3, 54)), Bar(Record("b"), estimate(0.6, 9)))
+    )
+    root = ET.fromstring(figure.bars_svg(made))
+    assert (root[1].text or "").startswith("a: 40.0% [35.0, 45.0], n = 54, shrunken 30.0%. b: 60% [55, 65], n = 9.")
+    inner = [element for element in root.iter() if element.tag.endswith("svg") and element is not root]
+    assert [element.get("x") for element in inner] == ["30.00%"]
+    assert sum("shrunken rate" in text for text in root.itertext()) == 1
+    without = drawn(figure.bars_svg(Bars("t", (Bar(Record("a"), estimate(0.4, 54)),))))
+    assert "shrunken" not in without
+
+
+def places(svg: str, name: str) -> list[str | None]:
+    return [element.get(name) for element in ET.fromstring(svg).iter() if element.get(name)]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.25, 0.5, 1.0])
+def test_a_drawn_interval_lies_where_its_numbers_do(value: float) -> None:
+    svg = figure.interval_svg(Estimate(value, value / 2, (1 + value) / 2, 40, "entry", 0.95, "wilson"))
+    assert places(svg, "cx") == [f"{100 * value:.2f}%"]
+    assert (places(svg, "x1")[0], places(svg, "x2")[0]) == (f"{50 * value:.2f}%", f"{50 + 50 * value:.2f}%")
+    nothing = figure.interval_svg(estimate(None, 0))
+    assert places(nothing, "cx") == [] and "undefined, n = 0." in drawn(nothing)
+
+
 def test_a_scale_that_ends_early_says_so() -> None:
     for make in (lambda value: figure.bars_svg(bars("a", value=value)), _heat_map_of):
         assert "The scale ends at 20%, not at 100%." in drawn(make(0.1))
@@ -398,6 +514,21 @@ def test_heat_maps_carry_their_numbers() -> None:
     text = drawn(figure.heat_map_svg(made))
     for words in ("12.5%", "n = 16", "no entries", "undefined", "100.0%", "n = 3", "(none) × en", "plugin ↓"):
         assert words in text
+
+
+def test_cells_of_few_entries_are_pale_and_the_legend_says_so() -> None:
+    cells = ((estimate(0.5, 19), estimate(0.5, 20)),)
+    made = HeatMap("t", "plugin", "language", (Record("p"),), (Record("en"), Record("de")), cells)
+    svg = figure.heat_map_svg(made)
+    assert places(svg, "fill-opacity") == ["0.25"]
+    assert "rate, with n: the number of entries; pale: fewer than 20" in drawn(svg)
+    pale = [element for element in ET.fromstring(svg).iter() if element.get("fill-opacity")]
+    assert pale[0].get("fill") == figure._heat(figure.heat_step(0.5))
+    # Text on a pale cell is in the ink of the page, which stands out from its paper.
+    weights = [element for element in ET.fromstring(svg).iter() if element.get("y") == "21"]
+    assert [(e.get("fill") == figure.INK, e.get("font-weight")) for e in weights] == [(True, None), (False, "600")]
+    many = figure.heat_map_svg(replace(made, few=10))
+    assert places(many, "fill-opacity") == [] and "pale" not in drawn(many)
 
 
 def test_a_figure_without_rows_is_still_a_figure() -> None:
@@ -429,6 +560,7 @@ def test_text_stands_out_from_its_ground_in_light_and_dark() -> None:
         for level in ("error", "warning", "info"):
             for ink in (f"--{level}", "--ink", "--muted"):
                 assert figure.contrast(theme[ink], theme[f"--{level}-paper"]) >= 4.5, (ink, level)
+        assert figure.contrast(theme["--ink"], theme["--mark"]) >= 4.5
         for mark in ("--fc-bar", "--fc-overall"):
             assert figure.contrast(theme[mark], theme["--paper"]) >= 3, mark
         assert figure.contrast(theme["--ink"], theme["--fc-bar"]) >= 3

@@ -5,9 +5,7 @@ The oracle is markdown-it, an independent CommonMark parser with tables, which c
 
 from __future__ import annotations
 
-import html
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
-from faircount.model import Estimate, Finding, MadeWith, Severity
+from faircount.model import Estimate, Finding, MadeWith, Passage, Severity
 from faircount.present import markdown
 from faircount.report import (
     Bar,
@@ -29,11 +27,15 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Interval,
+    Label,
+    Lead,
     Place,
     Record,
     Records,
     Section,
 )
+from faircount.source_labels import source_labels
 from faircount.text import visible
 from tests.conftest import Write, attack, standard
 from tests.test_present import HOSTILE, harmless, hostile_rows
@@ -57,7 +59,7 @@ MARKUP = (
     "\ud800 half",
 )
 ALL_HOSTILE = (*HOSTILE, *MARKUP)
-OUR_HTML = re.compile(r"<details>\n<summary>(<code>[^<>\n]*</code>| entry )*</summary>\n|</details>\n?")
+OUR_HTML = re.compile(r"<details>\n<summary><code>[^<>\n]*</code> \(<code>[^<>\n]*</code>\)</summary>\n|</details>\n?")
 
 
 def parsed(text: str) -> list[Token]:
@@ -86,20 +88,46 @@ def rate(value: float | None = 0.25, n: int = 40) -> Estimate:
 def report_with(text: str) -> Report:
     """Return a report that has a text wherever a record's text can stand."""
     record, place = Record(text), Place(text)
+    (short,) = source_labels([f"/folder/{text.replace('/', '_')}x"])
+    label = Label(short)
     blocks = (
+        Lead((f"From 1% ({short}) to 2% ({short}).", f"Lower than {short}.")),
         Findings((Finding("F001", Severity.ERROR, 5, f"a message about {text} and more", (text,) * 4),)),
         Facts((Fact("ours", record, rate()), Fact("ours", place, note="a note", depth=1))),
         Grid(
-            (Column("Key", numeric=False), Column("Rate"), Column("Where", numeric=False)),
-            ((record, rate(), place), (Records((text, None, text)), None, record)),
+            (
+                Column("Key", numeric=False),
+                Column("Rate", note="Rate: a share."),
+                Column("Where", numeric=False),
+                Column("Interval", rank=1),
+                Column("File", numeric=False),
+            ),
+            ((record, rate(), place, Interval(rate()), label), (Records((text, None, text)), None, record, "", label)),
             frozenset({0}),
             "a note",
         ),
         Bars("a figure", (Bar(record, rate()), Bar(place, rate(None), small=True))),
         HeatMap("a map", "rows", "columns", (record, Record(None)), (record,), ((rate(),), (None,))),
-        Evidence((Exhibit(place, record, record, record, record, Record(f"{text}\n{text}")),), 9),
+        Evidence(
+            (
+                Exhibit(
+                    record,
+                    place,
+                    (("judge", record), ("place", place)),
+                    ((f"response of {short}", Passage(f"{text}\n{text}", 0, 1)), ("error", Passage(text))),
+                ),
+            ),
+            9,
+            "entries",
+        ),
     )
-    return Report((Section("Analysis of", (), 1, place), Section("A section", blocks, subject=record)))
+    return Report(
+        (
+            Section("Analysis of", (), 1, place),
+            Section("A section", blocks, subject=record),
+            Section("Another", (), subject=label),
+        )
+    )
 
 
 @pytest.mark.parametrize("text", ALL_HOSTILE)
@@ -148,12 +176,13 @@ def test_whole_hostile_analyses_are_inert(write: Write) -> None:
         standard(f"m{i}", success=True, input=text, response=text, plugin=text, lang=f"l{i % 2}")
         for i, text in enumerate(MARKUP[:-1])
     ]
-    analyses = analyze([write(rows)], AnalyzeOptions(figures=True, evidence=50)).analyses
+    analyses = analyze([write(rows)], AnalyzeOptions(figures=True, evidence=(("", 50),))).analyses
     made = MadeWith(f"faircount results analyze {HOSTILE[0]} {MARKUP[4]}", (("Faircount", "1"),), {})
     text = markdown.render(as_report(analyses, figures=True, made_with=made))
     assert_inert(text)
     ours = [token.content for token in parsed(text) if token.type == "html_block"]
-    shown = 0 if analyses[0].evidence is None else len(analyses[0].evidence.shown)
+    (examples,) = analyses[0].evidence
+    shown = len(examples.shown)
     assert shown > 20
     assert sum(content.startswith("<details>") for content in ours) == shown
     assert sum(content.startswith("</details>") for content in ours) == shown
@@ -162,9 +191,10 @@ def test_whole_hostile_analyses_are_inert(write: Write) -> None:
 def test_findings_come_first_then_tables(write: Write) -> None:
     report = as_report(analyze([write([standard(1, success=True), "torn {"])]).analyses)
     lines = [line for line in markdown.render(report).splitlines() if line]
-    assert lines[0].startswith("# Analysis of `")
-    assert lines[1].startswith("- **error F001** ")
-    assert lines[2].startswith("  at `")
+    assert lines[0] == "# Analysis of `x`"
+    assert lines[1] == "100% of 1 attack succeeded (95% interval 21–100%)."
+    assert lines[2].startswith("- **error F001** ")
+    assert lines[3] == "  at `line 2`"
     assert "| Successful attacks | 1 | 100% [21, 100] | of 1 entry (95% Wilson) |" in lines
 
 
@@ -184,14 +214,28 @@ def test_bars_are_drawn_to_scale_with_their_interval() -> None:
     assert text.count("Bars run from 0 to 100%") == 1
 
 
+def test_labels_that_begin_alike_stay_apart_beside_their_bars() -> None:
+    names = [f"{'the same long beginning ' * 3}{end}" for end in ("one", "two")]
+    figure = Bars("t", tuple(Bar(Record(name), rate()) for name in names))
+    drawn = re.findall(r"^(.*\S)  █", markdown.render(Report((Section("s", (figure,)),))), re.MULTILINE)
+    assert len(set(drawn)) == 2 and drawn[0].endswith("one") and drawn[1].endswith("two")
+
+
+def test_a_drawn_interval_is_code_and_columns_are_explained() -> None:
+    columns = (Column("File", numeric=False), Column("Rate", note="Rate: a share."), Column("Interval", rank=1))
+    grid = Grid(columns, ((Label("a"), rate(), Interval(rate())),), note="So.")
+    text = markdown.render(Report((Section("s", (grid,)),)))
+    assert "| `a` | 25% [10, 50] | `··├──●────┤·········` |\n\nRate: a share. So." in text
+
+
 def test_evidence_is_folded_away_with_its_prompt_and_response(write: Write) -> None:
     path = write([standard(1), attack(1, success=True, input="do\nit", response="done ```", judge_name="canary")])
-    analyses = analyze([path], AnalyzeOptions(evidence=3)).analyses
+    analyses = analyze([path], AnalyzeOptions(evidence=(("", 3),))).analyses
     text = markdown.render(as_report(analyses))
-    assert f"<details>\n<summary><code>{html.escape(path)}:2</code> entry <code>1</code></summary>\n\n" in text
+    assert "<details>\n<summary><code>entry 1</code> (<code>line 2</code>)</summary>\n\n" in text
     assert "| strategy | `goat` |\n| judge | `canary` |" in text
     assert "Prompt:\n\n```text\ndo\nit\n```\n\nResponse:\n\n````text\ndone ```\n````\n\n</details>" in text
-    assert "1 of 1 successful attempts" in text
+    assert "## Successful attacks\n\n1 of 1 successful attacks.\n" in text
 
 
 def test_an_empty_report_is_no_error() -> None:
@@ -199,8 +243,8 @@ def test_an_empty_report_is_no_error() -> None:
 
 
 def test_undefined_and_unknown_are_words(write: Write) -> None:
-    options: dict[str, Any] = {"figures": True, "evidence": 5}
-    text = markdown.render(as_report(analyze([write([])], AnalyzeOptions(**options)).analyses, figures=True))
+    options = AnalyzeOptions(figures=True, evidence=(("", 5),))
+    text = markdown.render(as_report(analyze([write([])], options).analyses, figures=True))
     assert "undefined" in text
-    assert "There is none." in text
+    assert "There are no entries." in text and "There are none." in text
     assert "█" not in text

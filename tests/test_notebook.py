@@ -125,6 +125,19 @@ def test_options_of_an_analysis_are_those_of_a_summary(sample: SampleFiles) -> N
     assert summary.false_positives == expected.false_positives
 
 
+def test_evidence_of_a_summary_is_a_number_or_kinds_with_numbers(write: Write) -> None:
+    results = faircount.read(write([standard(n, success=n < 3, response=f"said {n}") for n in range(6)]))
+    assert results.summary().evidence == ()
+
+    def told(evidence: Any) -> list[tuple[str, int, int]]:
+        return [(one.kind, len(one.shown), one.total) for one in results.summary(evidence=evidence).evidence]
+
+    assert told(2) == [("successes", 2, 3)]
+    assert told([("failures", 1), ("", 5)]) == [("failures", 1, 3), ("successes", 3, 3)]
+    with pytest.raises(UsageError, match="evidence"):
+        results.summary(evidence=[("victories", 1)])
+
+
 def test_a_definition_holds_for_everything(write: Write) -> None:
     path = write([standard(1, success="maybe")])
     assert faircount.read(path).summary().tally.success == 0

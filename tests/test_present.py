@@ -124,7 +124,7 @@ def test_the_overview_is_the_general_part_alone(write: Write) -> None:
 
 def test_the_report_ends_with_what_the_numbers_cannot_tell(write: Write) -> None:
     text = console.render(as_report(analyze([write([standard(1)])]).analyses))
-    ending = text[text.index("What these numbers cannot tell") :]
+    ending = text[text.index("\nLimits of these numbers\n") :]
     assert "hold for this dataset" in ending
     assert "do not weigh severity" in ending
 

@@ -413,11 +413,22 @@ def test_a_suite_names_its_cases(write: Write, cli: Cli) -> None:
 
 
 def test_passed_entries_can_be_looked_at(journal: str) -> None:
-    evidence = analysis_of(journal, evidence=2).evidence
-    assert evidence is not None
+    (evidence,) = analysis_of(journal, evidence=(("successes", 2),)).evidence
     assert [shown.place for shown in evidence.shown] == [f"{journal}:4", f"{journal}:7"]
-    assert evidence.shown[0].response == "answer 0"
+    assert evidence.total == 4
+    assert evidence.shown[0].response.text == "answer 0"
     assert evidence.shown[0].judge == "Correct"
+
+
+def test_failed_entries_are_what_is_looked_at_first(journal: str) -> None:
+    # At length they stand first anyway, and are not shown twice.
+    assert analysis_of(journal, evidence=(("", 5),)).evidence == ()
+    (evidence,) = analysis_of(journal, evidence=(("", 5),), overview=True).evidence
+    assert (evidence.kind, evidence.total) == ("failures", 2)
+    assert [shown.place for shown in evidence.shown] == [f"{journal}:16", f"{journal}:19"]
+    first = evidence.shown[0]
+    assert (first.entry, first.response.text) == ("test_4_[]", "answer 0")
+    assert first.measured == "Correct: failed (0.0), because of Correct"
 
 
 def test_a_notebook_reads_a_journal(journal: str) -> None:

@@ -24,7 +24,7 @@ from faircount.analysis import evidence, one_entry, recorded
 from faircount.analysis.evidence import CHANGED, VANISHED
 from faircount.analysis.one_entry import Entry, ShowOptions, find_entries, reason
 from faircount.analysis.one_entry_report import as_report
-from faircount.analysis.recorded import FIRST_AND_LAST, LONGEST_TEXT, masked
+from faircount.analysis.recorded import masked
 from faircount.ledger import lookup
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
 from faircount.model import Outcome
@@ -37,7 +37,7 @@ from tests.conftest import Cli, Ran, Write, attack, encode, standard
 from tests.test_architecture import HEAVY
 from tests.test_present import HOSTILE, harmless, hostile_rows
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "entry-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "entry-2.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 KEY = "sk-abcdefghijklmnopqrstuvwxyz"
 
@@ -175,7 +175,7 @@ def test_the_lines_are_looked_through_only_for_what_the_ledger_does_not_know(
 def test_an_attack_row_that_names_its_parent_is_found_by_its_own_id(write: Write) -> None:
     path = write([standard(1), standard("other", attack_parent_id=1, attack_name="goat", success=True)])
     entry = entry_of("other", path)
-    assert (entry.name, entry.found_by, entry.attempts_total) == ("1", "row", 2)
+    assert (entry.name, entry.found_by, len(entry.attempts)) == ("1", "row", 2)
 
 
 def test_an_extracted_row_is_found_by_its_new_and_its_old_id(write: Write) -> None:
@@ -223,13 +223,15 @@ def test_many_entries_of_one_id_are_bounded_with_a_note(write: Write, cli: Cli) 
     assert (read["total"], len(read["entries"])) == (25, 10)
 
 
-def test_many_attempts_of_an_entry_are_bounded_and_the_decisive_one_is_among_them(write: Write, cli: Cli) -> None:
+def test_all_attempts_of_an_entry_are_shown_however_many(write: Write, cli: Cli) -> None:
     rows = [standard(1, response=f"answer {i}", success=i == 29) for i in range(40)]
     path = write(rows)
     entry = entry_of("1", path)
-    assert [a.number for a in entry.attempts] == [*range(1, 21), 30]
-    assert "19 further attempts: --whole shows all." in show(cli, "1", path).out
-    assert len(entry_of("1", path, whole=True).attempts) == entry.attempts_total == 40
+    assert [a.number for a in entry.attempts] == [*range(1, 41)]
+    assert [a.number for a in entry.attempts if a.decides] == [30]
+    shown = show(cli, "1", path).out
+    assert all(re.search(rf"Response +answer {number}\n", shown) for number in range(40))
+    assert flat(shown).startswith("Entry 1 Outcome success attempt 30 succeeded, and one success is enough")
 
 
 @pytest.mark.parametrize(
@@ -317,30 +319,24 @@ def test_the_prompt_is_found_under_the_names_that_spikee_gave_it(write: Write) -
         assert line.prompt.text == "the prompt"
 
 
-def test_long_texts_are_cut_unless_all_is_wanted(write: Write, cli: Cli) -> None:
-    path = write([standard(1, response="x" * 700 + " THE END", input="y" * LONGEST_TEXT)])
+def test_long_texts_are_shown_whole(write: Write, cli: Cli) -> None:
+    path = write([standard(1, response="x" * 70_000 + " THE END", input="y" * 700)])
     shown = show(cli, "1", path).out
-    assert "(cut here) the whole text has 708 characters" in flat(shown)
-    assert "THE END" not in shown
-    assert shown.count("(cut here)") == 1
-    assert "--whole shows all." in flat(shown)
-    whole = show(cli, "1", path, "--whole").out
-    assert "THE END" in flat(whole)
-    assert "(cut here)" not in whole
+    assert "THE END" in flat(shown) and shown.count("y") >= 700
+    assert "(cut here)" not in shown and "…" not in shown
     assert document(cli, "1", path)["entries"][0]["attempts"][0]["response"].endswith("THE END")
 
 
-def test_a_history_is_shown_item_by_item_and_its_middle_only_if_wanted(write: Write, cli: Cli) -> None:
+def test_a_history_is_shown_item_by_item(write: Write, cli: Cli) -> None:
     history = [{"input": f"try {i}.", "response": f"re {i}.", "success": False, "error": None} for i in range(20)]
     history[1] = {"input": "try 1.", "response": None, "success": None, "error": "time-out"}
     history[19]["success"] = True
     path = write([standard(1), attack(1, success=True, attempts=20, attempt_history=history)])
     shown = flat(show(cli, "1", path).out)
-    assert "History of attempt 2: 20 requests, the first 3 and the last 3 are shown" in shown
+    assert "History of attempt 2: 20 requests" in shown
     assert "2, error input try 1. error time-out" in shown
     assert "20, success input try 19. response re 19." in shown
-    assert "try 9." not in shown
-    assert "try 9." in show(cli, "1", path, "--whole").out
+    assert all(f"try {i}." in shown for i in range(20))
     told = document(cli, "1", path)["entries"][0]["attempts"][1]["history"]
     assert told["total"] == len(told["items"]) == 20
 
@@ -392,13 +388,16 @@ def test_without_a_conversation_there_is_none(write: Write, cli: Cli, conversati
     assert document(cli, "1", path)["entries"][0]["attempts"][0]["conversation"] is None
 
 
-def test_long_conversations_are_shown_from_both_ends(write: Write) -> None:
-    line = entry_of("1", write([standard(1, conversation=[f"turn {i}" for i in range(30)])])).attempts[0].recorded
+def test_long_conversations_are_shown_whole(write: Write, cli: Cli) -> None:
+    path = write([standard(1, conversation=[f"turn {i}." for i in range(30)])])
+    line = entry_of("1", path).attempts[0].recorded
     assert line is not None
     assert line.conversation is not None
-    assert [turn.name for turn in line.conversation] == ["1", "2", "3", "28", "29", "30"]
-    assert len(line.conversation) == 2 * FIRST_AND_LAST
+    assert [turn.name for turn in line.conversation] == [str(number) for number in range(1, 31)]
     assert line.conversation_total == 30
+    shown = show(cli, "1", path).out
+    assert "Conversation of attempt 1: 30 turns\n" in shown
+    assert all(f"turn {i}." in shown for i in range(30))
 
 
 # -- secrets ----------------------------------------------------------------------------------------------------
@@ -420,7 +419,7 @@ def test_secrets_are_masked_wherever_they_stand(write: Write, cli: Cli) -> None:
         attempt_history=[{"input": KEY, "response": KEY, "error": KEY}],
     )
     path = write([row])
-    for words in ((), ("--whole",), ("--output-format", "json"), ("--output-format", "markdown")):
+    for words in ((), ("--output-format", "json"), ("--output-format", "markdown")):
         ran = show(cli, "1", path, *words)
         assert ran.code == 0
         assert KEY[:8] not in ran.out
@@ -499,7 +498,7 @@ def test_several_kept_rows_leave_open_which_one_counts_instead(write: Write) -> 
     tries = [standard(1, response=f"answer {i}") for i in range(2)]
     entry = entry_of("1", write([*tries, *tries]))
     assert [row.instead for row in entry.left_out] == [None, None]
-    assert entry.left_out_total == 2
+    assert len(entry.left_out) == 2
 
 
 # -- files ------------------------------------------------------------------------------------------------------
@@ -537,7 +536,7 @@ def test_without_a_file_or_with_the_words_swapped_there_is_a_hint(cli: Cli, writ
 
 def test_options_may_stand_between_the_words(cli: Cli, write: Write) -> None:
     path = write([standard(1, long_id="-x")])
-    for words in (["--whole", "1", path], ["1", "--whole", path], ["1", path, "--whole"], ["--", "-x", path]):
+    for words in (["--output-format", "json", "1", path], ["1", "--output-format", "json", path], ["--", "-x", path]):
         assert cli("results", "show", *words).code == 0
 
 
@@ -622,7 +621,7 @@ def test_rows_that_stand_together_are_read_back_at_once(write: Write, monkeypatc
 
     monkeypatch.setattr(evidence, "open_range", watched)
     path = write([standard(1, response=f"re {i}") for i in range(200)])
-    assert len(entry_of("1", path, whole=True).attempts) == 200
+    assert len(entry_of("1", path).attempts) == 200
     assert len(opened) == 1
 
 
@@ -661,7 +660,7 @@ def with_everything_hostile(text: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("text", [*HOSTILE, "\ud800 lone", "</p><script>alert(1)</script>", "![x](http://e.invalid)"])
 def test_hostile_text_never_acts_in_any_format(write: Write, cli: Cli, tmp_path: Path, text: str) -> None:
     path, page = write(with_everything_hostile(text)), tmp_path / "page.html"
-    for words in ((), ("--whole",), ("--output-format", "markdown"), ("--output-format", "json")):
+    for words in ((), ("--output-format", "markdown"), ("--output-format", "json")):
         ran = show(cli, "1", path, *words)
         assert ran.code == 0, ran.err
         assert harmless(ran.out)
@@ -699,7 +698,7 @@ def test_no_text_can_pass_for_words_of_ours(write: Write, cli: Cli) -> None:
     for width in ("40", "80", "100"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", width)
-            out = show(cli, "1", path, "--whole").out
+            out = show(cli, "1", path).out
         ours = [line for line in out.splitlines() if re.match("  (State|Outcome) ", line)]
         assert len(ours) == 2
         assert all("failure" in line for line in ours)
@@ -708,7 +707,7 @@ def test_no_text_can_pass_for_words_of_ours(write: Write, cli: Cli) -> None:
 def test_nothing_of_a_text_is_lost_when_it_is_shown_in_pieces(write: Write) -> None:
     text = "\n".join(f"line {i} " + "word " * (i % 20) + "z" * (7 * i % 150) for i in range(60)) + "\n\n  end "
     path = write([standard(1, response=text)])
-    grid = as_report(find_entries("1", [path], ShowOptions(whole=True))).sections[1].blocks[-1]
+    grid = as_report(find_entries("1", [path], ShowOptions())).sections[1].blocks[-1]
     assert isinstance(grid, Grid)
     start = [row[0] for row in grid.rows].index("Response")
     pieces = [row[1].text or "" for row in grid.rows[start:] if isinstance(row[1], Record)]
@@ -734,7 +733,7 @@ def test_the_document_has_every_key_also_where_little_is_known(
     read = document(cli, "1", write([{"id": 1}]))
     attempt = read["entries"][0]["attempts"][0]
     assert attempt["prompt"] is None
-    assert read["whole"]
+    assert not {"whole", "attempts_total", "left_out_total"} & {*read, *read["entries"][0]}
     monkeypatch.setattr(evidence, "_holds", lambda *_: False)
     (attempt,) = document(cli, "1", write([standard(1)]))["entries"][0]["attempts"]
     assert (attempt["unread"], attempt["prompt"], attempt["history"]) == (CHANGED, None, None)

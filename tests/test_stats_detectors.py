@@ -30,7 +30,7 @@ from faircount.stats.detector_scores import (
     roc_auc,
     threshold_sweep,
 )
-from faircount.stats.detectors import confusion_metrics
+from faircount.stats.detectors import balanced_accuracy, confusion_metrics
 from tests.oracles import known, limits, oracle, random_samples
 
 Counts = tuple[int, int, int, int]
@@ -85,6 +85,37 @@ def test_a_metric_without_denominator_is_undefined_unless_asked_otherwise() -> N
     assert (one_class.balanced_accuracy, one_class.youden_j, one_class.kappa) == (None, None, None)
     empty = confusion_metrics(0, 0, 0, 0)
     assert empty.accuracy is None and empty.macro_f1 is None and empty.n == 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("seed", range(12))
+def test_balanced_accuracy_and_its_interval_equal_scikit_learn_and_statsmodels(seed: int, level: float) -> None:
+    metrics, proportion = oracle("sklearn.metrics"), oracle("statsmodels.stats.proportion")
+    generator = random.Random(seed)
+    tp, fn, tn, fp = (generator.randrange(1, 80) for _ in range(4))
+    truth, said = [1] * (tp + fn) + [0] * (tn + fp), [1] * tp + [0] * (fn + tn) + [1] * fp
+    ours = balanced_accuracy(tp, fn, tn, fp, level=level)
+    assert ours.value == pytest.approx(metrics.balanced_accuracy_score(truth, said))
+    # Youden's J is a difference of two rates; its interval, moved and halved, is that of (1 + J)/2.
+    low, high = proportion.confint_proportions_2indep(tp, tp + fn, fp, fp + tn, method="newcomb", alpha=1 - level)
+    assert limits(ours) == pytest.approx(((1 + low) / 2, (1 + high) / 2), abs=1e-9)
+    assert (ours.n, ours.unit, ours.level, ours.method) == (tp + fn + tn + fp, "entry", level, "newcombe")
+
+
+@given(confusions)
+def test_balanced_accuracy_needs_both_classes_and_stays_between_0_and_1(counts: Counts) -> None:
+    tp, fn, tn, fp = counts
+    ours = balanced_accuracy(tp, fn, tn, fp)
+    assert ours.value == pytest.approx(confusion_metrics(tp, fn, tn, fp).balanced_accuracy)
+    if not tp + fn or not tn + fp:
+        assert (ours.value, *limits(ours), ours.n) == (None, None, None, tp + fn + tn + fp)
+        return
+    assert 0 <= known(ours.low) <= known(ours.value) <= known(ours.high) <= 1
+    # A guardrail that decides the other way round is as far from a half on the other side.
+    turned = balanced_accuracy(fn, tp, fp, tn)
+    assert [1 - known(limit) for limit in (turned.value, turned.high, turned.low)] == pytest.approx(
+        [ours.value, *limits(ours)]
+    )
 
 
 @given(confusions)

@@ -14,6 +14,7 @@ import pytest
 
 from faircount import Analysis, read
 from faircount.analysis.arrange import as_report
+from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS
 from faircount.model import Outcome, Source
 from faircount.present import console, markdown
@@ -40,7 +41,7 @@ def journal(tmp_path: Path) -> str:
 
 @pytest.fixture
 def found(journal: str) -> Analysis:
-    return analysis_of(journal, evidence=3, figures=True)
+    return analysis_of(journal, evidence=(("", 3),), figures=True)
 
 
 def our_words(text: str, path: str) -> list[str]:
@@ -58,7 +59,11 @@ def test_the_terminal_speaks_of_passing(found: Analysis, journal: str) -> None:
 def test_figures_and_markdown_speak_of_passing(found: Analysis, journal: str) -> None:
     shown = markdown.render(as_report([found], figures=True))
     assert "Pass rate by" in shown
-    assert "passed entries" in shown
+    assert "failed cases" in shown
+    assert our_words(shown, journal) == []
+    passed = analysis_of(journal, evidence=(("successes", 3), ("errors", 1)))
+    shown = markdown.render(as_report([passed]))
+    assert "3 of 20 passed cases." in shown and "## Cases that ended in an error" in shown
     assert our_words(shown, journal) == []
 
 
@@ -97,13 +102,13 @@ def test_the_document_has_the_aim_and_the_pass_rate(found: Analysis) -> None:
     (analysis,) = document["analyses"]
     assert analysis["aim"] == "task"
     assert analysis["rates"]["pass_rate"] == analysis["rates"]["asr"]
-    schema = json.loads(resources.files("faircount.present").joinpath("schemas/analysis-1.json").read_text())
+    schema = json.loads(resources.files("faircount.present").joinpath("schemas/analysis-2.json").read_text())
     jsonschema.validate(document, schema)
 
 
 def test_the_document_of_an_entry_fits_its_schema(journal: str, cli: Cli) -> None:
     document = json.loads(cli("results", "show", "test_hard_30_[]", journal, "--output-format", "json").out)
-    schema = json.loads(resources.files("faircount.present").joinpath("schemas/entry-1.json").read_text())
+    schema = json.loads(resources.files("faircount.present").joinpath("schemas/entry-2.json").read_text())
     jsonschema.validate(document, schema)
     (entry,) = document["entries"]
     assert entry["outcome"] == "failure"
@@ -119,18 +124,22 @@ def test_attacks_are_spoken_of_as_before(write: Write) -> None:
     assert (analysis["aim"], analysis["rates"]["pass_rate"]) == ("attack", None)
 
 
-def test_the_worst_group_of_tests_is_the_one_that_passes_least(found: Analysis) -> None:
-    slices = found.slices["tags"]
-    assert slices.worst is not None
-    assert slices.best is not None
-    assert (slices.worst.value, slices.best.value) == ("hard", "easy")
+def test_a_group_of_tests_stands_out_by_what_it_passes(found: Analysis) -> None:
+    marked = {group.value: stands_out(group) for group in found.breakdowns["tags"]}
+    assert (marked["hard"], marked["easy"]) == (-1, 1)
+    shown = console.render(as_report([found]), width=120)
+    (against,) = (group.against_rest for group in found.breakdowns["tags"] if group.value == "hard")
+    assert against is not None and against.difference is not None
+    assert re.search(rf"hard +20 +2 +10% .* {100 * against.difference:+.1f} points", shown)
 
 
-def test_the_worst_group_of_attacks_is_the_one_that_succeeds_most(write: Write) -> None:
-    rows = [standard(n, success=n < 20, lang="a" if n < 20 else "b") for n in range(40)]
-    slices = analysis_of(write(rows)).slices["lang"]
-    assert slices.worst is not None
-    assert slices.worst.value == "a"
+def test_the_bad_news_of_tests_is_what_failed_and_of_attacks_what_succeeded(found: Analysis, write: Write) -> None:
+    assert found.failed_cases is not None
+    assert (found.failed_cases.kind, found.failed_cases.total) == ("failures", 21)
+    rows = [standard(n, success=n < 5, lang="a" if n < 20 else "b") for n in range(40)]
+    attacked = analysis_of(write(rows), evidence=(("", 3),))
+    assert [(examples.kind, examples.total) for examples in attacked.evidence] == [("successes", 5)]
+    assert (found.role, attacked.role) == ("tests", "attacks")
 
 
 def test_doubts_are_told_in_the_words_of_tests(found: Analysis) -> None:

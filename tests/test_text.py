@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.text import clip, clip_start, mask_secrets, visible
+from faircount.text import clip, clip_middle, mask_secrets, visible
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,37 @@ def test_visible_text_is_harmless_and_stays_as_it_is(text: str) -> None:
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_clipped_text_fits(text: str, limit: int) -> None:
     assert len(clip(text, limit)) <= limit
-    assert len(clip_start(text, limit)) <= limit
+    assert len(clip_middle(text, limit)) <= limit
     assert clip("x" * 3, 3) == "xxx"
 
 
-def test_a_path_is_clipped_from_the_front() -> None:
-    assert clip_start("/a/very/long/path/results.jsonl", 14) == "…results.jsonl"
+@pytest.mark.parametrize(
+    ("limit", "shown"),
+    [
+        (31, "/a/very/long/path/results.jsonl"),
+        (30, "/a/very/long/pa…/results.jsonl"),
+        (14, "/a/very….jsonl"),
+        (13, "/a/ver….jsonl"),
+        (3, "/…l"),
+        (2, "/…"),
+        (1, "…"),
+    ],
+)
+def test_a_name_loses_its_middle(limit: int, shown: str) -> None:
+    assert clip_middle("/a/very/long/path/results.jsonl", limit) == shown
+
+
+@given(st.text(max_size=60), st.integers(min_value=1, max_value=60))
+def test_what_a_name_keeps_is_its_beginning_and_its_end(text: str, limit: int) -> None:
+    shown = clip_middle(text, limit)
+    if len(text) <= limit:
+        assert shown == text
+        return
+    assert len(shown) == limit
+    begins = (limit - 1) - (limit - 1) // 2
+    begin, end = shown[:begins], shown[begins + 1 :]
+    assert shown[begins] == "…" and text.startswith(begin) and text.endswith(end)
+    assert 0 <= len(begin) - len(end) <= 1
 
 
 @pytest.mark.parametrize(

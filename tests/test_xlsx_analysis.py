@@ -14,7 +14,7 @@ from openpyxl.utils import range_boundaries
 from openpyxl.worksheet.worksheet import Worksheet
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
-from faircount.model import Estimate, Finding, Severity
+from faircount.model import Estimate, Finding, Passage, Severity
 from faircount.present.xlsx import write_workbook
 from faircount.report import (
     Bar,
@@ -27,6 +27,9 @@ from faircount.report import (
     Findings,
     Grid,
     HeatMap,
+    Interval,
+    Label,
+    Lead,
     Paragraph,
     Place,
     Record,
@@ -94,6 +97,30 @@ def test_a_grid_has_the_limits_of_its_rates_beside_them(tmp_path: Path) -> None:
     assert sheet["G3"].number_format == '0.000 "s"'
 
 
+def test_a_lead_names_and_explained_columns_are_plain_cells(tmp_path: Path) -> None:
+    columns = (
+        Column("File", numeric=False),
+        Column("Rate", note="=Rate: a share."),
+        Column("Interval", rank=1),
+        Column("Errors"),
+    )
+    grid = Grid(columns, ((Label("=a"), RATE, Interval(RATE), 3),), note="a note")
+    sheet = sheet_of(
+        tmp_path / "x.xlsx", report(Lead(("=One.", "Two."), (Fact("Hits", 10, RATE),)), grid, subject=Label("=b"))
+    )
+    # What others draw stands there in figures already.
+    assert values(sheet) == [
+        ["Part =b"],
+        ["=One."],
+        ["Two."],
+        ["File", "Rate", "low (95%)", "high (95%)", "n", "Errors"],
+        ["=a", 0.25, 0.1, 0.5, 40, 3],
+        ["=Rate: a share."],
+        ["a note"],
+    ]
+    assert not [cell for row in sheet.iter_rows() for cell in row if cell.data_type == "f"]
+
+
 def test_a_heat_map_is_coloured_and_tells_its_numbers(tmp_path: Path) -> None:
     names = (Record("=a"), Record(None))
     sheet = sheet_of(
@@ -112,13 +139,29 @@ def test_a_heat_map_is_coloured_and_tells_its_numbers(tmp_path: Path) -> None:
 
 
 def test_evidence_stands_in_full(tmp_path: Path) -> None:
-    entry, way, judge, prompt, said = (Record(t) for t in ("e", "s", None, "=prompt\r\n\x00", " response "))
-    exhibit = Exhibit(Place("f:1"), entry, way, judge, prompt, said)
-    sheet = sheet_of(tmp_path / "x.xlsx", report(Evidence((exhibit,), 9)))
+    known = (("strategy", Record("s")), ("judge", Record(None)))
+    said = (("prompt", Passage("=prompt\r\n\x00")), ("response", Passage(" response ")))
+    exhibit = Exhibit(Record("e"), Place("f:1"), known, said)
+    sheet = sheet_of(tmp_path / "x.xlsx", report(Evidence((exhibit,), 9, "entries")))
     assert values(sheet)[1:] == [
-        ["1 of 9 successful attempts, as they were recorded."],
-        ["Place", "Entry", "Strategy", "Judge", "Prompt", "Response"],
-        ["f:1", "e", "s", "(none)", "=prompt\r\n\\x00", " response "],
+        ["1 of 9 entries"],
+        ["Entry", "Place", "Strategy", "Judge", "Prompt", "Response"],
+        ["e", "f:1", "s", "(none)", "=prompt\r\n\\x00", " response "],
+    ]
+
+
+def test_exhibits_that_say_different_things_share_columns(tmp_path: Path) -> None:
+    one = Exhibit(Record("a"), Place("f:1"), (), (("prompt", Passage("p")), ("answer", Passage("x"))))
+    other = Exhibit(
+        Record("b"), Place("f:2"), (("passed", Record("1 of 2")),), (("prompt", Passage(None)), ("error", Passage("e")))
+    )
+    sheet = sheet_of(tmp_path / "x.xlsx", report(Evidence((one, other), 2, "entries")))
+    cells = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    head = next(at for at, row in enumerate(cells) if row[0] == "Entry")
+    assert cells[head : head + 3] == [
+        ["Entry", "Place", "Passed", "Prompt", "Answer", "Error"],
+        ["a", "f:1", None, "p", "x", None],
+        ["b", "f:2", "1 of 2", None, None, "e"],
     ]
 
 
@@ -239,7 +282,7 @@ def test_hostile_records_stay_text_in_every_sheet(tmp_path: Path, write: Write) 
     texts = [*AS_THEY_ARE, *SPELLED_OUT]
     rows = [*hostile_rows(), *(standard(f"h{i}", plugin=t, lang=t, error=t, **{t: t}) for i, t in enumerate(texts))]
     rows += [attack(f"h{i}", name=text, success=True) for i, text in enumerate(texts)]
-    options = AnalyzeOptions(evidence=len(rows))
+    options = AnalyzeOptions(evidence=(("", len(rows)), ("errors", len(rows))))
     made = as_report(analyze([write(rows)], options).analyses, figures=True)
     path = tmp_path / "x.xlsx"
     write_workbook(str(path), [], ["a"], made)
