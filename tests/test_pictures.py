@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tools import pictures
+from tools import pictures, screenshots
 
 import faircount
 from faircount.cli.parser import build
@@ -39,7 +39,7 @@ def test_a_picture_is_up_to_date(name: str, draw: Callable[[], str]) -> None:
 
 
 def test_there_are_no_pictures_but_those_that_are_drawn() -> None:
-    assert {path.name for path in pictures.FOLDER.iterdir()} == set(pictures.PICTURES)
+    assert {path.name for path in pictures.FOLDER.iterdir()} == {*pictures.PICTURES, *screenshots.PAGES}
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)

@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.console_blocks import ELLIPSIS, Shown, matches, shown_commands
 from tests.test_docs import DOCS, PAGES_WITH_COMMANDS, run
 
+_LINES_THAT_MAY_BE_NEW = 3
 _NUMBERS = re.compile(r"[\d.,%\[\]+-]+")
 
 
@@ -53,12 +54,13 @@ def _place_of(
     first = begin if at_start else max(range(begin, len(real)), key=lambda at: (_likeness(stretch[0], real[at]), -at))
     if at_end:
         return (first, len(real)) if at_start else (_from_the_end(stretch, real, begin), len(real))
-    wanted = range(first, len(real))
+    wanted = range(first, min(first + 2 * len(stretch) + _LINES_THAT_MAY_BE_NEW, len(real)))
     last = max(wanted, key=lambda at: (_likeness(stretch[-1], real[at]), -abs(at - first - len(stretch) + 1)))
     return first, last + 1
 
 
 def _from_the_end(stretch: Sequence[str], real: Sequence[str], begin: int) -> int:
+    begin = max(begin, len(real) - 2 * len(stretch) - _LINES_THAT_MAY_BE_NEW)
     return max(range(begin, len(real)), key=lambda at: (_likeness(stretch[0], real[at]), at))
 
 

@@ -287,7 +287,6 @@ def _add_show(verbs: Verbs) -> None:
     group.add_argument("id", metavar="ID", help="id of an entry, id of a row such as 12-attack, or long id of a row")
     add_inputs(parser)
     _add_how_to_fold(parser)
-    # What it asked for is what everybody gets.
     add_output(parser, page="html needs -o", place="write there instead of to standard output")
 
 
