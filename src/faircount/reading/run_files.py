@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from faircount.reading import journal_rows, rebel_reports, rejudged_runs
 from faircount.reading.journals import ATTACK, TASK, aim_of, decode_record
 from faircount.reading.loose import BadLine
+from faircount.reading.other_tools import other_tool
 from faircount.reading.run_rows import FAIRCOUNT, REBEL, RunFile
 from faircount.reading.spikee_rows import RUN_MARK
 
@@ -25,7 +26,7 @@ def recognised(start: bytes) -> RunFile | None:
     """Return what a file that begins so is, if it tells of a run."""
     if b'"kind"' in start and (aim := _aim_of_header(start)):
         return RunFile(FAIRCOUNT, JOURNAL, aim=aim)
-    if b'"test_cases"' in start and rebel_reports.begins_report(start):
+    if b'"test_cases"' in start and rebel_reports.begins_report(start) and other_tool(start) is None:
         return RunFile(REBEL, REPORT)
     return rejudged_runs.recognised(start) if RUN_MARK.encode() in start else None
 

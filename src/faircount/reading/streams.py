@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
 from faircount.reading.identity import ContentHash
+from faircount.reading.other_tools import other_tool
 
 if TYPE_CHECKING:
     from faircount.reading.run_rows import RunFile
@@ -150,7 +151,7 @@ def is_plain(path: str) -> bool:
             start = file.read(_TELLING_BYTES)
     except OSError:
         return False
-    return not start.startswith((*_PACKED, *_UTF16_MARKS)) and _run_of(start) is None
+    return not start.startswith((*_PACKED, *_UTF16_MARKS)) and _run_of(start) is None and other_tool(start) is None
 
 
 def _run_of(start: bytes) -> RunFile | None:
@@ -170,6 +171,8 @@ def _expand_run(stream: Stream, path: str, *, packed: bool) -> None:
     stream.chunks = chain([start], chunks)
     stream.run = _run_of(start[:_TELLING_BYTES])
     if stream.run is None:
+        if tool := other_tool(start[:_TELLING_BYTES]):
+            raise InputError(f"{stream.name}: is {tool}, which Faircount does not read yet")
         return
     from faircount.reading import run_files
 
