@@ -18,7 +18,8 @@ from faircount.cli.gating import against_baseline, apply_gates, gates_are_asked,
 from faircount.cli.output import show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
-from faircount.reading.inputs import expand, expand_folder
+from faircount.reading.inputs import expand, expand_folder, listed, results_in
+from faircount.reading.streams import STDIN
 from faircount.text import visible
 
 EVIDENCE_IN_A_PAGE = 5
@@ -31,7 +32,16 @@ def named_files(arguments: argparse.Namespace) -> list[str]:
     """Return the files that were named, and those of the folders that were named, in the order given."""
     files: list[str] = []
     for kind, name in arguments.inputs:
-        files += expand_folder(name) if kind == "folder" else [name]
+        if kind == "folder":
+            files += expand_folder(name)
+        elif name != STDIN and Path(name).is_dir():
+            results, others = results_in(name)
+            files += results
+            if others:
+                sentence = f"{name}: not results, left out: {listed(others)}"
+                print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+        else:
+            files.append(name)
     return files
 
 

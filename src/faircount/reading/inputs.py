@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
-from faircount.reading.streams import STDIN
+from faircount.reading import loose
+from faircount.reading.streams import STDIN, open_stream
 
 RESULT_PREFIX = "results_"
+_RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
+_RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
+_TELLING_BYTES = 64 * 1024
 RESULT_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _DIGEST_BLOCK = 1024 * 1024
 
@@ -41,7 +46,7 @@ def _expand_file(name: str) -> list[str]:
     if name == STDIN or Path(name).is_file():
         return [name]
     if Path(name).is_dir():
-        raise UsageError(f"{name}: is a folder; give it with --result-folder")
+        return results_in(name)[0]
     if glob.has_magic(name):
         found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())
         if not found:
@@ -50,6 +55,48 @@ def _expand_file(name: str) -> list[str]:
     if not Path(name).exists():
         raise InputError(f"{name}: no such file")
     return [name]
+
+
+def results_in(folder: str) -> tuple[list[str], list[str]]:
+    """Return the result files of a folder, recognised by their content, and the names of its other files."""
+    results: list[str] = []
+    others: list[str] = []
+    for path in sorted(Path(folder).iterdir()):
+        if path.is_file() and not path.name.startswith("."):
+            if _holds_results(str(path)):
+                results.append(str(path))
+            else:
+                others.append(path.name)
+    if not results:
+        raise InputError(f"{folder}: holds no result files" + (f", only {listed(others)}" if others else ""))
+    return results, others
+
+
+def _holds_results(path: str) -> bool:
+    """Return whether a file is a run journal, a report, or begins with a row of a result file."""
+    try:
+        stream = open_stream(path, path)
+        if stream.run is not None:
+            return True
+        start = next(stream.chunks, b"")
+    except (InputError, UsageError):
+        return False
+    *whole, last = start[:_TELLING_BYTES].split(b"\n")
+    return any(map(_is_result, whole or [last])) or (not whole and bool(_RESULT_KEY.search(last)))
+
+
+def _is_result(line: bytes) -> bool:
+    try:
+        row, _ = loose.parse(line)
+    except loose.BadLine:
+        return False
+    return "id" in row and not _RESULT_KEYS.isdisjoint(row)
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return a few names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def expand_folder(folder: str) -> list[str]:
