@@ -37,6 +37,7 @@ from faircount.analysis.extracting import Extraction, ExtractOptions
 from faircount.ledger import engine, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Mark
 from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.reading.chosen import refuse_unknown_fields
 from faircount.reading.loading import Loader, Progress
 from faircount.reading.raw_rows import (
     Origin,
@@ -106,7 +107,9 @@ class Export(Extraction):
     @cached_property
     def origins(self) -> list[Origin]:
         """Where each file can be read as often as needed."""
-        return [self._origin(item.path) for item in self.inputs]
+        origins = [self._origin(item.path) for item in self.inputs]
+        refuse_unknown_fields(self._query_asked, origins, self._wanted.max_line)
+        return origins
 
     @cached_property
     def _choice(self) -> Choice:

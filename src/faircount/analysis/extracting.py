@@ -29,6 +29,7 @@ from faircount.findings import Notes
 from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.reading import inputs
+from faircount.reading.chosen import refuse_unknown_fields
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress, ReadOptions, processes_for, refuse_hopeless
@@ -219,6 +220,7 @@ class Extraction:
         options = self.options
         query = self._query()
         origins = [self._origin(item.path) for item in self.inputs]
+        refuse_unknown_fields(query, origins, options.max_line)
         choice = Choice(
             options.rows_of, options.definition, query, self._search(origins), policy_blocks=options.policy_blocks
         )

@@ -36,9 +36,10 @@ from faircount.model import (
 )
 from faircount.reading import inputs
 from faircount.reading.cache import ReadSource
-from faircount.reading.chosen import parse_row_query
+from faircount.reading.chosen import parse_row_query, refuse_unknown_fields
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
+from faircount.reading.raw_rows import Origin
 from faircount.reading.spikee import CASE_FACETS
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import wilson
@@ -84,6 +85,7 @@ def analyze(
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
     where = None if options.where is None else parse_row_query(options.where)
+    refuse_unknown_fields(where, [Origin(item.path, item.path) for item in chosen], options.max_line)
     how = replace(options.reading, where=where)
     alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
     quality = None

@@ -7,7 +7,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from faircount.query.compiling import Question, Row, compiled
-from faircount.query.tree import Node, paths
+from faircount.query.tree import Node, Operator, paths, tests
 
 _NOTHING_SAID: Row = {}
 
@@ -26,6 +26,14 @@ class Query(Struct, frozen=True, dict=True):
         if () in own or (None,) in own:
             return None
         return frozenset(step for steps in own for step in steps if isinstance(step, str))
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """The fields of a row that must be in some file: those that the query asks for more than whether they exist."""
+        asked = [test.path for test in tests(self.tree) if test.operator is not Operator.EXISTS]
+        return frozenset(
+            path.steps[0] for path in asked if not path.computed and path.steps and isinstance(path.steps[0], str)
+        )
 
     @property
     def computed(self) -> frozenset[str]:

@@ -72,10 +72,15 @@ class Not(Struct, frozen=True):
 Node = And | Or | Not | Test
 
 
+def tests(node: Node) -> list[Test]:
+    """Return every test in a tree."""
+    if isinstance(node, Test):
+        return [node]
+    if isinstance(node, Not):
+        return tests(node.part)
+    return [test for part in node.parts for test in tests(part)]
+
+
 def paths(node: Node) -> list[Path]:
     """Return the path of every test in a tree."""
-    if isinstance(node, Test):
-        return [node.path]
-    if isinstance(node, Not):
-        return paths(node.part)
-    return [path for part in node.parts for path in paths(part)]
+    return [test.path for test in tests(node)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
 from faircount.ledger.tallies import STANDARD
 from faircount.query import Query, parse
-from faircount.reading.raw_rows import Origin, strategy_of, values_decoder, values_of
+from faircount.reading import loose
+from faircount.reading.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
 from faircount.reading.spikee import attack_name_of
 from faircount.reading.spikee_rows import Row
 
@@ -25,6 +27,24 @@ def parse_row_query(text: str) -> Query:
             "guardrail, or write them to a file with `results extract --where`"
         )
     return query
+
+
+def refuse_unknown_fields(query: Query | None, origins: Sequence[Origin], max_line: int) -> None:
+    """Raise UsageError for a field that a query compares and no row of the files has, which is mostly a mistype."""
+    unknown = frozenset() if query is None else query.compared.difference(Row.__struct_fields__)
+    if not unknown or not all(Path(origin.path).is_file() for origin in origins):
+        return
+    unknown -= fields_present(origins, unknown, max_line)
+    if not unknown:
+        return
+    first = next((raw.line for origin in origins for raw in rows_of(origin, max_line)), None)
+    if first is None:
+        return
+    present = sorted(loose.parse(first)[0])
+    field = min(unknown)
+    near = difflib.get_close_matches(field, present, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(present)}"
+    raise UsageError(f"--where: no file has a field {field}; {hint}")
 
 
 def needs_line_numbers(query: Query) -> bool:
