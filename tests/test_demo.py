@@ -17,8 +17,12 @@ from tests.conftest import Cli, analysis_of, codes
 def test_the_demo_analyses_its_sample_and_says_what_to_try_next(cli: Cli, tmp_path: Path) -> None:
     ran = cli("demo", "--folder", str(tmp_path / "demo"))
     assert ran.code == 0
-    for expected in ("Combined analysis of 3 files", "Dynamic attacks", "Guardrail", "F001", "What to try next"):
+    for expected in ("Analysis of 3 files", "bot-strong is", "tests passed", "The guardrail blocked", "Try next:"):
         assert expected in ran.out
+    assert len(ran.out.splitlines()) <= 60
+    page = tmp_path / "demo" / "report.html"
+    assert f" {page}\n" in ran.out and page.is_file()
+    assert ran.out.partition("Try next:")[2].count("\n  faircount ") == 3
     assert "\x1b" not in ran.out
     assert "Traceback" not in ran.err
 
@@ -27,7 +31,6 @@ def test_the_demo_really_runs_a_benchmark_and_can_do_so_again(cli: Cli, tmp_path
     for _ in range(2):
         ran = cli("demo", "--folder", str(tmp_path / "demo"))
         assert ran.code == 0
-    assert "pass rate" in ran.out
     (report,) = (tmp_path / "demo" / "benchmark" / "results").glob("test_results_*.json")
     content = json.loads(report.read_text())
     assert content["metadata"]["complete"] is True
@@ -60,34 +63,24 @@ class Page(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-def test_the_demo_really_attacks_three_targets_and_a_guardrail(cli: Cli, tmp_path: Path) -> None:
+def test_the_demo_really_runs_a_guardrail(cli: Cli, tmp_path: Path) -> None:
     for _ in range(2):
         ran = cli("demo", "--folder", str(tmp_path / "demo"))
         assert ran.code == 0
-    steps = [int(found) for found in re.findall(r"^(\d)\. ", ran.out, re.MULTILINE)]
-    assert steps == list(range(1, 10))
     folder = tmp_path / "demo" / "attacks"
-    entries = len((folder / "injections.jsonl").read_text("utf-8").splitlines())
     results = folder / "results"
-    for target in ("weak", "middling", "guarded"):
-        made = attempts(results / f"{target}_injections.jsonl")
-        assert {record["strategy"] for record in made} == {"standard", "best-of-n"}
-        assert {record["case"] for record in made} == {str(number + 1) for number in range(entries)}
-    blocked = [record for record in made if record["error"] and record["error"]["kind"] == "blocked"]
-    assert blocked and all(record["error"]["categories"] for record in blocked)
     for name, dataset in (("guardrail", "injections"), ("guardrail_benign", "benign")):
         made = attempts(results / f"{name}.jsonl")
         assert len(made) == len((folder / f"{dataset}.jsonl").read_text("utf-8").splitlines())
         assert {record["output"]["let_through"] for record in made} == {True, False}
-    assert "Targets compared: dataset injections" in ran.out
-    assert re.search(r"^  Recall +\d", ran.out.split("8. What it stops")[1], re.MULTILINE)
+    assert re.search(r"The guardrail blocked \d+% .* of 120 attacks", ran.out)
 
 
 def test_the_page_of_the_demo_loads_and_runs_nothing(cli: Cli, tmp_path: Path) -> None:
     assert cli("demo", "--folder", str(tmp_path / "demo")).code == 0
-    text = (tmp_path / "demo" / "attacks" / "results" / "report.html").read_text("utf-8")
+    text = (tmp_path / "demo" / "report.html").read_text("utf-8")
     seen = Page(text).seen
-    assert "False positive rate" in text and "The guardrail blocked" in text
+    assert "Analysis of 6 files" in text and "Benign checks" in text
     assert not {"script", "iframe", "object", "embed", "link", "img", "form", "base"} & {tag for tag, _ in seen}
     assert not [name for _, attributes in seen for name in attributes if name.startswith("on")]
     loaded = [value or "" for _, attributes in seen for name, value in attributes.items() if name in ("src", "href")]
