@@ -83,11 +83,17 @@ def test_every_option_is_explained_in_a_guide() -> None:
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", prose), f"{parser.prog} {option}"
 
 
-def test_every_command_is_named_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_command_is_named_in_a_page_that_people_write() -> None:
+    prose = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != cli_reference.PAGE)
     for parser in cli_reference.commands(build()):
         if parser.get_default("run") is not None:
-            assert parser.prog in readme, parser.prog
+            assert parser.prog in prose, parser.prog
+
+
+def test_the_readme_is_short_and_shows_a_picture_early() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert any(line.startswith("![") for line in lines[:15])
 
 
 @pytest.mark.parametrize("code", REGISTER)
