@@ -90,7 +90,7 @@ def test_system_and_fields_go_along(cli: Cli, tmp_path: Path, monkeypatch: pytes
         "def bot(request):\n"
         "    return repr(([m['role'] for m in request.messages], request.case, request.fields['lang']))"
     )
-    words = ("./bot.py:bot", "hi", "--system", "Be brief.", "--fields", '{"id": 5, "lang": "de"}')
+    words = ("./bot.py:bot", "hi", "--system", "Be brief.", "--field", "id=5", "--field", "lang=de")
     assert tried(cli, *words)[1]["output"] == "(['system', 'user'], '5', 'de')"
 
 
@@ -153,7 +153,7 @@ def test_hostile_answers_and_long_ones_do_no_harm(cli: Cli) -> None:
     [
         (["simulated"], "PROMPT"),
         (["nothing", "hi"], "no such target"),
-        (["simulated", "hi", "--fields", "[]"], "--fields: is no JSON object"),
+        (["simulated", "hi", "--field", "lang"], "--field: lang is not understood; write NAME=VALUE"),
         (["simulated", "hi", "--timeout", "0"], "--timeout must be more than 0"),
         (["simulated", "hi", "--output-format", "html"], "name the page with -o"),
         (["openai", "hi"], "no model is named"),

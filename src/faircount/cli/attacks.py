@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from faircount.analysis.attacks import listing, trying
 from faircount.cli.judge_setting import made_judges, setting_of
 from faircount.cli.output import refuse_page_without_place, show_one
-from faircount.cli.prompt_argument import prompt_of
+from faircount.cli.try_arguments import fields_of, text_of
 from faircount.errors import InputError, UsageError
 from faircount.running.attacks.making import AttackSetting, make_attack
 from faircount.running.attacks.seam import Attack, Entry
-from faircount.text import clip, visible
+from faircount.text import visible
 
 _MOST_ITERATIONS = 10_000
 _NAME = "prompt"
@@ -72,23 +70,7 @@ async def _tried(attack: Attack, entry: Entry, arguments: argparse.Namespace) ->
 
 
 def _entry(arguments: argparse.Namespace) -> Entry:
-    text = prompt_of(arguments.prompt)
+    text = text_of(arguments.prompt)
     if not text.strip():
         raise UsageError("the prompt is empty")
-    return Entry(_NAME, ({"role": "user", "content": text},), _fields(arguments.field))
-
-
-def _fields(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return what a dataset would say; a field that is given several times is a list."""
-    fields: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--field: {clip(visible(pair), 60)} is not understood; write NAME=VALUE")
-        name = name.strip()
-        fields[name] = value if name not in fields else [*_listed(fields[name]), value]
-    return fields
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return Entry(_NAME, ({"role": "user", "content": text},), fields_of(arguments.field))

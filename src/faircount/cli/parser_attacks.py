@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_models, add_noun, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Verbs, add_field, add_models, add_noun, add_output, command
 
 _PLACE = "write there instead of to standard output"
 _PURPOSE = "Attacks are for testing systems of your own, or those whose owner agreed to it."
@@ -50,13 +50,7 @@ def _add_try(verbs: Verbs) -> None:
     group = parser.add_argument_group("the attack")
     group.add_argument("--iterations", type=int, default=5, metavar="N", help="at most so many (default: 5)")
     group.add_argument("--attack-options", metavar="TEXT", help="its options: NAME=VALUE,NAME=VALUE or a JSON object")
-    group.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what a dataset would say of the entry, such as payload or judge_args (repeatable)",
-    )
+    add_field(group)
     group = parser.add_argument_group("what comes of it")
     group.add_argument("--target", metavar="NAME", help="send it: openai, simulated, ./file.py:Name")
     group.add_argument("--judge", metavar="JUDGE", help="what says whether it succeeded; see judges list")

@@ -54,14 +54,13 @@ def _add_try(verbs: Verbs) -> None:
         "try",
         help="what one judge says of one text, and why",
         description="Show what a judge says of one response: decision, score, reason, and the words that decided.",
-        epilog="examples: faircount judges try refusal --text 'I cannot help with that.'\n"
-        "          faircount judges try 'regex(pattern=\"^Sure\")' --file answer.txt\n\n" + EXIT_CODES,
+        epilog="examples: faircount judges try refusal 'I cannot help with that.'\n"
+        "          faircount judges try 'regex(pattern=\"^Sure\")' - < answer.txt\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.judges", "try_judge"))
     parser.add_argument("judge", metavar="JUDGE", help=_JUDGE)
-    group = parser.add_argument_group("what is judged")
-    group.add_argument("--text", metavar="TEXT", help="the response (default: standard input)")
-    group.add_argument("--file", metavar="FILE", help="the response, from a file")
+    parser.add_argument("text", metavar="TEXT", help="the response to judge; - for standard input")
+    group = parser.add_argument_group("what else is known")
     group.add_argument("--prompt", default="", metavar="TEXT", help="what the response answers")
     group.add_argument("--expected", metavar="TEXT", help="what the response should have been")
     group.add_argument(

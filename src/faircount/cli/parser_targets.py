@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faircount.cli.parsing import EXIT_CODES, Verbs, add_noun, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Verbs, add_field, add_noun, add_output, command
 
 _PLACE = "write there instead of to standard output"
 
@@ -45,9 +45,7 @@ def _add_try(verbs: Verbs) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="what the user says; - for standard input")
     group = parser.add_argument_group("what is sent")
     group.add_argument("--system", metavar="TEXT", help="a message of the system before it")
-    group.add_argument(
-        "--fields", metavar="JSON", help="what a dataset would say of the entry, as a JSON object: id, lang …"
-    )
+    add_field(group)
     group = parser.add_argument_group("target")
     group.add_argument("--model", metavar="NAME", help="the model that is asked")
     group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")

@@ -164,6 +164,17 @@ def add_policy_blocks(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_field(group: argparse._ArgumentGroup) -> None:
+    """Add the fields of an entry that is tried by itself."""
+    group.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a field of the entry, as a dataset has it, such as id or judge_args (repeatable)",
+    )
+
+
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add what judges that ask a model need, shared by every command with judges."""
     group = parser.add_argument_group("models and configuration")

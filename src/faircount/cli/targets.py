@@ -14,10 +14,9 @@ from faircount.analysis.target_report import TriedTarget, answer_report, list_re
 from faircount.chat.settings import ChatSettings
 from faircount.cli.judge_setting import setting_of
 from faircount.cli.output import refuse_page_without_place, show_one
-from faircount.cli.prompt_argument import prompt_of
+from faircount.cli.try_arguments import fields_of, text_of
 from faircount.errors import UsageError
 from faircount.judging.outside import in_short
-from faircount.running.targets.arguments import read_arguments
 from faircount.running.targets.blocks import classified
 from faircount.running.targets.making import TargetSetting, available, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
@@ -82,11 +81,11 @@ def _tried(
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    fields = read_arguments(arguments.fields, "--fields")
+    fields = fields_of(arguments.field)
     messages: list[dict[str, Any]] = []
     if arguments.system is not None:
         messages.append({"role": "system", "content": arguments.system})
-    messages.append({"role": "user", "content": prompt_of(arguments.prompt)})
+    messages.append({"role": "user", "content": text_of(arguments.prompt)})
     return Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
 
 
