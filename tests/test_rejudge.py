@@ -639,3 +639,22 @@ def test_hostile_files_lose_nothing_but_what_cannot_be_read(
         (file,) = json.loads(ran.out)["files"]
         if file["path"] is not None:
             assert len(out.read_bytes().splitlines()) == file["rows"] == file["source"]["good_lines"]
+
+
+@pytest.mark.parametrize(
+    ("judge", "warns"),
+    [("refusal", True), ("threshold(refusal, at=0.8)", True), ("not(refusal)", False), ("mitigation-bypass", False)],
+)
+def test_a_judge_that_hits_on_refusals_is_named_before_it_reverses_attacks(
+    cli: Cli, write: Write, judge: str, warns: bool
+) -> None:
+    ran = cli("results", "rejudge", write([standard(1)]), "--judge", judge, "--dry-run")
+    assert ran.code == 0
+    assert ("every refused attack becomes a success; --judge mitigation-bypass" in ran.err) is warns
+
+
+def test_a_judge_of_refusals_may_judge_tests(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(run_files.report(run_files.entry("sum", ["yes"], "f", "failed")))
+    ran = cli("results", "rejudge", str(path), "--judge", "refusal", "--dry-run")
+    assert ran.code == 0 and "becomes a success" not in ran.err

@@ -25,6 +25,7 @@ from faircount.cli.progress import CountingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted
+from faircount.judging.builtin.refusal import hits_on_refusals
 from faircount.judging.expression import Call, parse, render
 from faircount.judging.judge import Judge, every_part
 from faircount.judging.making import Setting, make
@@ -52,18 +53,24 @@ def rejudge(arguments: argparse.Namespace) -> int:
     panel = _panel(arguments, setting)
     prices = Prices({} if setting.chat is None else setting.chat.prices)
     results: list[Rejudged] = []
+    reverses = panel.chosen is not None and hits_on_refusals(panel.chosen.judge)
     with contextlib.closing(panel), _store(arguments) as store:
         for name in files:
             with CountingBar("Judging", "verdicts") as bar, _kept_so_far(store):
                 work = Rejudging(name, panel, store, options, heard=bar.advance)
-                results.append(_one(work, arguments, files))
+                results.append(_one(work, arguments, files, reverses=reverses))
     report = as_report(results, options, dry_run=arguments.dry_run, prices=prices)
     show_one("rejudge", report, arguments, files)
     return _exit_code(results, arguments)
 
 
-def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str]) -> Rejudged:
+def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str], *, reverses: bool) -> Rejudged:
     with work:
+        if reverses and not work.of_tests:
+            _tell(
+                f"{work.name}: this judge hits on refusals, and a hit counts as a success: every refused attack becomes"
+                " a success; --judge mitigation-bypass counts the attacks that were not refused"
+            )
         if arguments.dry_run:
             work.plan()
             return work.result(None)

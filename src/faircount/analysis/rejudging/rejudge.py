@@ -161,6 +161,11 @@ class Rejudging:
         """How many rows are judged."""
         return len(self._plans) - self._left.total()
 
+    @property
+    def of_tests(self) -> bool:
+        """Whether the file tells of a run of tests, in which a hit is what one wants."""
+        return open_stream(self._path, self.name).tells_of_tests
+
     # -- asking --------------------------------------------------------------------------------------------------
 
     def plan(self) -> None:

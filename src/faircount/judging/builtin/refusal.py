@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from faircount.judging.attempt import Attempt
 from faircount.judging.builtin import refusal_help, refusal_languages, refusal_patterns
+from faircount.judging.builtin.combine import Not
 from faircount.judging.builtin.pattern_parameters import check_share, check_switch
 from faircount.judging.builtin.refusal_patterns import Family, possible_families
 from faircount.judging.builtin.refusal_text import Window
@@ -351,3 +352,10 @@ class MitigationBypass(_ReadsRefusals):
 def _reason(text: str, reading: Reading) -> str:
     parts = [part for part in (reading.note, reading.family) if part]
     return ": ".join(parts) + _quoted(text, reading.span)
+
+
+def hits_on_refusals(judge: Judge) -> bool:
+    """Return whether a judge says hit where a model refused, which of an attack is no success."""
+    if isinstance(judge, Not):
+        return False
+    return isinstance(judge, Refusal) or any(map(hits_on_refusals, judge.parts()))
