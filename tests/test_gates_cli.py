@@ -19,6 +19,7 @@ from faircount.cli.gating import SUMMARY_VARIABLE, add_gates, apply_gates, field
 from faircount.cli.parsing import Parser
 from faircount.errors import UsageError
 from faircount.text import visible
+from faircount.version import __version__
 from tests.conftest import Write
 from tests.gate_documents import analysis_document, cells, comparison_document
 from tests.test_architecture import HEAVY
@@ -256,7 +257,7 @@ def steps_of(workflow: str) -> list[str]:
 def test_the_steps_of_the_example_are_found() -> None:
     (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     install, demo, analyze, compare = steps_of(workflow)
-    assert install == "pip install ."
+    assert install == f"pip install tools/faircount-{__version__}-py3-none-any.whl"
     assert demo == "faircount demo"
     assert analyze.startswith("faircount results analyze ")
     assert analyze.endswith("--junit gates.xml --sarif gates.sarif")
