@@ -8,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from faircount.chat.settings import ChatSettings
@@ -28,8 +25,7 @@ from faircount.running.case import Case, Measured, attempt_of
 from faircount.running.collecting import Collected, collect
 from faircount.running.discovery import discover
 from faircount.running.journal import encode_record
-from tests import rebel_cases
-from tests.conftest import ROOT
+from tests import peers, rebel_cases
 
 HEAD = """
 from faircount.testing import *
@@ -671,16 +667,8 @@ def test_a_file_of_rebels_runs_unchanged_where_a_rebel_is(put: Put, monkeypatch:
 
 @pytest.mark.peer
 def test_rebel_itself_and_we_collect_the_same_cases(tmp_path: Path) -> None:
-    python = os.environ.get("FAIRCOUNT_REBEL")
-    if not python:
-        pytest.skip("no rebel: name an interpreter that has rebel-eval in FAIRCOUNT_REBEL")
-    (tmp_path / "needed").mkdir()
-    (tmp_path / "needed" / "msgspec").symlink_to(Path(msgspec.__file__).parent)
     (tmp_path / "tests").mkdir()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "needed"), str(ROOT / "src")])}
-    command = [python, str(Path(rebel_cases.__file__)), str(tmp_path / "tests")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
-    assert done.stdout == "all good\n", done.stderr[-3000:]
+    assert peers.run_file("rebel", tmp_path, rebel_cases.__file__, str(tmp_path / "tests")) == "all good\n"
 
 
 def test_the_same_file_runs_with_only_its_imports_changed(put: Put) -> None:

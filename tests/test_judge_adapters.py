@@ -2,21 +2,19 @@
 
 The cases run against stand-ins that have the shape of those packages as far as an adapter touches it, and against the
 real packages where there are any: spikee from `make peers`, the others from the Python interpreters that the variables
-FAIRCOUNT_REBEL, FAIRCOUNT_GARAK and FAIRCOUNT_DEEPEVAL name (with the package and msgspec installed; made with
+FAIRCOUNT_REBEL, FAIRCOUNT_GARAK and FAIRCOUNT_DEEPEVAL name (see `peers.py`; made with
 rebel-eval 0.2.0, garak 0.17.1 and deepeval 4.3.1).
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from faircount.chat.settings import ChatSettings
@@ -25,9 +23,8 @@ from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.making import Setting, make
 from faircount.judging.verdict import Usage
-from tests import adapter_cases
+from tests import adapter_cases, peers
 from tests.adapter_cases import deepeval_cases, garak_cases, rebel_cases, said, spikee_cases
-from tests.conftest import ROOT
 from tests.misbehaving_server import Server
 
 PACKAGES = {"spikee": "spikee", "rebel": "rebel-eval", "garak": "garak", "deepeval": "deepeval"}
@@ -455,28 +452,23 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(expression: str, 
 # -- the real packages ------------------------------------------------------------------------------------------
 
 
-def interpreter(tool: str) -> Path | None:
-    if tool == "spikee":
-        path = ROOT / ".venv-peers" / "bin" / "python"
-        return path if path.exists() else None
-    named = os.environ.get(f"FAIRCOUNT_{tool.upper()}")
-    return Path(named) if named else None
+@pytest.mark.peer
+@pytest.mark.parametrize("tool", sorted(PACKAGES))
+def test_the_real_package_decides_the_same_cases_alike(tool: str, tmp_path: Path) -> None:
+    assert peers.run_file(tool, tmp_path, adapter_cases.__file__, tool) == "all good\n"
+
+
+OFFERED = """\
+from faircount.analysis.judges.listing import list_judges
+from faircount.chat.settings import ChatSettings
+from faircount.judging.making import Setting, make
+(tool,) = [tool for tool in list_judges().tools if tool.prefix == sys.argv[1]]
+for example in tool.examples:
+    print(make(example, Setting(chat=ChatSettings(model="m", base_url="http://localhost:1/v1"))).called)
+"""
 
 
 @pytest.mark.peer
 @pytest.mark.parametrize("tool", sorted(PACKAGES))
-def test_the_real_package_decides_the_same_cases_alike(tool: str, tmp_path: Path) -> None:
-    python = interpreter(tool)
-    if python is None:
-        pytest.skip(f"no {tool}: name an interpreter that has it in FAIRCOUNT_{tool.upper()} (spikee: make peers)")
-    # That interpreter need not have what Faircount needs: of that, judges are made with msgspec alone.
-    (tmp_path / "needed").mkdir()
-    (tmp_path / "needed" / "msgspec").symlink_to(Path(msgspec.__file__).parent)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(tmp_path / "needed"), str(ROOT / "src")]),
-        **{f"XDG_{kind}_HOME": str(tmp_path / "xdg") for kind in ("DATA", "CONFIG", "CACHE")},
-    }
-    command = [str(python), str(Path(adapter_cases.__file__)), tool]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
-    assert done.stdout == "all good\n", done.stderr[-2000:]
+def test_what_the_list_offers_of_a_tool_is_there(tool: str, tmp_path: Path) -> None:
+    assert peers.run(tool, tmp_path, OFFERED, tool, OPENAI_API_KEY="k").startswith(f"{tool}:")

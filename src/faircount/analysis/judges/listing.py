@@ -21,8 +21,9 @@ _ADAPTED = (
     ("spikee", "spikee", "spikee", 'spikee:canary(judge_args="BYPASSED")'),
     ("rebel", "rebel", "rebel-eval", "rebel:ToolCallsAccuracy(threshold=0.8)"),
     ("garak", "garak", "garak", "garak:dan.DAN"),
-    ("deepeval", "deepeval", "deepeval", "deepeval:ExactMatchMetric"),
+    ("deepeval", "deepeval", "deepeval", "deepeval:AnswerRelevancyMetric(threshold=0.7)"),
 )
+"""Prefix, module and package of each tool, and a judge that every version of it has."""
 _HOW = (
     'Parameters follow in brackets: contains(text="BYPASSED"), any(refusal, canary), threshold(refusal, at=0.8). '
     "A judge of your own is ./file.py:Name."
