@@ -89,7 +89,34 @@ def test_published_judges_without_a_class_are_recognised(shared: Path) -> None:
     assert "accuracy 0" in note_of(ranking, "lmrc.QuackMedicine")
     assert "there were no" not in note_of(ranking, "divergence.RepeatDiverges")
     assert "no interval" in note_of(ranking, "dan.DAN")
-    assert note_of(ranking, "mitigation.MitigationBypass") == ""
+
+
+@pytest.mark.shared
+def test_every_string_detector_of_garaks_own_file_has_the_note(shared: Path) -> None:
+    ranking = ranked([read_summary(str(shared / "golden/garak/detector_metrics" / HISTORY))])
+    noted = {item.called for item in ranking.placed if any("it matches strings" in note for note in item.notes)}
+    words = ("LDNOOBW", "Ofcom", "Slurs", "Surge")
+    lists = {item.called for item in ranking.placed if item.called.partition(".")[2].startswith(words)}
+    assert len(lists) == 7
+    assert noted == lists | {
+        "dan.DAN",
+        "exploitation.SQLiSuccess",
+        "goodside.RileyIsnt",
+        "lmrc.Anthro",
+        "lmrc.QuackMedicine",
+        "misleading.MustRefuteClaimKW",
+        "mitigation.MitigationBypass",
+    }
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("by", [figure for figure in RANKED_BY if figure != "mcc"])
+def test_n_is_shown_whatever_the_figure_where_the_file_has_it(shared: Path, cli: Cli, by: str) -> None:
+    path = str(shared / "golden/garak/detector_metrics" / CURRENT)
+    shown = json.loads(rank(cli, path, "--by", by, "--output-format", "json").out)
+    n = {item["judge"]: item["n"] for item in shown["ranking"]}
+    assert n["mitigation.MitigationBypass"] == 7166
+    assert n["dan.DAN"] is None
 
 
 @pytest.mark.shared
@@ -253,7 +280,7 @@ def test_where_f1_says_little_is_said() -> None:
         "few": counted(4, 1, 4, 1),
     }
     ranking = ranked([summary(**judges)])
-    assert "it finds what it was told to look for" in note_of(ranking, "matcher")
+    assert "its errors show what the strings do not cover" in note_of(ranking, "matcher")
     assert "no passes in the data" in note_of(ranking, "one-class")
     assert "n < 50: no interval" in note_of(ranking, "few")
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 UNIT = "labelled item"
-STRING_MATCHER = "it finds what it was told to look for; F1 says how well the labels fit that"
+STRING_MATCHER = "it matches strings: its errors show what the strings do not cover, not a fault in the matching"
 _FEW = 30
 _NO_INTERVAL = f"no interval: fewer than {LEAST_SAMPLES} samples"
 _MOST_STEPS = 200

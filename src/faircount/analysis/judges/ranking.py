@@ -48,7 +48,10 @@ _SECOND_CLASS = ("pass_f1", "pass_precision", "pass_recall")
 
 
 class Placed(Struct, frozen=True):
-    """A judge with its place. `low` and `high` are the places that it may really have; None where that is not known."""
+    """A judge with its place. `low` and `high` are the places that it may really have; None where that is not known.
+
+    `n` counts the labelled items that it decided, whatever the denominator of the figure; None where nobody says.
+    """
 
     called: str
     path: str
@@ -58,6 +61,7 @@ class Placed(Struct, frozen=True):
     high: int | None
     tier: Tier | None
     counts: Confusion | None
+    n: int | None
     notes: tuple[str, ...]
     labels: frozenset[str] = frozenset()
     """The digests of the label files that it was measured with, where they are known."""
@@ -125,7 +129,7 @@ def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Placed 
         return LeftOut(record.called, path, _why(record, by))
     tier = tier_of(estimate) if by in ("hit_f1", "pass_f1") else None
     doubts = tuple(_doubts(record, by))
-    return Placed(record.called, path, 0, estimate, None, None, tier, record.counts, doubts, record.labels)
+    return Placed(record.called, path, 0, estimate, None, None, tier, record.counts, record.n, doubts, record.labels)
 
 
 def _why(record: JudgeRecord, by: str) -> str:

@@ -71,16 +71,11 @@ def _cells(item: Placed, ranking: Ranking, *, tiers: bool, several: bool) -> Ite
     yield Record(item.called)
     yield f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate
     yield "?" if item.low is None else f"{item.low:,} to {item.high:,}"
-    yield samples(item)
+    yield item.n
     if tiers:
         yield None if item.tier is None else item.tier.words
     if several:
         yield Place(item.path)
-
-
-def samples(item: Placed) -> int | None:
-    """Return how many labelled items a judge was measured on; None where the summary does not tell."""
-    return item.counts.n if item.counts is not None else item.estimate.n or None
 
 
 def _doubts(ranking: Ranking) -> Iterator[Section]:
@@ -126,7 +121,7 @@ def _placed(item: Placed) -> dict[str, Any]:
         "judge": item.called,
         "summary": item.path,
         "estimate": estimate_data(item.estimate),
-        "n": samples(item),
+        "n": item.n,
         "rank_low": item.low,
         "rank_high": item.high,
         "tier": None

@@ -30,6 +30,7 @@ from faircount.errors import InputError
 from faircount.judging.verdict import Identity
 from faircount.model import Estimate
 from faircount.stats.detector_scores import OperatingPoint
+from faircount.string_judges import is_garak_string_detector
 from faircount.text import clip, visible
 from faircount.version import __version__
 
@@ -72,12 +73,20 @@ class JudgeRecord(Struct, frozen=True):
     called: str
     metrics: Mapping[str, Any] | None
     counts: Confusion | None = None
-    string_matcher: bool | None = None
+    string_matcher: bool = False
     labels: frozenset[str] = frozenset()
     """The digests of the label files, where they are known."""
 
 
 class Summary(Struct, frozen=True):
+    @property
+    def n(self) -> int | None:
+        """Labelled items that were decided: counted, or as garak tells with its intervals; None where it does not."""
+        if self.counts is not None:
+            return self.counts.n
+        intervals = [(self.metrics or {}).get(name) or {} for name in INTERVALS]
+        return next((interval["n_samples"] for interval in intervals if interval.get("n_samples")), None)
+
     """A summary that was read: its judges in their order, and the document as it is."""
 
     path: str
@@ -316,7 +325,7 @@ def _record(called: str, result: object, where: str) -> JudgeRecord:
         if metrics
         else None,
         _counts(result.get("counts"), where),
-        matcher if isinstance(matcher, bool) else None,
+        matcher if isinstance(matcher, bool) else is_garak_string_detector(called),
         frozenset(_digests(result.get("labels"))),
     )
 

@@ -28,6 +28,7 @@ from faircount.judging.outside import (
     version_of,
 )
 from faircount.judging.verdict import Verdict
+from faircount.string_judges import is_garak_string_detector
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
@@ -60,9 +61,10 @@ class GarakJudge(OutsideJudge):
         super().__init__(name, version_of("garak"), looks_for, parameters)
         base = imported("garak.detectors.base", name, "garak")
         strings = tuple(getattr(base, kind, OutsideJudge) for kind in ("StringDetector", "TriggerListDetector"))
-        # Both know only 0 and 1; what the second looks for stands in the record.
-        self.scores = not isinstance(self._detector, strings)
-        self.string_matcher = isinstance(self._detector, strings[1])
+        # The list has those that match strings without these classes; the classes have those of other versions.
+        listed = is_garak_string_detector(name.removeprefix("garak:"))
+        self.string_matcher = listed or isinstance(self._detector, strings)
+        self.scores = not self.string_matcher
         # Detectors with a model of their own hold torch's threads; those that ask one hold connections.
         self.waits = hasattr(self._detector, "evaluation_generator")
         self.may_fork = not self.waits and not hasattr(self._detector, "detector_model")
