@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faircount.analysis.judges.quality import Confusion, JudgeQuality, QualityOptions, quality_of
+from faircount.analysis.judges.quality import STRING_MATCHER, Confusion, JudgeQuality, QualityOptions, quality_of
 from faircount.analysis.judges.ranking import ranked
 from faircount.analysis.judges.summary import (
     JudgeRecord,
@@ -191,6 +191,13 @@ def test_failures_are_counted_apart() -> None:
     has_row("Failures of a judge", "items in the figures", str(5 + 5), str(ours.accuracy.n))
     has_row("Failures of a judge", "recall of hits", f"{3 / 5:.4f}", f"{ours.hit_recall.value:.4f}")
     has_row("Failures of a judge", "errors", "not told", str(written(ours)["results"]["a.Judge"]["counts"]["errors"]))
+
+
+@pytest.mark.shared
+def test_string_detectors_of_garaks_files_have_a_note(current: Summary, history: Summary) -> None:
+    for name, summary in (("January 2026, the first", history), ("four days later", current)):
+        noted = [item for item in ranked([summary]).placed if STRING_MATCHER in item.notes]
+        has_row("String matchers", name, str(len(summary.judges)), str(len(noted)))
 
 
 # -- ranking ----------------------------------------------------------------------------------------------------

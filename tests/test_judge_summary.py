@@ -16,10 +16,14 @@ import jsonschema
 import pytest
 
 from faircount.analysis.judges.quality import (
+    Confusion,
     Evaluation,
     EvaluationSettings,
+    JudgeQuality,
     JudgeTrouble,
     LabelSource,
+    QualityOptions,
+    quality_of,
 )
 from faircount.analysis.judges.summary import (
     SHARES,
@@ -32,6 +36,9 @@ from faircount.analysis.judges.summary import (
 )
 from faircount.cli.judge_summary import update_file
 from faircount.errors import InputError, UsageError
+from faircount.judging.registry import BUILT_IN
+from faircount.judging.verdict import Identity
+from faircount.string_judges import GARAK_DETECTORS
 from tests.test_judge_quality import quality, scored
 
 SCHEMA = json.loads(
@@ -219,9 +226,47 @@ def test_merging_keeps_the_other_judges_as_they_were(shared: Path) -> None:
         if name != "dan.DAN":
             assert json.dumps(whole["results"][name]) == json.dumps(result)
     assert whole["results"]["dan.DAN"] == new["results"]["dan.DAN"]
-    assert whole["metadata"]["num_detectors_evaluated"] == 29
-    assert whole["metadata"]["evaluation_date"] == "2026-11-15T12:00:00+00:00"
+    assert whole["metadata"] == {**old["metadata"], "num_detectors_evaluated": 29}
+    assert whole["metadata"]["balance_datasets"] is True
+    assert [whole["results"]["refusal.Refusal"][key] for key in ("balanced", "evaluated_at")] == [
+        False,
+        "2026-11-15T12:00:00+00:00",
+    ]
     VALIDATOR.validate(whole)
+
+
+def test_metadata_are_those_of_the_last_evaluation_where_every_entry_says_its_own() -> None:
+    whole = merged(document("a.B", balance_datasets=True), document("c.D"))
+    assert whole["metadata"]["balance_datasets"] is False
+    assert [result["balanced"] for result in whole["results"].values()] == [True, False]
+
+
+def of_garak(name: str, **parameters: Any) -> JudgeQuality:
+    called = f"garak:{name}({', '.join(f'{key}={value}' for key, value in parameters.items())})"
+    return quality_of(
+        called if parameters else f"garak:{name}",
+        Identity(f"garak:{name}", "0.17.1", parameters),
+        Confusion(40, 20, 30, 10),
+        scores=None,
+        options=QualityOptions(),
+    )
+
+
+def test_garaks_detectors_have_the_key_that_garak_reads() -> None:
+    made = as_document([of_garak("dan.DAN"), of_garak("dan.DAN", threshold=0.7)], METADATA)
+    VALIDATOR.validate(made)
+    # With other parameters it is another judge, which garak must not take for its own.
+    assert list(made["results"]) == ["dan.DAN", "garak:dan.DAN(threshold=0.7)"]
+    assert made["results"]["dan.DAN"]["identity"]["name"] == "garak:dan.DAN"
+
+
+def test_an_error_about_a_detector_of_garaks_ends_when_it_is_measured() -> None:
+    failed = document("a.B", errors=(JudgeTrouble("garak:dan.DAN", "no"),))
+    assert merged(failed, as_document([of_garak("dan.DAN")], METADATA))["metadata"]["errors"] == []
+
+
+def test_no_judge_of_ours_has_the_name_of_a_detector() -> None:
+    assert not {judge.name.partition(".")[0] for judge in BUILT_IN} & GARAK_DETECTORS.keys()
 
 
 def test_what_others_put_into_a_summary_stays() -> None:

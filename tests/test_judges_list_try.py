@@ -225,6 +225,7 @@ def test_packages_that_are_broken_or_hide_something_are_reported_and_harm_nothin
             "gone.Gone": "no_such_package:Judge",
             "strange.Path": "pathlib:Path",
             "refusal.Refusal": "faircount_plugin_judges.shouting:Shouting",
+            "dan.Shouting": "faircount_plugin_judges.shouting:Shouting",
             "Canary": "faircount_plugin_judges.shouting:Shouting",
             "nodot": "faircount_plugin_judges.shouting:Shouting",
             "other.Name": "faircount_plugin_judges.shouting:Shouting",
@@ -240,6 +241,8 @@ def test_packages_that_are_broken_or_hide_something_are_reported_and_harm_nothin
         "gone.Gone": "no_such_package:Judge cannot be loaded: ModuleNotFoundError: No module named 'no_such_package'",
         "strange.Path": "pathlib:Path is no subclass of Judge",
         "refusal.Refusal": "it would hide refusal.Refusal, which is built in",
+        "dan.Shouting": "garak has detectors in a module of that name, and a summary of judges could not distinguish "
+        "the two",
         "Canary": "it would hide canary.Canary, which is built in",
         "nodot": "the name of a judge has the form module.Name",
         "other.Name": "the class calls itself shouting.Shouting, the entry point other.Name",

@@ -121,7 +121,7 @@ def _adapted(call: Call, way: _Way, prefix: str, target: str) -> Judge:
     kind = getattr(importlib.import_module(f"faircount.judging.adapters.{prefix}"), ADAPTERS[prefix])
     given = {name: _literal(call, name, value) for name, value in call.keywords.items()}
     judge: Judge = kind(target, given, way.setting.chat)
-    return _called(judge, f"{prefix}:{target}", Call("", (), given))
+    return _called(judge, judge.name, Call("", (), given))
 
 
 def _local(call: Call, way: _Way) -> Judge:

@@ -1,7 +1,8 @@
 """Which judges there are: those built in, by a table that imports none of them, and those of installed packages.
 
 A package offers a judge with an entry point in the group `faircount.judges`; its name has the form `module.Name`. It is
-loaded when it is named or listed, and it cannot take the name of a judge that is built in.
+loaded when it is named or listed, and it can take neither the name of a judge that is built in nor that of a module of
+garak's detectors.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ def _refused(name: str) -> str:
     known = built_in(name)
     if known is not None:
         return f"it would hide {known.name}, which is built in"
+    if name.partition(".")[0] in string_judges.GARAK_DETECTORS:
+        return "garak has detectors in a module of that name, and a summary of judges could not distinguish the two"
     return "" if _CANONICAL.fullmatch(name) else "the name of a judge has the form module.Name"
 
 

@@ -52,6 +52,8 @@ INTERVALS = ("hit_f1_ci", "pass_f1_ci")
 _INTERVAL_KEYS = ("mean", "ci_lower", "ci_upper", "ci_width", "n_samples")
 _CELLS = ("tp", "fn", "tn", "fp")
 _ESTIMATES = ("accuracy", "balanced_accuracy", "hit_f1", "hit_precision", "hit_recall", "pass_f1", "pass_precision")
+_GARAK = "garak:"
+"""What stands before the names of garak's detectors everywhere but in a summary."""
 _LONGEST_NAME = 80
 _LARGEST_FILE = 256 * 1024 * 1024
 
@@ -77,8 +79,6 @@ class JudgeRecord(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
     """The digests of the label files, where they are known."""
 
-
-class Summary(Struct, frozen=True):
     @property
     def n(self) -> int | None:
         """Labelled items that were decided: counted, or as garak tells with its intervals; None where it does not."""
@@ -87,6 +87,8 @@ class Summary(Struct, frozen=True):
         intervals = [(self.metrics or {}).get(name) or {} for name in INTERVALS]
         return next((interval["n_samples"] for interval in intervals if interval.get("n_samples")), None)
 
+
+class Summary(Struct, frozen=True):
     """A summary that was read: its judges in their order, and the document as it is."""
 
     path: str
@@ -117,7 +119,7 @@ def metadata_of(evaluation: Evaluation) -> Metadata:
 
 def as_document(qualities: Sequence[JudgeQuality], metadata: Metadata) -> dict[str, Any]:
     """Return qualities in garak's structure, with our own figures beside; what is undefined is null."""
-    results = {quality.called: _result(quality, metadata) for quality in qualities}
+    results = {_key(quality): _result(quality, metadata) for quality in qualities}
     return {
         "kind": KIND,
         "schema": SCHEMA,
@@ -132,6 +134,14 @@ def as_document(qualities: Sequence[JudgeQuality], metadata: Metadata) -> dict[s
             "errors": [{"judge": trouble.judge, "error": trouble.error} for trouble in metadata.errors],
         },
     }
+
+
+def _key(quality: JudgeQuality) -> str:
+    """Return the key of a judge: garak looks up its detectors by module and class, and so with their defaults."""
+    identity = quality.identity
+    if identity.name.startswith(_GARAK) and not identity.parameters:
+        return identity.name.removeprefix(_GARAK)
+    return quality.called
 
 
 def _result(quality: JudgeQuality, metadata: Metadata) -> dict[str, Any]:
@@ -383,14 +393,18 @@ def _is_count(value: object) -> bool:
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return an old summary with the judges of a new one: those replaced or added, all others as they were.
 
-    Errors of judges that the new one tells of are gone, others stay. Whatever else either holds is kept, the new first.
+    Errors about the judges of the new one are dropped, others stay. Whatever else either holds is kept, the new first.
+    Only the metadata say when garak's own entries were measured, and on which data: they stay while there are any.
     """
     results = {**old.get("results", {}), **new["results"]}
     metadata = {**old.get("metadata", {}), **new["metadata"]}
+    if any(not isinstance(result, dict) or "evaluated_at" not in result for result in results.values()):
+        metadata |= old.get("metadata", {})
     metadata["num_detectors_evaluated"] = len(results)
     fresh = list(_listed(new["metadata"].get("errors")))
-    told = {*new["results"], *(error.get("judge") for error in fresh if isinstance(error, dict))}
-    kept = [error for error in _listed(old.get("metadata", {}).get("errors")) if not _is_about(error, told)]
+    names = new["results"].keys() | {error.get("judge") for error in fresh if isinstance(error, dict)}
+    about = names | {f"{_GARAK}{name}" for name in names}
+    kept = [error for error in _listed(old.get("metadata", {}).get("errors")) if not _is_about(error, about)]
     metadata["errors"] = [error for error in kept if error not in fresh] + fresh
     return {**old, **new, "results": results, "metadata": metadata}
 
