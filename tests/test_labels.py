@@ -434,9 +434,38 @@ def test_a_record_of_jsonl_says_more_of_an_attempt(write: Write) -> None:
     )
 
 
+NOTES = {"triggers": ["a", "b"], "repeat_word": "poem", "terms": {"x": 1}}
+
+
+def test_notes_are_columns_of_their_own_or_one_column_of_json(write: Write, tmp_path: Path) -> None:
+    by_column = {f"notes.{name}": value for name, value in NOTES.items()}
+    assert [
+        item.attempt.notes for item in labels_in(write([{"response": "r", "label": 1, **by_column}], "a.jsonl"))
+    ] == [NOTES]
+    whole = {"response": "r", "label": 1, "notes": {**NOTES, "triggers": "x"}, "triggers": ["a", "b"]}
+    assert [item.attempt.notes for item in labels_in(write([whole], "b.jsonl"))] == [NOTES]
+    cells = {name: value if isinstance(value, str) else json.dumps(value) for name, value in by_column.items()}
+    for header, row in ((["response", "label", *cells], ["r", 1, *cells.values()]),
+                        (["response", "label", "notes"], ["r", 1, json.dumps(NOTES)])):  # fmt: skip
+        table = io.StringIO()
+        csv.writer(table).writerows([header, row])
+        labels = labels_in(write_text(tmp_path, table.getvalue(), "c.csv"))
+        assert [item.attempt.notes for item in labels] == [NOTES]
+        assert labels.doubts == ()
+
+
+@pytest.mark.parametrize("text", ["looks fine to me", "[sic]", "1"])
+def test_a_remark_is_no_note(tmp_path: Path, text: str) -> None:
+    labels = labels_in(write_text(tmp_path, f"response,label,notes\nr,1,{text}\n", "l.csv"))
+    assert [item.attempt for item in labels] == [Attempt("r")]
+    assert labels.doubts == ()
+
+
 @pytest.mark.parametrize(
     "fields",
     [
+        {"notes": "{torn"},
+        {"notes": ["a"]},
         {"conversation": "hello"},
         {"conversation": [{"content": "no role"}]},
         {"conversation": ["text"]},
@@ -687,6 +716,7 @@ def test_what_was_used_can_be_written_and_read_again(write: Write, tmp_path: Pat
         {"id": 2, "prompt": "p", "response": None, "ratings": {"ann": 1, "bob": 0}, "judge_args": {"x": 10**30}},
         {"id": 3, "response": "", "ratings": {"ann": 0}, "tools_called": [{"name": "f", "arguments": "{}"}]},
         {"id": 4, "response": "s", "conversation": [{"role": "user", "content": "u"}], "expected_output": "e"},
+        {"id": 5, "response": "t", "notes.repeat_word": "poem", "triggers": ["\ud800"]},
     ]
     before = list(labels_in(write(rows, "l.jsonl")))
     lines = [saved_row(item) for item in before]
@@ -743,7 +773,7 @@ EXAMPLES = re.findall(rf"((?:{BLOCK})+)\| line [^\n]*\n\|-[^\n]*\n((?:\|[^\n]*\n
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example[1])

@@ -9,6 +9,7 @@ from typing import Any
 
 from faircount.judging.attempt import Expected, ToolCall, Turn
 from faircount.reading.label_columns import plain
+from faircount.reading.label_rows import without_halves
 
 _ROLES = {
     "conversation": "conversation",
@@ -22,12 +23,13 @@ _ROLES = {
     "expected_context": "expected_context",
     "latency": "latency",
     "response_time": "latency",
-    "judge_args": "judge_args",
-    "triggers": "triggers",
+    "notes": "notes",
+    "judge_args": "notes.judge_args",
+    "triggers": "notes.triggers",
 }
 _BY_NAME = {plain(name): role for name, role in _ROLES.items()}
 _ARGUMENTS = ("arguments", "input_parameters", "args")
-_NOTES = ("judge_args", "triggers")
+_NOTE = "notes."
 _LONGEST_LATENCY = 10**12
 
 Field = tuple[str, str, Any]
@@ -42,7 +44,8 @@ def more_columns(names: Iterable[str], taken: Iterable[str]) -> tuple[tuple[str,
     """Return the columns that say more of an attempt, each with its role; of several for one role the first."""
     left_out, found = set(taken), dict[str, str]()
     for name in names:
-        role = _BY_NAME.get(plain(name))
+        is_note = name.casefold().startswith(_NOTE) and name != _NOTE
+        role = _NOTE + name[len(_NOTE) :] if is_note else _BY_NAME.get(plain(name))
         if role is not None and name not in left_out:
             found.setdefault(role, name)
     return tuple(found.items())
@@ -56,11 +59,12 @@ def attempt_fields(fields: Iterable[Field], wrong: Callable[[str], None]) -> dic
     for role, name, value in fields:
         if value is None or value == "":
             continue
-        if role in _NOTES:
-            notes[role] = value
-            continue
         try:
-            if role.startswith("expected_"):
+            if role == "notes":
+                notes = {**_notes(value), **notes}
+            elif role.startswith(_NOTE):
+                notes[role.removeprefix(_NOTE)] = value if role == "notes.judge_args" else _note(value)
+            elif role.startswith("expected_"):
                 target, make = _EXPECTED[role]
                 expected[target] = make(value)
             else:
@@ -72,6 +76,26 @@ def attempt_fields(fields: Iterable[Field], wrong: Callable[[str], None]) -> dic
     if notes:
         made["notes"] = notes
     return made
+
+
+def _notes(value: Any) -> dict[str, Any]:
+    """Return a JSON object of notes; any other text is a remark of the people who labelled."""
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        return {}
+    notes = _note(value)
+    if not isinstance(notes, dict):
+        raise WrongKind
+    return notes
+
+
+def _note(value: Any) -> Any:
+    """Return a note; a cell of CSV holds a list or an object as JSON."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return without_halves(json.loads(value))
+    except (ValueError, RecursionError):
+        return value
 
 
 def _text(value: Any) -> str:

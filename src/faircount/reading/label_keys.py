@@ -46,7 +46,7 @@ from faircount.reading.spikee import mark_of, parent_id_of
 from faircount.reading.streams import STDIN, open_stream
 
 _PROMPT_FIELDS = ("input", "content", "text")
-_MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), ("judge_args", "judge_args"))
+_MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), ("notes.judge_args", "judge_args"))
 _BOOLEAN_WORDS = ("True", "False")
 _NO_ANSWERS = (b"", b"null", b"true", b"false", b'"True"', b'"False"')
 _LINE_KEY = re.compile(r"(.+):([1-9][0-9]{0,14})", re.DOTALL)

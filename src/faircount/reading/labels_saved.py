@@ -21,7 +21,7 @@ def saved_row(labelled: Labelled) -> bytes:
         "expected_tools": expected.tools_called,
         "expected_context": expected.context,
         "latency": attempt.latency,
-        **attempt.notes,
+        "notes": attempt.notes or None,
     }
     row = {
         "item": labelled.item,

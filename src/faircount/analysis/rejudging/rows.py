@@ -140,7 +140,7 @@ def _attempt(values: Mapping[str, Any], response: str, **own: Any) -> Attempt:
     told = (
         ("conversation", "conversation", _conversation(values.get("conversation"))),
         ("latency", "response_time", values.get("response_time")),
-        ("judge_args", "judge_args", values.get("judge_args")),
+        ("notes.judge_args", "judge_args", values.get("judge_args")),
     )
     # A field that no judge can use is no reason to leave the response unjudged.
     fields = {"prompt": scalar_text(prompt) or "", **attempt_fields(told, lambda _: None), **own}

@@ -76,8 +76,8 @@ class GarakJudge(OutsideJudge):
         with printing_aside():
             scores = list(self._detector.detect(asked))
         if not scores or scores[0] is None:
-            triggers = "" if "triggers" in attempt.notes else "; some need triggers, and the record has none"
-            return Verdict.unjudged(f"{self.name} gives no score{triggers}")
+            missing = "" if attempt.notes else "; some detectors need notes, such as triggers, and the record has none"
+            return Verdict.unjudged(f"{self.name} gives no score{missing}")
         return by_score(float(scores[0]), self._threshold)
 
     def _prompt(self, attempt: Attempt) -> Any:
