@@ -65,10 +65,56 @@ def test_tools():
 """
 NEAR = "LIMIT = 0.25\n"
 
+# Of the shape that REBEL's README shows: a grid of three, and two groups without a postfix.
+TWO_GROUPS = """\
+from rebel import test_case
+from rebel.models import EvaluationResult, Message, Metric, ParameterGrid, RetryParams, RoleEnum, TestGroup
+
+
+class Right(Metric):
+    def measure(self, input, expected, actual):
+        return EvaluationResult(score=1.0, verdict="passed", reason="right")
+
+    def get_name(self):
+        return "Right"
+
+
+class Slow(Metric):
+    def measure(self, input, expected, actual):
+        raise TimeoutError("no time was measured")
+
+    def get_name(self):
+        return "Slow"
+
+
+@test_case(
+    messages=[Message(role=RoleEnum.user, content="?")],
+    tags=["both"],
+    api_params={"temperature": 0.7},
+    param_grid=ParameterGrid(parameters={"max_tokens": [100, 200, 500]}),
+)
+def test_everything():
+    yield TestGroup(
+        metrics=[Right()], retry_params=RetryParams(count=3, aggregation_strategy="mean"), tags=["primary"]
+    )
+    yield TestGroup(
+        metrics=[Slow()], retry_params=RetryParams(count=5, aggregation_strategy="median"), tags=["speed"]
+    )
+"""
+CLIENT = """\
+from rebel.collector import APIClient
+from rebel.models import AssistantOutput
+
+
+class Client(APIClient):
+    def request(self, input):
+        return AssistantOutput(output="yes", execution_time=0.5)
+"""
+
 
 def ours(text: str) -> str:
     """Return a test file of REBEL's with its imports changed."""
-    for module in ("rebel.models", "rebel.metrics", "rebel"):
+    for module in ("rebel.models", "rebel.metrics", "rebel.collector", "rebel"):
         text = text.replace(f"from {module} import", "from faircount.testing import")
     return text
 

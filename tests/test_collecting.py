@@ -374,6 +374,9 @@ def test_two_cases_of_one_name_are_an_error_that_names_both_places(put: Put) -> 
 def test_two_groups_of_one_name_and_values_written_alike_are_errors(put: Put) -> None:
     put(HEAD, f"{test()}    yield TestGroup(metrics=[Passing()])\n")
     assert "at test_it.py:10 and test_it.py:11;" in refused(".")
+    # Only groups of one test get numbers: another test of the same name is a mistake, whatever measures it.
+    put(HEAD, test(), test(group="metrics=[JudgeMetric('refusal')]").replace("HI", "[*HI, *HI]"))
+    assert "two cases are called test_a_[]" in refused(".")
     put(HEAD, test(param_grid="ParameterGrid(parameters={'n': [1, '1']})"))
     assert refused(".") == "test_it.py:10: two cases are called test_a_[n=1]: values of the grid are written alike"
 

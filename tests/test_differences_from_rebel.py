@@ -13,6 +13,7 @@ import pytest
 
 from faircount.judging.builtin.context import Counts, f_score, precision_and_recall
 from faircount.testing import AssistantInput, AssistantOutput, EvaluationVerdict, ToolCall, ToolCallsAccuracy
+from tests import peers, rebel_cases
 from tests.conftest import Cli, analysis_of, codes
 from tests.misbehaving_server import Server, answer, completion
 from tests.running import records, report_of
@@ -272,6 +273,49 @@ def test_two_cases_of_one_name_are_an_error(
     has_row(heading, "its `count`", str(theirs["retry_params"]["count"]), "none")
     assert "test_one.py:" in done.err
     assert "test_two.py:" in done.err
+
+
+def test_two_groups_with_different_metrics_may_share_a_name(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_two.py").write_text(rebel_cases.ours(rebel_cases.TWO_GROUPS))
+    (tmp_path / "client.py").write_text(rebel_cases.ours(rebel_cases.CLIENT))
+    done = cli("run", "test_two.py", "--target", "./client.py:Client")
+    assert done.code == 0, done.err
+    assert "the same name as a case of an earlier TestGroup" in done.err
+    assert "test_everything_[max_tokens=100] #2; a postfix gives a TestGroup a name of its own" in done.err
+    report = report_of(tmp_path / "results")
+    (note,) = report["metadata"]["notes"]
+    assert note.startswith("3 cases had the same name as a case of an earlier TestGroup of the same test; a number")
+    names = [f"test_everything_[max_tokens={number}]" for number in (100, 200, 500)]
+    assert [case["name"] for case in report["test_cases"]] == names + [f"{name} #2" for name in names]
+    assert [case.get("declared_name") for case in report["test_cases"]] == [None] * 3 + names
+    assert [len(case["actual_outputs"]) for case in report["test_cases"]] == [3] * 3 + [5] * 3
+    entries = str(len(report["test_cases"]))
+    has_row("Two cases of one name", "two groups with different metrics, over a grid of three", "6 entries", entries)
+    (path,) = (tmp_path / "results").glob("*.json")
+    assert analysis_of(str(path), cache=False).tally.total == 6
+    # The name that both had, or that of the test, still chooses both; the new one chooses one.
+    for name, cases in ((names[0], 2), ("test_everything", 6), (f"{names[0]} #2", 1)):
+        plan = cli("plan", f"test_two.py::{name}", "--output-format", "json").out
+        assert len(json.loads(plan)["cases"]) == cases
+
+
+@pytest.mark.peer
+def test_rebel_itself_makes_as_many_entries_of_such_groups(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_two.py").write_text(rebel_cases.TWO_GROUPS)
+    (tmp_path / "client.py").write_text(rebel_cases.CLIENT)
+    client = ("--api-client-module", "client", "--api-client-class", "Client", "--api-client-args", "{}")
+    words = ("--test-dir", "tests", "--output-folder")
+    peers.run("rebel", tmp_path, "from rebel.cli import main\nmain()", *words, "theirs", *client)
+    peers.command("rebel", tmp_path, "run", *words, "ours", *client)
+    theirs, ours = (report_of(tmp_path / folder)["test_cases"] for folder in ("theirs", "ours"))
+    for their, our in zip(theirs, ours, strict=True):
+        assert their["name"] == our.get("declared_name", our["name"])
+        for key in ("tags", "retry_params", "input"):
+            assert their[key] == our[key]
 
 
 @pytest.mark.shared

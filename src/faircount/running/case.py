@@ -158,6 +158,7 @@ class Case(Struct, frozen=True):
 
     `messages` are in OpenAI's shape, without what is not there. `expected` has all fields of an output, and
     `expected_fields` says which of them somebody gave. `function` and `suite` are the names that the case comes from.
+    `declared_name` is the name before a number made it unique; empty where none did.
 
     `fields` is what a dataset says of the entry, and None for a test. An entry is an attack: its attempts follow each
     other and end with the first success, up to `attempts` that were answered. `turns` are further messages of the user,
@@ -175,13 +176,14 @@ class Case(Struct, frozen=True):
     place: str
     function: str = ""
     suite: str = ""
+    declared_name: str = ""
     expected_fields: tuple[str, ...] = _OUTPUT_FIELDS
     fields: Mapping[str, Any] | None = None
     turns: tuple[str, ...] = ()
 
     def is_called(self, name: str) -> bool:
         """Tell whether a name means this case: its own, or that of its suite or function."""
-        return name in (self.name, self.suite, self.function)
+        return name in (self.name, self.declared_name, self.suite, self.function)
 
     def record(self) -> dict[str, Any]:
         """Return what is written down about the case: the record of the kind case in a journal."""
@@ -197,6 +199,7 @@ class Case(Struct, frozen=True):
             "retry_params": {"count": self.attempts, "aggregation_strategy": self.aggregation},
             "metrics": [metric.record() for metric in self.metrics],
             "place": self.place,
+            **({"declared_name": self.declared_name} if self.declared_name else {}),
         }
 
     def _entry_record(self) -> dict[str, Any]:

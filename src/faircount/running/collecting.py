@@ -5,11 +5,12 @@ Everything that is wrong in any of the files is told at once. No request is made
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.errors import FaircountError, InputError
 from faircount.running.case import Case
@@ -75,7 +76,29 @@ def _cases(done: Executed, problems: list[str]) -> list[Case]:
             cases += cases_of(suite)
         except FaircountError as error:
             problems.append(str(error))
-    return cases
+    return list(_numbered(cases))
+
+
+def _numbered(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the cases of a file; where groups of one test share a name, that of the second gets #2, and so on."""
+    named: dict[str, list[Case]] = {}
+    for case in cases:
+        before = named.setdefault(case.name, [])
+        if before and all(_is_other_group(other, case) for other in before):
+            yield replace(case, name=f"{case.name} #{len(before) + 1}", declared_name=case.name)
+        else:
+            yield case
+        before.append(case)
+
+
+def _is_other_group(one: Case, other: Case) -> bool:
+    """Return whether two cases ask the same and are measured by different metrics, as two groups of one test are.
+
+    REBEL keeps results apart by the names of case and metric, and merges those with the same two names: an error here.
+    """
+    same = ("function", "messages", "api_params", "expected")
+    metrics = {metric.name for metric in one.metrics} & {metric.name for metric in other.metrics}
+    return not metrics and all(getattr(one, field) == getattr(other, field) for field in same)
 
 
 def _wanted(file: TestFile, cases: list[Case]) -> list[Case]:

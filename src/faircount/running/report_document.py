@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
+from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.reading.aggregation import ERROR, PASSED, Aggregated, Result, aggregated
 from faircount.running.journal_reading import JournalReader, State
@@ -36,6 +37,7 @@ class Totals(Struct):
     """What is counted over all cases of a run."""
 
     cases: int = 0
+    renamed: int = 0
     metrics: int = 0
     passed: int = 0
     failed: int = 0
@@ -112,6 +114,7 @@ def totals_of(reports: Iterator[CaseReport]) -> Totals:
 
 def _add(totals: Totals, report: CaseReport) -> None:
     totals.cases += 1
+    totals.renamed += "declared_name" in report.case
     totals.metrics += len(report.metrics)
     if len(report.attempts) < report.planned:
         totals.unfinished += 1
@@ -220,13 +223,23 @@ def _metadata(header: Record, state: State, totals: Totals, timestamp: str, entr
             "completion_tokens": totals.completion_tokens,
             "cost": totals.cost,
         },
+        "notes": [renaming(totals.renamed)] if totals.renamed else [],
     }
+
+
+def renaming(cases: int) -> str:
+    """Return the note on how the names of so many cases were made unique."""
+    return (
+        f"{counted(cases, 'case had', 'cases had')} the same name as a case of an earlier TestGroup of the same test; "
+        "a number makes their names unique, #2 for the second group and so on"
+    )
 
 
 def _common(report: CaseReport) -> dict[str, Any]:
     case = report.case
     return {
         "name": case["case"],
+        **({"declared_name": case["declared_name"]} if "declared_name" in case else {}),
         "tags": case["tags"],
         "retry_params": case["retry_params"],
         "input": {**case["input"], "messages": [{**_NOTHING, **message} for message in case["input"]["messages"]]},

@@ -36,7 +36,7 @@ from faircount.running.datasets import choose_entries
 from faircount.running.engine import Earlier, Ending, Engine, Heard, Watching
 from faircount.running.journal import Journal
 from faircount.running.journal_reading import read_journal
-from faircount.running.report_document import Layout
+from faircount.running.report_document import Layout, renaming
 from faircount.running.selecting import Selection, select
 from faircount.running.shards import Shard, in_random_order
 from faircount.running.targets.seam import Target
@@ -117,7 +117,8 @@ def choose(choice: Choice, setting: Setting | None = None) -> Chosen:
     collected = collect(choice.paths, setting=setting)
     selected = select(collected.cases, choice.selection)
     cases = tuple(_adjusted(case, choice) for case in selected.cases)
-    return Chosen(cases, collected.files, (*_passed_over(collected.passed_over), *selected.notes))
+    notes = (*_passed_over(collected.passed_over), *selected.notes, *_renamed(cases))
+    return Chosen(cases, collected.files, notes)
 
 
 def _adjusted(case: Case, choice: Choice) -> Case:
@@ -134,6 +135,12 @@ def _passed_over(files: Sequence[str]) -> Iterator[str]:
     if files:
         named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
         yield f"passed over, for the name of a test file has the word test in it: {named}; name a file to run it"
+
+
+def _renamed(cases: Sequence[Case]) -> Iterator[str]:
+    renamed = [case for case in cases if case.declared_name]
+    if renamed:
+        yield f"{renaming(len(renamed))}: {visible(renamed[0].name)}; a postfix gives a TestGroup a name of its own"
 
 
 # -- the journal ------------------------------------------------------------------------------------------------
