@@ -407,26 +407,33 @@ def measured(put: Put, statement: str, *, word: str = "def") -> Measured:
     return case.metrics[0].measure(case, ANSWER)
 
 
+NO_RESULT = "the metric returned %s, not an EvaluationResult"
+WRONG_SCORE = "the score must be a number, not str"
+WRONG_VERDICT = "the verdict must be passed, failed or error, not 'great'"
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
         ("return EvaluationResult(score=0.5, verdict='failed', reason='r')", Measured(0.5, "failed", "r")),
         ("return EvaluationResult(score=0, verdict='error', reason='r')", Measured(0.0, "error", "r", "r")),
-        ("raise ValueError('no')", Measured(None, "error", error="ValueError: no")),
-        ("raise SystemExit(3)", Measured(None, "error", error="SystemExit: 3")),
-        ("return None", Measured(None, "error", error="the metric returned None, not an EvaluationResult")),
-        ("return 0.5", Measured(None, "error", error="the metric returned a float, not an EvaluationResult")),
+        ("raise ValueError('no')", Measured(None, "error", "no", "ValueError: no")),
+        ("raise ValueError('two\\nlines')", Measured(None, "error", "two\nlines", "ValueError: two")),
+        ("raise SystemExit(3)", Measured(None, "error", "3", "SystemExit: 3")),
+        ("raise TimeoutError", Measured(None, "error", "TimeoutError", "TimeoutError")),
+        ("return None", Measured(None, "error", NO_RESULT % "None", NO_RESULT % "None")),
+        ("return 0.5", Measured(None, "error", NO_RESULT % "a float", NO_RESULT % "a float")),
         (
             "from types import SimpleNamespace as N; return N(score=1, verdict='passed', reason=None)",
             Measured(1.0, "passed", ""),
         ),
         (
             "from types import SimpleNamespace as N; return N(score='x', verdict='passed', reason='')",
-            Measured(None, "error", error="TypeError: the score must be a number, not str"),
+            Measured(None, "error", WRONG_SCORE, f"TypeError: {WRONG_SCORE}"),
         ),
         (
             "from types import SimpleNamespace as N; return N(score=1, verdict='great', reason='')",
-            Measured(None, "error", error="ValueError: the verdict must be passed, failed or error, not 'great'"),
+            Measured(None, "error", WRONG_VERDICT, f"ValueError: {WRONG_VERDICT}"),
         ),
     ],
 )

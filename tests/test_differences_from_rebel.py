@@ -316,6 +316,8 @@ def test_rebel_itself_makes_as_many_entries_of_such_groups(tmp_path: Path) -> No
         assert their["name"] == our.get("declared_name", our["name"])
         for key in ("tags", "retry_params", "input"):
             assert their[key] == our[key]
+        for key in ("verdict", "reason"):
+            assert [one[key] for one in their["evaluation_results"]] == [one[key] for one in our["evaluation_results"]]
 
 
 @pytest.mark.shared

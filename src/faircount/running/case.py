@@ -133,12 +133,15 @@ class CaseMetric(Struct, frozen=True):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  the outermost door of metrics, which may be anybody's code
-            return Measured(None, "error", error=self._hidden(in_short(error)))
+            # REBEL's reports have the text of the error as the reason.
+            reason = clip(mask_secrets(self._hidden(str(error) or type(error).__name__)), _LONGEST_REASON)
+            return Measured(None, "error", reason, self._hidden(in_short(error)))
 
     def _measured(self, told: Any) -> Measured:
         for name in ("score", "verdict"):
             if not hasattr(told, name):
-                return Measured(None, "error", error=f"the metric returned {_kind(told)}, not an EvaluationResult")
+                wrong = f"the metric returned {_kind(told)}, not an EvaluationResult"
+                return Measured(None, "error", wrong, wrong)
         verdict = verdict_of(told.verdict).value
         reason = getattr(told, "reason", None)
         reason = "" if reason is None else self._hidden(str(reason))
