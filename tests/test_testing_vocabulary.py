@@ -134,6 +134,53 @@ def test_data_is_dumped_as_rebel_dumps_it() -> None:
     assert type(message.model_dump(mode="json")["role"]) is str
 
 
+def test_data_is_read_from_dictionaries_as_pydantic_reads_them() -> None:
+    function = {"name": "f", "arguments": "{}", "unknown": 1}
+    read = Message.model_validate({"role": "user", "content": "x", "tool_calls": [{"function": function}], "more": 2})
+    assert read == Message(role="user", content="x", tool_calls=[call("f")])
+    assert read.model_fields_set == {"role", "content", "tool_calls"}
+    assert Message.model_validate(read) is read
+    assert Message.model_validate_json(read.model_dump_json()) == read
+    flat = {"name": "f", "input_parameters": {"a": 1}, "unknown": 2}
+    assert ToolCall.model_validate(flat) == call("f", a=1)
+    for wrong, problem in (({"role": "user"}, "Message needs content"), ([], "from a dictionary, not from list")):
+        with pytest.raises(ValueError, match=problem):
+            Message.model_validate(wrong)
+    with pytest.raises(ValueError, match="content must be a text"):
+        Message.model_validate({"role": "user", "content": 3})
+
+
+def test_fields_can_be_chosen_copied_and_described() -> None:
+    output = AssistantOutput(output="x", context=["c"])
+    assert output.model_dump(include={"output", "context"}, exclude={"context"}) == {"output": "x"}
+    copied = output.copy(update={"output": "y"})
+    assert (copied.output, output.output, copied.context is output.context) == ("y", "x", True)
+    assert output.copy(deep=True) == output and output.copy(deep=True).context is not output.context
+    assert list(AssistantOutput.model_fields) == ["output", "tools_called", "context", "execution_time"]
+    content, calls = Message.model_fields["content"], Message.model_fields["tool_calls"]
+    assert (content.is_required(), calls.is_required(), calls.default) == (True, False, None)
+    assert not AssistantOutput.model_fields["context"].is_required()
+
+
+def test_metrics_have_the_same_methods() -> None:
+    metric = Saying(label="a", words=["w"])
+    assert metric.model_dump(exclude={"words"}) == {"limit": 0.5, "label": "a"}
+    assert metric.copy(update={"label": "b"}).label == "b"
+    assert metric.copy() == metric == Saying.model_validate({**metric.model_dump(), "unknown": 1})
+    assert Saying.model_fields["label"].annotation is str and Saying.model_fields["label"].is_required()
+    assert metric.model_fields["limit"].default == 0.5
+
+
+def test_a_test_takes_dictionaries_for_its_parts() -> None:
+    wanted = {"output": "x", "tools_called": [{"name": "f", "input_parameters": {}}]}
+    grid = {"parameters": {"a": [1]}}
+    test_case(messages=[{"role": "user", "content": "?"}], expected_output=wanted, param_grid=grid)
+    with pytest.raises(TypeError, match="AssistantOutput has no parameter ouput"):
+        test_case(messages=[], expected_output={"ouput": "x"})
+    with pytest.raises(TypeError, match="test_case: expected_output must be AssistantOutput, not str"):
+        test_case(messages=[], expected_output="x")  # type: ignore[arg-type]
+
+
 def test_data_shows_itself_as_the_call_that_makes_it() -> None:
     message = Message(role="user", content="hi")
     shown = "Message(role=<RoleEnum.user: 'user'>, content='hi', tool_calls=None, tool_call_id=None)"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from faircount.reading.aggregation import DEFAULT
 from faircount.testing.fields import Data
-from faircount.testing.messages import AssistantInput, AssistantOutput, Message
+from faircount.testing.messages import AssistantInput, AssistantOutput, Message, data_of
 from faircount.testing.registering import Suite, listener
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,10 +84,8 @@ class TestGroup(Data):
     def _settle(self) -> None:
         if not isinstance(self.metrics, list | tuple):
             raise TypeError(f"TestGroup: metrics must be a list, not {type(self.metrics).__name__}")
-        retry: Any = self.retry_params
-        self.retry_params = RetryParams(**retry) if isinstance(retry, Mapping) else retry
-        if not isinstance(self.retry_params, RetryParams | None):
-            raise TypeError(f"TestGroup: retry_params must be RetryParams, not {type(retry).__name__}")
+        if self.retry_params is not None:
+            self.retry_params = data_of(RetryParams, self.retry_params, "TestGroup", "retry_params")
         if not isinstance(self.postfix, str | None):
             raise TypeError("TestGroup: postfix must be a text")
         self.metrics = list(self.metrics)
@@ -97,19 +95,17 @@ class TestGroup(Data):
 def test_case(
     messages: Sequence[Message | Mapping[str, Any]],
     tags: Sequence[str] | None = None,
-    expected_output: AssistantOutput | None = None,
+    expected_output: AssistantOutput | Mapping[str, Any] | None = None,
     api_params: Mapping[str, Any] | None = None,
-    param_grid: ParameterGrid | None = None,
+    param_grid: ParameterGrid | Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare a test: what is asked. The function yields the groups of metrics, or returns them."""
     asked = AssistantInput(messages=list(messages), api_params=dict(api_params or {}))  # type: ignore[arg-type]
     own_tags = _tags(tags, "test_case")
     expected = AssistantOutput() if expected_output is None else expected_output
+    expected = data_of(AssistantOutput, expected, "test_case", "expected_output")
     grid = ParameterGrid(parameters={}) if param_grid is None else param_grid
-    if not isinstance(expected, AssistantOutput):
-        raise TypeError(f"test_case: expected_output must be AssistantOutput, not {type(expected).__name__}")
-    if not isinstance(grid, ParameterGrid):
-        raise TypeError(f"test_case: param_grid must be ParameterGrid, not {type(grid).__name__}")
+    grid = data_of(ParameterGrid, grid, "test_case", "param_grid")
 
     def declare(function: F) -> F:
         listening = listener()

@@ -11,8 +11,8 @@ import dataclasses
 import functools
 import inspect
 import json
-from collections.abc import Mapping
-from typing import Any, Final, Self, dataclass_transform
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -39,6 +39,15 @@ def fields_of(kind: type) -> Mapping[str, object]:
         # A default can be given anew without its annotation.
         fields |= {name: base.__dict__[name] for name in fields if name in base.__dict__}
     return fields
+
+
+@functools.cache
+def annotations_of(kind: type) -> Mapping[str, Any]:
+    """Return the annotations of a class and its bases, as texts where they name what cannot be found."""
+    try:
+        return get_type_hints(kind)
+    except Exception:  # noqa: BLE001  annotations are anybody's
+        return {name: hint for base in reversed(kind.__mro__) for name, hint in inspect.get_annotations(base).items()}
 
 
 def public_fields(kind: type) -> tuple[str, ...]:
@@ -114,6 +123,7 @@ def assign(instance: object, given: Mapping[str, Any]) -> None:
             takes = f"it takes {', '.join(names)}" if names else "it takes none"
             raise TypeError(f"{kind.__name__} has no parameter {name}; {takes}")
     own.update(given)
+    own["_given"] = frozenset(given)
     missing = [name for name in names if name not in own]
     if missing:
         raise TypeError(f"{kind.__name__} needs {', '.join(missing)}")
@@ -134,8 +144,105 @@ def _public(instance: object) -> dict[str, Any]:
     return {name: value for name, value in vars(instance).items() if not name.startswith("_")}
 
 
+class ModelField(msgspec.Struct, frozen=True):
+    """A field as `model_fields` describes it; `default` is `...` where there is none."""
+
+    annotation: Any
+    default: Any
+    default_factory: Any = None
+
+    def is_required(self) -> bool:
+        """Return whether the field must be given."""
+        return self.default is ... and self.default_factory is None
+
+
+class _ModelFields:
+    """`model_fields` of a class and of its objects."""
+
+    def __get__(self, instance: object, owner: type) -> dict[str, ModelField]:
+        hints, found = annotations_of(owner), {}
+        for name in public_fields(owner):
+            factory, default = _unpacked(fields_of(owner)[name])
+            is_made = callable(factory)
+            missing = is_made or default_of(default) is REQUIRED
+            found[name] = ModelField(hints.get(name), ... if missing else default, factory if is_made else None)
+        return found
+
+
+class Model:
+    """The methods of pydantic's models that metrics use."""
+
+    model_fields = _ModelFields()
+
+    @classmethod
+    def model_validate(cls, obj: Any) -> Self:
+        """Return an object made from a dictionary; unknown keys are ignored, and what does not fit is a ValueError."""
+        if isinstance(obj, cls):
+            return obj
+        if not isinstance(obj, Mapping):
+            raise ValueError(f"{cls.__name__} is made from a dictionary, not from {type(obj).__name__}")
+        try:
+            return cls(**cls._known(obj))
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    @classmethod
+    def _known(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the items of a dictionary that the class takes, with nested dictionaries as its fields want them."""
+        made: Any = cls.__init__
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        own = [name for name, one in list(inspect.signature(made).parameters.items())[1:] if one.kind not in several]
+        kind: type = cls
+        hints = annotations_of(kind)
+        return {name: _validated(given[name], hints.get(name)) for name in own or public_fields(kind) if name in given}
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes) -> Self:
+        """Return an object made from a JSON object, as `model_validate` does."""
+        return cls.model_validate(json.loads(json_data))
+
+    @property
+    def model_fields_set(self) -> frozenset[str]:
+        """The fields that somebody gave, whatever their value."""
+        given: frozenset[str] = vars(self).get("_given", frozenset())
+        return given
+
+    def model_dump(
+        self,
+        *,
+        mode: str = "python",
+        include: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+        exclude_none: bool = False,
+    ) -> dict[str, Any]:
+        """Return the fields as plain data, the same in both modes."""
+        if mode not in ("python", "json"):
+            raise ValueError(f"model_dump has the modes python and json, not {mode}")
+        wanted = {name: value for name, value in values_of(self).items() if include is None or name in include}
+        dumped = {name: _dumped(value, exclude_none) for name, value in wanted.items() if name not in (exclude or ())}
+        return {name: value for name, value in dumped.items() if not (exclude_none and value is None)}
+
+    def model_dump_json(self, *, indent: int | None = None, exclude_none: bool = False) -> str:
+        """Return the fields as JSON."""
+        return json.dumps(plain(self.model_dump(exclude_none=exclude_none)), ensure_ascii=False, indent=indent)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, with other values for some fields; as in pydantic, these are not checked."""
+        made = copy.deepcopy(self) if deep else copy.copy(self)
+        vars(made).update(update or {})
+        vars(made)["_given"] = self.model_fields_set | set(update or {})
+        return made
+
+    def copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy: the older name of `model_copy`."""
+        return self.model_copy(update=update, deep=deep)
+
+    def __repr__(self) -> str:
+        return described(self)
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
-class Declared:
+class Declared(Model):
     """The base of classes for the user to extend: fields by keyword, or an `__init__` of the class's own.
 
     Defaults are there before `__init__` begins, so that one of the user's need not call this one.
@@ -173,21 +280,15 @@ class Declared:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and _public(self) == _public(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
-
-    def __repr__(self) -> str:
-        return described(self)
-
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
-class Data:
+class Data(Model):
     """Plain data with named fields: equal if the fields are, printable, and ready to be written down."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
         given = self._by_name(values, named) if values else named
         fill(self)
         assign(self, given)
-        vars(self)["_said"] = frozenset(given)
         self._settle()
 
     def _by_name(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,42 +304,32 @@ class Data:
     def _settle(self) -> None:
         """Bring the fields into their form, or raise TypeError or ValueError."""
 
-    @property
-    def model_fields_set(self) -> frozenset[str]:
-        """The fields that somebody gave, whatever their value."""
-        said: frozenset[str] = vars(self)["_said"]
-        return said
+    def _recorded(self) -> Mapping[str, Any]:
+        return values_of(self)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and values_of(self) == values_of(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
 
-    def __repr__(self) -> str:
-        return described(self)
+def _validated(value: Any, annotation: Any) -> Any:
+    """Return a value with models in place of dictionaries, where an annotation names a model."""
+    kind = next(_models_in(annotation), None)
+    if kind is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_validated(item, annotation) for item in value]
+    return kind.model_validate(value) if isinstance(value, Mapping) else value
 
-    def _recorded(self) -> Mapping[str, Any]:
-        return values_of(self)
 
-    def model_dump(self, *, mode: str = "python", exclude_none: bool = False) -> dict[str, Any]:
-        """Return the fields as plain data; `mode` is REBEL's, and both of its modes are the same here."""
-        if mode not in ("python", "json"):
-            raise ValueError(f"model_dump has the modes python and json, not {mode}")
-        dumped = {name: _dumped(value, exclude_none) for name, value in values_of(self).items()}
-        return {name: value for name, value in dumped.items() if not (exclude_none and value is None)}
-
-    def model_dump_json(self, *, indent: int | None = None, exclude_none: bool = False) -> str:
-        """Return the fields as JSON."""
-        return json.dumps(plain(self.model_dump(exclude_none=exclude_none)), ensure_ascii=False, indent=indent)
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
-        """Return a copy, with other values for some fields."""
-        said = {name: value for name, value in values_of(self).items() if name in self.model_fields_set}
-        return type(self)(**{**said, **(update or {})})
+def _models_in(annotation: Any) -> Iterator[type[Model]]:
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        yield annotation
+    for part in () if get_origin(annotation) is dict else get_args(annotation):
+        yield from _models_in(part)
 
 
 def _dumped(value: Any, exclude_none: bool) -> Any:
-    if isinstance(value, Data):
+    if isinstance(value, Model):
         return value.model_dump(exclude_none=exclude_none)
     if isinstance(value, list | tuple):
         return [_dumped(item, exclude_none) for item in value]

@@ -69,7 +69,7 @@ class ToolCall(Data):
         _require_text(self, "id", "type")
         if self.type != "function":
             raise ValueError(f"ToolCall: type must be function, not {self.type!r}")
-        self.function = _as(Function, self.function, "ToolCall", "function")
+        self.function = data_of(Function, self.function, "ToolCall", "function")
 
 
 class Message(Data):
@@ -85,7 +85,7 @@ class Message(Data):
         if not isinstance(self.content, str | list | None):
             raise TypeError(f"Message: content must be a text, not {type(self.content).__name__}")
         if self.tool_calls is not None:
-            self.tool_calls = _list_of(ToolCall, self.tool_calls, "Message", "tool_calls")
+            self.tool_calls = list_of(ToolCall, self.tool_calls, "Message", "tool_calls")
 
     @property
     def text(self) -> str:
@@ -100,7 +100,7 @@ class AssistantInput(Data):
     api_params: dict[str, Any] = field(default_factory=dict)
 
     def _settle(self) -> None:
-        self.messages = _list_of(Message, self.messages, "AssistantInput", "messages")
+        self.messages = list_of(Message, self.messages, "AssistantInput", "messages")
         self.api_params = _mapping(self.api_params, "AssistantInput", "api_params")
 
 
@@ -116,7 +116,7 @@ class AssistantOutput(Data):
         if not isinstance(self.output, str | None):
             raise TypeError(f"AssistantOutput: output must be a text, not {type(self.output).__name__}")
         if self.tools_called is not None:
-            self.tools_called = _list_of(ToolCall, self.tools_called, "AssistantOutput", "tools_called")
+            self.tools_called = list_of(ToolCall, self.tools_called, "AssistantOutput", "tools_called")
         context: Any = self.context
         if context is not None:
             if not isinstance(context, list | tuple) or not all(isinstance(text, str) for text in context):
@@ -149,7 +149,7 @@ def _require_text(data: Data, *names: str) -> None:
             raise TypeError(f"{type(data).__name__}: {name} must be a text, not {type(value).__name__}")
 
 
-def _as(kind: type[T], value: object, owner: str, name: str) -> T:
+def data_of(kind: type[T], value: object, owner: str, name: str) -> T:
     """Return data of a kind, also from a mapping or from what another package has in its place."""
     if isinstance(value, kind):
         return value
@@ -161,10 +161,10 @@ def _as(kind: type[T], value: object, owner: str, name: str) -> T:
     raise TypeError(f"{owner}: {name} must be {kind.__name__}, not {type(value).__name__}")
 
 
-def _list_of(kind: type[T], values: object, owner: str, name: str) -> list[T]:
+def list_of(kind: type[T], values: object, owner: str, name: str) -> list[T]:
     if not isinstance(values, list | tuple):
         raise TypeError(f"{owner}: {name} must be a list of {kind.__name__}, not {type(values).__name__}")
-    return [_as(kind, value, owner, name) for value in values]
+    return [data_of(kind, value, owner, name) for value in values]
 
 
 def _mapping(value: object, owner: str, name: str) -> dict[str, Any]:
