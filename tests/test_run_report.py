@@ -20,7 +20,7 @@ from faircount.running.journal import Journal
 from faircount.running.journal_reading import read_journal
 from faircount.running.report_document import Layout, is_report_of, report_pieces
 from faircount.running.targets.seam import Answer, Request, TargetError
-from faircount.testing import EvaluationResult
+from faircount.testing import EvaluationResult, TestCase, TestCaseEvaluated, TestInfo
 from tests.conftest import Cli
 from tests.oracles import oracle
 from tests.running import METRICS, Doing, Run, Says, Scripted, case, report_of, write_tests
@@ -187,6 +187,35 @@ def test_the_layout_per_metric_has_an_entry_for_each_metric(run: Run) -> None:
     for entry in entries:
         told = per_case[entry["name"], entry["metric"]]
         assert entry["aggregated_result"] == {name: told[name] for name in ("score", "verdict", "reason")}
+
+
+@pytest.mark.parametrize("layout", ["per-case", "per-metric"])
+def test_a_report_can_be_read_with_rebels_models(run: Run, layout: Layout) -> None:
+    for entry in report(run, layout)["test_cases"]:
+        read = TestCaseEvaluated(**entry)
+        assert read == TestCaseEvaluated.model_validate(entry)
+        assert (read.name, read.tags, read.metrics) == (entry["name"], entry["tags"], entry["metrics"])
+        assert read.retry_params.count == entry["retry_params"]["count"]
+        assert [message.role for message in read.input.messages] == ["user"]
+        assert [one.output for one in read.actual_outputs] == [one["output"] for one in entry["actual_outputs"]]
+        results = [*read.evaluation_results, read.aggregated_result]
+        for one, told in zip(results, [*entry["evaluation_results"], entry["aggregated_result"]], strict=True):
+            assert (one.verdict, one.reason) == (told["verdict"], told["reason"])
+            assert math.isnan(one.score) if told["score"] is None else one.score == told["score"]
+        assert TestCase(**entry).model_dump() == {**TestInfo(**entry).model_dump(), "metrics": entry["metrics"]}
+    for wrong, problem in (({}, "TestCaseEvaluated needs name, tags"), ({**entry, "input": 3}, "input must be")):
+        with pytest.raises(ValueError, match=problem):
+            TestCaseEvaluated.model_validate(wrong)
+
+
+@pytest.mark.shared
+def test_rebels_own_reports_can_be_read_with_its_models(shared: Path) -> None:
+    paths = sorted((shared / "golden" / "rebel").glob("*.json"))
+    assert paths
+    for path in paths:
+        for entry in json.loads(path.read_text(encoding="utf-8"))["test_cases"]:
+            read = TestCaseEvaluated(**entry).model_dump()
+            assert json.dumps(read) == json.dumps({key: entry[key] for key in read})
 
 
 def test_a_run_that_was_stopped_says_what_is_missing(tmp_path: Path) -> None:

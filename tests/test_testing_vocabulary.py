@@ -73,7 +73,7 @@ def test_the_door_is_sorted_and_has_everything_that_rebel_files_import() -> None
     rebel = """test_case TestGroup RetryParams RetryAggregationStrategy ParameterGrid Message RoleEnum ToolCall Function
         AssistantInput AssistantOutput Metric EvaluationResult EvaluationVerdict APIClient ToolCallsAccuracy Encoder
         ContextualFScore ContextualFScoreTemplate ToolCallDistance ExactMatchToolCallDistance
-        CosineSimilarityToolCallDistance OpenAIClientWrapper"""
+        CosineSimilarityToolCallDistance OpenAIClientWrapper TestInfo TestCase TestCaseEvaluated"""
     assert set(rebel.split()) <= set(names)
 
 

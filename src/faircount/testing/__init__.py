@@ -11,6 +11,7 @@ from faircount.testing.judge_model import OpenAIClientWrapper
 from faircount.testing.judged import JudgeMetric
 from faircount.testing.messages import AssistantInput, AssistantOutput, Function, Message, RoleEnum, ToolCall
 from faircount.testing.metrics import EvaluationResult, EvaluationVerdict, Metric
+from faircount.testing.results import TestCase, TestCaseEvaluated, TestInfo
 from faircount.testing.tool_calls import (
     CosineSimilarityToolCallDistance,
     Encoder,
@@ -40,7 +41,10 @@ __all__ = [
     "RetryAggregationStrategy",
     "RetryParams",
     "RoleEnum",
+    "TestCase",
+    "TestCaseEvaluated",
     "TestGroup",
+    "TestInfo",
     "ToolCall",
     "ToolCallDistance",
     "ToolCallsAccuracy",
