@@ -101,6 +101,8 @@ def deepeval_cases(make: Make) -> None:
     # Without what was expected nothing can be compared.
     assert said(judge, "a", prompt="p") == (None, None)
     assert said(make("deepeval:ExactMatchMetric(threshold=null)"), "a", expected=Expected(output="a")) == (None, None)
+    calls = (ToolCall("f", '{"a": 1}'), ToolCall("f", "{cut"), ToolCall("f", "[1]"))
+    assert said(judge, "a", tools_called=calls, expected=Expected(output="a")) == ("hit", 1.0)
     assert os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] == "YES"
     assert os.environ["DEEPEVAL_DISABLE_DOTENV"] == "1"
 

@@ -101,6 +101,41 @@ def test_everything():
         metrics=[Slow()], retry_params=RetryParams(count=5, aggregation_strategy="median"), tags=["speed"]
     )
 """
+# A metric as REBEL's README makes one of DeepEval's; the model is a server of the test's.
+DEEPEVAL = """\
+import os
+
+from deepeval.metrics import GEval
+from deepeval.test_case import LLMTestCaseParams
+from rebel import test_case
+from rebel.deepeval.client import OpenAIClientLLM
+from rebel.deepeval.metric import DeepevalMetric
+from rebel.models import Message, TestGroup
+
+JUDGE = {"model": "judge", "api_key": "a-key-of-mine", "base_url": os.environ["JUDGE_URL"], "temperature": 0.1}
+
+
+class Good(DeepevalMetric):
+    threshold: float = 0.7
+
+    def get_name(self):
+        return "Good"
+
+    def get_deepeval_metric(self):
+        return GEval(
+            name="Good",
+            evaluation_steps=["Look at the answer."],
+            evaluation_params=[LLMTestCaseParams.INPUT, LLMTestCaseParams.ACTUAL_OUTPUT],
+            threshold=self.threshold,
+            model=self.judge_llm,
+        )
+
+
+@test_case(messages=[Message(role="user", content="Is it good?")])
+def test_good():
+    yield TestGroup(metrics=[Good(judge_llm=OpenAIClientLLM(JUDGE))])
+    yield TestGroup(metrics=[Good(judge_llm=OpenAIClientLLM(JUDGE), threshold=0.9)], postfix="very")
+"""
 CLIENT = """\
 from rebel.collector import APIClient
 from rebel.models import AssistantOutput
@@ -114,7 +149,8 @@ class Client(APIClient):
 
 def ours(text: str) -> str:
     """Return a test file of REBEL's with its imports changed."""
-    for module in ("rebel.models", "rebel.metrics", "rebel.collector", "rebel"):
+    modules = "rebel.models rebel.metrics rebel.collector rebel.deepeval.client rebel.deepeval.metric rebel"
+    for module in modules.split():
         text = text.replace(f"from {module} import", "from faircount.testing import")
     return text
 

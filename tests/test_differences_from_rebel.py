@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from faircount.judging.builtin.context import Counts, f_score, precision_and_recall
+from faircount.judging.outside import is_there
 from faircount.testing import AssistantInput, AssistantOutput, EvaluationVerdict, ToolCall, ToolCallsAccuracy
 from tests import peers, rebel_cases
 from tests.conftest import Cli, analysis_of, codes
@@ -538,3 +539,61 @@ def test_every_difference_in_the_table_leads_to_its_section() -> None:
     links = {line.split("](#")[1].split(")")[0] for line in part("In short").splitlines() if "](#" in line}
     assert links <= headings
     assert headings - links == {"in-short"}
+
+
+# -- DeepEval ---------------------------------------------------------------------------------------------------
+
+
+def judged_by_deepeval(peer: str, folder: Path, *, program: str) -> tuple[dict[str, Any], Server]:
+    """Run a test with a metric of DeepEval's, by REBEL or with the imports changed, and return report and judge."""
+    theirs = program == "rebel"
+    change = str if theirs else rebel_cases.ours
+    (folder / "tests").mkdir(exist_ok=True)
+    (folder / "tests" / "test_good.py").write_text(change(rebel_cases.DEEPEVAL))
+    (folder / "client.py").write_text(change(rebel_cases.CLIENT))
+    client = ("--api-client-module", "client", "--api-client-class", "Client", "--api-client-args", "{}")
+    words = ("--test-dir", "tests", "--output-folder", program, *client)
+    with Server([answer(completion('{"score": 8, "reason": "good enough"}'))]) as server:
+        if theirs:
+            peers.run(peer, folder, "from rebel.cli import main\nmain()", *words, JUDGE_URL=server.url)
+        else:
+            peers.command(peer, folder, "run", *words, JUDGE_URL=server.url)
+    return report_of(folder / program), server
+
+
+def results_of(report: dict[str, Any]) -> list[tuple[Any, ...]]:
+    results = [case["evaluation_results"][0] for case in report["test_cases"]]
+    return [(case["score"], case["verdict"], case["reason"]) for case in results]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("peer", ["deepeval", "rebel"])
+def test_a_metric_of_deepevals_runs_with_its_imports_changed(tmp_path: Path, peer: str) -> None:
+    report, judge = judged_by_deepeval(peer, tmp_path, program="faircount")
+    assert results_of(report) == [(0.8, "passed", "good enough"), (0.8, "failed", "good enough")]
+    assert {asked.json["model"] for asked in judge.received} == {"judge"}
+    assert {asked.json["temperature"] for asked in judge.received} == {0.1}
+    assert {asked.headers["authorization"] for asked in judge.received} == {"Bearer a-key-of-mine"}
+    (metric,) = report["test_cases"][0]["metrics"]
+    assert metric["parameters"]["judge_llm"]["model"] == "judge" and metric["version"].startswith("deepeval ")
+    assert all("a-key-of-mine" not in path.read_text() for path in tmp_path.rglob("*.json*"))
+
+
+@pytest.mark.peer
+def test_rebel_itself_says_the_same_of_a_metric_of_deepevals(tmp_path: Path) -> None:
+    theirs, asked = judged_by_deepeval("rebel", tmp_path, program="rebel")
+    ours, asked_by_us = judged_by_deepeval("rebel", tmp_path, program="faircount")
+    assert results_of(theirs) == results_of(ours)
+    prompts = [sorted(one.json["messages"][0]["content"] for one in each.received) for each in (asked, asked_by_us)]
+    assert prompts[0] == prompts[1]
+
+
+def test_without_deepeval_a_test_file_says_what_to_do(put: Callable[[str], Path], cli: Cli) -> None:
+    if is_there("deepeval"):
+        pytest.skip("DeepEval is installed")
+    put("import deepeval")
+    assert "No module named 'deepeval'; install it: pip install deepeval" in cli("plan", "tests").err
+    put("from faircount.testing import DeepevalMetric, OpenAIClientLLM\nOpenAIClientLLM({'model': 'm'})")
+    done = cli("plan", "tests")
+    assert done.code == 3
+    assert "OpenAIClientLLM: needs the package deepeval; install it: pip install deepeval" in done.err

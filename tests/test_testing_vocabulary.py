@@ -27,6 +27,7 @@ from faircount.testing import (
     ContextualFScore,
     ContextualFScoreTemplate,
     CosineSimilarityToolCallDistance,
+    DeepevalMetric,
     Encoder,
     EvaluationResult,
     EvaluationVerdict,
@@ -73,7 +74,8 @@ def test_the_door_is_sorted_and_has_everything_that_rebel_files_import() -> None
     rebel = """test_case TestGroup RetryParams RetryAggregationStrategy ParameterGrid Message RoleEnum ToolCall Function
         AssistantInput AssistantOutput Metric EvaluationResult EvaluationVerdict APIClient ToolCallsAccuracy Encoder
         ContextualFScore ContextualFScoreTemplate ToolCallDistance ExactMatchToolCallDistance
-        CosineSimilarityToolCallDistance OpenAIClientWrapper TestInfo TestCase TestCaseEvaluated"""
+        CosineSimilarityToolCallDistance OpenAIClientWrapper TestInfo TestCase TestCaseEvaluated
+        DeepevalMetric OpenAIClientLLM"""
     assert set(rebel.split()) <= set(names)
 
 
@@ -361,6 +363,18 @@ def test_fields_of_pydantic_are_understood() -> None:
         Mixed()  # type: ignore[call-arg, unused-ignore]
     with pytest.raises(TypeError, match="no parameter _cache"):
         Mixed(needed="n", _cache={})
+
+
+def test_a_metric_of_deepevals_needs_a_model() -> None:
+    class Good(DeepevalMetric):
+        def get_deepeval_metric(self) -> Any:
+            """Return nothing: it is not asked."""
+
+    unchecked: Any = Good
+    with pytest.raises(TypeError, match="Good needs judge_llm"):
+        unchecked()
+    with pytest.raises(TypeError, match="Good: judge_llm must be an OpenAIClientLLM, not str"):
+        unchecked(judge_llm="gpt-4")
 
 
 def test_pydantics_validators_are_refused_and_not_passed_over() -> None:

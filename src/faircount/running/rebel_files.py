@@ -105,11 +105,11 @@ def imports_rebel(source: bytes) -> bool:
 
 
 def hint(error: BaseException) -> str:
-    """Return what to do about an error, if it is that REBEL is missing."""
-    missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == _ROOT
-    if not missing:
-        return ""
-    return f"; install {PACKAGE}, or import from faircount.testing instead: the names are the same"
+    """Return what to do about an error, if it is that REBEL or DeepEval is missing."""
+    missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if missing == _ROOT:
+        return f"; install {PACKAGE}, or import from faircount.testing instead: the names are the same"
+    return "; install it: pip install deepeval" if missing == "deepeval" else ""
 
 
 def _functions(source: bytes) -> list[str]:

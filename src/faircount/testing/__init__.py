@@ -6,6 +6,7 @@ A test file of REBEL's runs with its imports changed to this module.
 from faircount.testing.cases import ParameterGrid, RetryAggregationStrategy, RetryParams, TestGroup, test_case
 from faircount.testing.clients import APIClient
 from faircount.testing.context import ContextualFScore, ContextualFScoreTemplate
+from faircount.testing.deepeval import DeepevalMetric, OpenAIClientLLM
 from faircount.testing.guardrail import GuardrailTriggered
 from faircount.testing.judge_model import OpenAIClientWrapper
 from faircount.testing.judged import JudgeMetric
@@ -27,6 +28,7 @@ __all__ = [
     "ContextualFScore",
     "ContextualFScoreTemplate",
     "CosineSimilarityToolCallDistance",
+    "DeepevalMetric",
     "Encoder",
     "EvaluationResult",
     "EvaluationVerdict",
@@ -36,6 +38,7 @@ __all__ = [
     "JudgeMetric",
     "Message",
     "Metric",
+    "OpenAIClientLLM",
     "OpenAIClientWrapper",
     "ParameterGrid",
     "RetryAggregationStrategy",

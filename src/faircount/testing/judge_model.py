@@ -33,14 +33,14 @@ class OpenAIClientWrapper:
     where they are given.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], *, owner: str = "OpenAIClientWrapper") -> None:
         if not isinstance(config, Mapping):
-            raise TypeError(f"OpenAIClientWrapper takes a dictionary, not {type(config).__name__}")
+            raise TypeError(f"{owner} takes a dictionary, not {type(config).__name__}")
         for name in config:
             if name not in _KNOWN:
-                raise TypeError(f"OpenAIClientWrapper has no parameter {name}; it takes {', '.join(_KNOWN)}")
+                raise TypeError(f"{owner} has no parameter {name}; it takes {', '.join(_KNOWN)}")
         if not isinstance(config.get("model"), str) or not config["model"]:
-            raise TypeError("OpenAIClientWrapper needs model, the name of a model")
+            raise TypeError(f"{owner} needs model, the name of a model")
         self._config = {name: value for name, value in config.items() if value is not None}
         self._client: ChatClient | None = None
         self._lock = threading.Lock()

@@ -8,12 +8,14 @@ without a threshold decides nothing. Telemetry is off, and no .env file of the f
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import os
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt, ToolCall
@@ -29,6 +31,7 @@ from faircount.judging.outside import (
 from faircount.judging.verdict import Decision, Usage, Verdict
 
 if TYPE_CHECKING:
+    from faircount.chat.client import ChatClient
     from faircount.chat.settings import ChatSettings
 
 _PACKAGE = "deepeval"
@@ -50,9 +53,8 @@ class DeepEvalJudge(OutsideJudge):
 
     def __init__(self, target: str, parameters: Mapping[str, Any], chat: ChatSettings | None) -> None:
         name = f"deepeval:{target}"
-        os.environ.update(_QUIET)
-        metrics = imported("deepeval.metrics", name, _PACKAGE)
-        self._cases = imported("deepeval.test_case", name, _PACKAGE)
+        metrics = _module("metrics", name)
+        self._cases = _module("test_case", name)
         kind = _kind(name, metrics, target)
         takes = list(inspect.signature(kind.__init__).parameters)[1:]
         refuse_unknown(name, parameters, takes)
@@ -61,9 +63,12 @@ class DeepEvalJudge(OutsideJudge):
             # Many attempts are measured at once already, each in a thread of its own.
             given.setdefault("async_mode", False)
         written = dict(parameters)
-        self._model: Any = None
+        self._client: ChatClient | None = None
         if "model" in takes and "model" not in parameters and chat is not None and chat.model:
-            given["model"] = self._model = _model(chat)
+            from faircount.chat.client import ChatClient
+
+            self._client = client = ChatClient(chat)
+            given["model"] = DeepEvalModel(chat.model, lambda: client)
             written["model"] = chat.model
         self._metric = _metric(name, kind, given)
         self._less_is_success = _less_is_success(self._metric)
@@ -74,15 +79,7 @@ class DeepEvalJudge(OutsideJudge):
         """Measure an attempt."""
         # A metric keeps what it found in itself: each attempt has its own.
         metric = copy.copy(self._metric)
-        case = self._case(attempt)
-        shown = {"_show_indicator": False} if "_show_indicator" in inspect.signature(metric.measure).parameters else {}
-        spent: list[Usage] = []
-        mark = _spent.set(spent)
-        try:
-            metric.measure(case, **shown)
-        finally:
-            _spent.reset(mark)
-        usage = sum(spent, Usage()) if spent else _usage(metric)
+        usage = measure(metric, attempt)
         error, success = getattr(metric, "error", None), getattr(metric, "success", None)
         if error or success is None:
             return Verdict.unjudged(str(error or "the metric has no threshold to decide by"), usage=usage)
@@ -93,8 +90,8 @@ class DeepEvalJudge(OutsideJudge):
 
     def close(self) -> None:
         """Give back the connections of the model."""
-        if self._model is not None:
-            self._model.close()
+        if self._client is not None:
+            self._client.close()
 
     def _translated(self, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with the fields that GEval looks at, which DeepEval wants as its own kind of names."""
@@ -108,23 +105,52 @@ class DeepEvalJudge(OutsideJudge):
                 raise UsageError(f"{name}: evaluation_params can be {known}; {error}") from error
         return given
 
-    def _case(self, attempt: Attempt) -> Any:
-        expected = attempt.expected
-        context = list(expected.context or attempt.context) or None
-        return self._cases.LLMTestCase(
-            input=attempt.prompt or next((t.content for t in reversed(attempt.conversation) if t.role == "user"), ""),
-            actual_output=attempt.response,
-            expected_output=expected.output,
-            context=context,
-            retrieval_context=list(attempt.context) or None,
-            tools_called=self._tools(attempt.tools_called),
-            expected_tools=None if expected.tools_called is None else self._tools(expected.tools_called),
-        )
 
-    def _tools(self, calls: tuple[ToolCall, ...]) -> list[Any]:
-        import json
+def measure(metric: Any, attempt: Attempt) -> Usage | None:
+    """Let a metric of DeepEval's measure an attempt, and return what that took; the result is in the metric."""
+    case = _case(_module("test_case", type(metric).__name__), attempt)
+    shown = {"_show_indicator": False} if "_show_indicator" in inspect.signature(metric.measure).parameters else {}
+    spent: list[Usage] = []
+    mark = _spent.set(spent)
+    try:
+        metric.measure(case, **shown)
+    finally:
+        _spent.reset(mark)
+    return sum(spent, Usage()) if spent else _usage(metric)
 
-        return [self._cases.ToolCall(name=call.name, input_parameters=json.loads(call.arguments)) for call in calls]
+
+def _case(cases: ModuleType, attempt: Attempt) -> Any:
+    expected = attempt.expected
+    context = list(expected.context or attempt.context) or None
+    return cases.LLMTestCase(
+        input=attempt.prompt or next((t.content for t in reversed(attempt.conversation) if t.role == "user"), ""),
+        actual_output=attempt.response,
+        expected_output=expected.output,
+        context=context,
+        retrieval_context=list(attempt.context) or None,
+        tools_called=_tools(cases, attempt.tools_called),
+        expected_tools=None if expected.tools_called is None else _tools(cases, expected.tools_called),
+    )
+
+
+def _tools(cases: ModuleType, calls: tuple[ToolCall, ...]) -> list[Any]:
+    return [cases.ToolCall(name=call.name, input_parameters=_arguments(call.arguments)) for call in calls]
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call; a model can write something other than a JSON object, which is kept as a text."""
+    import json
+
+    try:
+        read = json.loads(text)
+    except ValueError:
+        read = None
+    return read if isinstance(read, dict) else {"arguments": text}
+
+
+def _module(name: str, needed_by: str) -> ModuleType:
+    os.environ.update(_QUIET)
+    return imported(f"deepeval.{name}", needed_by, _PACKAGE)
 
 
 def _kind(name: str, metrics: ModuleType, target: str) -> Any:
@@ -174,37 +200,48 @@ def _usage(metric: Any) -> Usage | None:
     return Usage(prompt_tokens=int(sent or 0), completion_tokens=int(came or 0), cost=cost)
 
 
-def _model(chat: ChatSettings) -> Any:
-    """Return the model of the setting in DeepEval's shape."""
-    from deepeval.models import DeepEvalBaseLLM  # type: ignore[import-not-found,unused-ignore]
+class DeepEvalModel:
+    """A chat client as a model of DeepEval's: objects are made of a class that extends DeepEval's own as well.
 
-    from faircount.chat.client import ChatClient
+    It takes no schema, so that DeepEval reads JSON from the text.
+    """
 
-    class Asked(DeepEvalBaseLLM):  # type: ignore[misc,unused-ignore]
-        """The chat client as a model of DeepEval's; it takes no schema, so that DeepEval reads JSON from the text."""
+    def __new__(cls, *_values: Any, **_named: Any) -> Self:
+        kind: type = cls
+        extended: Any = _extending_deepeval(kind)
+        made: Self = object.__new__(extended)
+        return made
 
-        def __init__(self) -> None:
-            self._client = ChatClient(chat)
-            super().__init__(chat.model)
+    def __init__(
+        self, name: str, client: Callable[[], ChatClient], parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        self._name, self._client, self._parameters = name, client, parameters
+        super().__init__(name)  # type: ignore[call-arg]  # DeepEval's
 
-        def load_model(self) -> Any:
-            return self
+    def load_model(self) -> Any:
+        """Return the model: there is nothing to load."""
+        return self
 
-        def generate(self, prompt: str) -> str:
-            answer = self._client.ask_now([{"role": "user", "content": prompt}])
-            used = Usage(1, answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cost)
-            _spent.get([]).append(used)
-            return answer.text
+    def generate(self, prompt: str) -> str:
+        """Return the answer to a prompt."""
+        answer = self._client().ask_now([{"role": "user", "content": prompt}], parameters=self._parameters)
+        used = Usage(1, answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cost)
+        _spent.get([]).append(used)
+        return answer.text
 
-        async def a_generate(self, prompt: str) -> str:
-            import asyncio
+    async def a_generate(self, prompt: str) -> str:
+        """Return the answer to a prompt."""
+        import asyncio
 
-            return await asyncio.to_thread(self.generate, prompt)
+        return await asyncio.to_thread(self.generate, prompt)
 
-        def get_model_name(self) -> str:
-            return chat.model
+    def get_model_name(self) -> str:
+        """Return the name of the model."""
+        return self._name
 
-        def close(self) -> None:
-            self._client.close()
 
-    return Asked()
+@functools.cache
+def _extending_deepeval(kind: type) -> type:
+    base = _module("models", kind.__name__).DeepEvalBaseLLM
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return types.new_class(kind.__name__, (kind, base), exec_body=lambda body: body.update(names))
