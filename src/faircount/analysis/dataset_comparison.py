@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import compress
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from faircount.findings import counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Estimate, Finding, Outcome, Source
 from faircount.reading import inputs
-from faircount.reading.datasets import Dataset
+from faircount.reading.datasets import Dataset, is_dataset
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.streams import STDIN
@@ -135,8 +136,9 @@ def compare_dataset(
 ) -> Comparison:
     """Compare the entries of a dataset over result files, one target each; `progress` hears of bytes read."""
     options = options or ComparisonOptions()
-    path = _dataset_path(dataset)
+    path = one_dataset([dataset])
     paths = inputs.expand(files)
+    _refuse_datasets(path, paths, options.max_line)
     if not paths:
         raise UsageError("no result file given: name one, or a folder with --result-folder")
     if options.by_spikee and STDIN in paths:
@@ -160,13 +162,28 @@ def _copies(chosen: Sequence[Input]) -> tuple[tuple[str, str], ...]:
     return tuple((copy, item.path) for item in found for copy in item.also)
 
 
-def _dataset_path(name: str) -> str:
-    if name == STDIN:
+def one_dataset(names: Sequence[str]) -> str:
+    """Return the file that names or globs stand for; UsageError unless it is exactly one."""
+    if not names:
+        raise UsageError("no dataset given: name the one that the results were made with by --dataset-file")
+    if STDIN in names:
         raise UsageError("--dataset-file -: the dataset is read twice, which standard input cannot be; name a file")
-    found = inputs.expand([name])
+    found = list(dict.fromkeys(inputs.expand(names)))
     if len(found) > 1:
-        raise UsageError(f"--dataset-file {name}: matches {len(found)} files; name one")
+        raise _several_datasets(found)
     return found[0]
+
+
+def _refuse_datasets(dataset: str, results: Sequence[str], max_line: int) -> None:
+    """Raise if what was given as results is a dataset: the shell makes several words of a glob."""
+    found = [path for path in results if Path(path).is_file() and is_dataset(path, max_line)]
+    if found:
+        raise _several_datasets([dataset, *found])
+
+
+def _several_datasets(paths: Sequence[str]) -> UsageError:
+    named = ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+    return UsageError(f"results of one dataset can be compared, and these are {len(paths):,} datasets: {named}")
 
 
 # -- does the dataset fit ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from faircount.analysis.dataset_comparison import Comparison, compare_dataset
+from faircount.analysis.dataset_comparison import Comparison, compare_dataset, one_dataset
 from faircount.analysis.dataset_comparison_report import as_report
 from faircount.analysis.dataset_options import ComparisonOptions
 from faircount.cli.new_dataset import named_output
@@ -29,10 +29,11 @@ _WITH_FIGURES = ("html", "markdown")
 def dataset_comparison(arguments: argparse.Namespace) -> int:
     """Run `results dataset-comparison`."""
     options = _options(arguments)
+    dataset = one_dataset(arguments.dataset)
     files = named_files(arguments)
-    new_file = NewFile(_path(arguments), force=arguments.force, may_number=arguments.output is None)
+    new_file = NewFile(_path(arguments, dataset), force=arguments.force, may_number=arguments.output is None)
     with ReadingBar(files) as bar:
-        comparison = compare_dataset(arguments.dataset, files, options, bar.advance)
+        comparison = compare_dataset(dataset, files, options, bar.advance)
     for path in (new_file.path, *([] if arguments.report is None else [arguments.report])):
         refuse_inputs(path, comparison.files)
     with new_file as file:
@@ -46,8 +47,6 @@ def dataset_comparison(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> ComparisonOptions:
-    if arguments.dataset is None:
-        raise UsageError("no dataset given: name the one that the results were made with by --dataset-file")
     return ComparisonOptions(
         success_threshold=arguments.success_threshold,
         success_definition=arguments.success_definition,
@@ -65,14 +64,14 @@ def _options(arguments: argparse.Namespace) -> ComparisonOptions:
 # -- where the new dataset goes ---------------------------------------------------------------------------------
 
 
-def _path(arguments: argparse.Namespace) -> str:
+def _path(arguments: argparse.Namespace, dataset: str) -> str:
     """Return where the new dataset goes: where the user says, else to where spikee would write it."""
     path = named_output(arguments, standard_output="has the report")
     if path is not None:
         if path.lower().endswith(_REPORT_SUFFIXES):
             raise UsageError(f"-o {path}: names the new dataset, a JSONL file; name the report with --report")
         return path
-    parts = ["comparison", _stem(arguments.dataset), *([] if arguments.tag is None else [arguments.tag])]
+    parts = ["comparison", _stem(dataset), *([] if arguments.tag is None else [arguments.tag])]
     name = _compact("_".join(_compact(part, _LONGEST_PART) for part in parts), _LONGEST_NAME)
     return str(Path(FOLDER) / f"{name}_{int(time.time())}{SUFFIX}")
 

@@ -224,6 +224,8 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
         "--dataset-file",
         "--dataset",
         dest="dataset",
+        action="append",
+        default=[],
         metavar="FILE",
         help="the dataset that the results were made with",
     )

@@ -32,6 +32,7 @@ RATE_FIELD = "success_rate"
 _NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _CONTENT_FIELDS = ("content", "text", "input")
 """Where the content may stand: since 0.8, before, and in a row of results."""
+_RESULT_FIELDS = ("success", "response", "error")
 _LINE_FEED, _OPEN, _CLOSE = b"\n{}"
 
 
@@ -264,6 +265,18 @@ def read_dataset(path: str, max_line: int = MAX_LINE_BYTES) -> Dataset:
         dataset.take(block, max_line)
     dataset.end(stream.bytes_read, stream.truncated)
     return dataset
+
+
+def is_dataset(path: str, max_line: int = MAX_LINE_BYTES) -> bool:
+    """Return whether the first row that can be read has content, and nothing that only results have."""
+    for block in blocks(open_stream(path, path), max_line):
+        for line in block.lines:
+            try:
+                fields = loose.parse(line)[0].keys()
+            except BadLine:
+                continue
+            return not fields.isdisjoint(_CONTENT_FIELDS) and fields.isdisjoint(_RESULT_FIELDS)
+    return False
 
 
 def _ends(buffer: bytes | bytearray, length: int) -> list[int]:
