@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from faircount.analysis.exporting import Export, ExportOptions
 from faircount.cli.extract import doubts
-from faircount.cli.output import refuse_inputs
+from faircount.cli.output import beside_others, is_our_page, refuse_inputs
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError, UsageError
@@ -35,7 +35,7 @@ _PACKED = (".gz", ".zst")
 _COMBINED = "Combined"
 _BEGINS_A_COMPANION = b'{"row": '
 _BYTE_ORDER_MARK = "\ufeff".encode()
-_START_OF_A_PAGE = 4096
+_KNOWN_AS_OURS = ("xlsx", "html")
 
 Told = list[str]
 """Sentences about what could not be written as it was."""
@@ -57,8 +57,7 @@ def export(arguments: argparse.Namespace) -> int:
     )
     files = named_files(arguments)
     with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
-        path = arguments.output or _default_path(table, kind)
-        _refuse(path, kind, table.paths, force=arguments.force)
+        path = _path(table, kind, arguments)
         told = _WRITERS[kind](table, path, arguments)
     return _finish(table, path, told, strict=arguments.strict)
 
@@ -74,8 +73,7 @@ def convert_to_excel(arguments: argparse.Namespace) -> int:
     )
     files = named_files(arguments)
     with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
-        path = arguments.output or _default_path(table, "xlsx")
-        _refuse(path, "xlsx", table.paths, force=arguments.force)
+        path = _path(table, "xlsx", arguments)
         report = _analysis(table, arguments)
         told = _write_workbook(table, path, arguments, report)
     return _finish(table, path, told, strict=arguments.strict)
@@ -93,6 +91,17 @@ def _format(arguments: argparse.Namespace) -> str:
         if suffix == ending:
             return kind
     raise UsageError(f"--to: say which format is wanted: {', '.join(SUFFIXES)}; or name a file with -o that ends so")
+
+
+def _path(table: Export, kind: str, arguments: argparse.Namespace) -> str:
+    """Return where the file goes; UsageError, before anything is written, if it cannot or must not go there."""
+    path = arguments.output
+    if path is None:
+        path = _default_path(table, kind)
+        if kind in _KNOWN_AS_OURS:
+            path = beside_others(path, lambda name: not _in_the_way(name, kind, force=arguments.force))
+    _refuse(path, kind, table.paths, force=arguments.force)
+    return str(path)
 
 
 def _default_path(table: Export, kind: str) -> str:
@@ -117,10 +126,14 @@ def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None
     refuse_inputs(path, inputs)
     if Path(path).is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
+    for place in _in_the_way(path, kind, force=force):
+        raise UsageError(f"{place}: is there already; --force replaces it, or name another file with -o")
+
+
+def _in_the_way(path: str, kind: str, *, force: bool) -> list[str]:
+    """Return what stands where a file and its companion would go, and must not be replaced."""
     places = [(path, kind), (_companion(path), "companion")] if kind == "xlsx" else [(path, kind)]
-    for place, what in places:
-        if os.path.lexists(place) and not _may_replace(place, what, force=force):
-            raise UsageError(f"{place}: is there already; --force replaces it, or name another file with -o")
+    return [place for place, what in places if os.path.lexists(place) and not _may_replace(place, what, force=force)]
 
 
 def _may_replace(path: str, kind: str, *, force: bool) -> bool:
@@ -132,20 +145,9 @@ def _may_replace(path: str, kind: str, *, force: bool) -> bool:
 
         return xlsx.is_ours(path)
     if kind == "companion":
-        return _start(path).startswith(_BEGINS_A_COMPANION)
-    if kind == "html":
-        from faircount.present import html
-
-        return html.is_ours(_start(path).decode("utf-8", "replace"))
-    return False
-
-
-def _start(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(_START_OF_A_PAGE)
-    except OSError:
-        return b""
+        with contextlib.suppress(OSError), Path(path).open("rb") as file:
+            return file.read(len(_BEGINS_A_COMPANION)) == _BEGINS_A_COMPANION
+    return kind == "html" and is_our_page(path)
 
 
 def _companion(path: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
@@ -60,6 +61,17 @@ def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
             raise UsageError(f"{path}: is an input; the answer needs a file of its own")
 
 
+def beside_others(path: str, may_be_written: Callable[[str], bool]) -> str:
+    """Return where a file goes whose name the user did not choose: with a number, if another's file is in the way."""
+    suffix = Path(path).suffix
+    names = itertools.chain([path], (f"{path.removesuffix(suffix)}_{number}{suffix}" for number in itertools.count(2)))
+    place = next(filter(may_be_written, names))
+    if place != path:
+        notice = f"{path}: is there already, and Faircount did not write it: it stays, and the new file is {place}"
+        print(f"faircount: {visible(notice)}", file=sys.stderr)  # noqa: T201
+    return place
+
+
 # -- pages ------------------------------------------------------------------------------------------------------
 
 
@@ -69,16 +81,18 @@ def show_pages(
     """Write each report as an HTML page and print where it is. A page is known by its input, or by a name.
 
     Without `path` a page goes beside its input. `path` is the file to write or, with `several` pages, a folder. A
-    file that the user did not name is replaced only if Faircount wrote it. Nothing is written if any page cannot be.
+    file that the user did not name is replaced only if Faircount wrote it, else the page gets a number.
     """
     from faircount.present import html
 
     named = path is not None and not several and not Path(path).is_dir()
-    targets = [path] if path is not None and named else _unique([_page_path(name, path) for name, _ in pages])
+    if path is not None and named:
+        targets = [path]
+    else:
+        places = _unique([_page_path(name, path) for name, _ in pages])
+        targets = [beside_others(place, _may_be_written) for place in places]
     for target in targets:
         refuse_inputs(target, inputs)
-        if not named:
-            _refuse_strangers(target)
     if path is not None and several:
         _make_folder(path)
     for target, (_, report) in zip(targets, pages, strict=True):
@@ -111,18 +125,18 @@ def _unique(paths: Sequence[str]) -> list[str]:
     return result
 
 
-def _refuse_strangers(path: str) -> None:
-    """Raise if there is a file at a place that the user did not name, and Faircount did not write it."""
+def _may_be_written(path: str) -> bool:
+    return not os.path.lexists(path) or is_our_page(path)
+
+
+def is_our_page(path: str) -> bool:
+    """Return whether a file is a page that Faircount wrote."""
     from faircount.present import html
 
-    if not Path(path).exists():
-        return
-    ours = False
     if Path(path).is_file():
         with contextlib.suppress(OSError), Path(path).open(encoding="utf-8", errors="replace") as file:
-            ours = html.is_ours(file.read(_START_OF_A_PAGE))
-    if not ours:
-        raise UsageError(f"{path}: is there already and is no page of Faircount's; name another place with -o")
+            return html.is_ours(file.read(_START_OF_A_PAGE))
+    return False
 
 
 def _make_folder(path: str) -> None:
