@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from faircount import formats
 from faircount.analysis.arrange_attempts import attempts
-from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinations, of_how_many
+from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinations, of_how_many, share
 from faircount.analysis.choices import AUTO
 from faircount.analysis.correction import arranged
 from faircount.analysis.document import document
@@ -233,9 +233,7 @@ def _lead_figures(a: Analysis) -> tuple[Fact, ...]:
 
 
 def _share(count: int, a: Analysis) -> Estimate:
-    """Return a bare share of all entries: no interval belongs to a share that only completes the picture."""
-    total = a.tally.total
-    return Estimate(count / total if total else None, None, None, total, "entry", a.level, "share")
+    return share(count, a.tally.total, a.level)
 
 
 def _general(a: Analysis) -> tuple[Block, ...]:

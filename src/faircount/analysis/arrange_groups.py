@@ -9,7 +9,7 @@ from faircount.analysis.correction import arranged
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
-from faircount.model import Analysis, Combinations, Crossing, Group, Slices
+from faircount.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
 from faircount.report import Bar, Bars, Block, Cell, Column, Grid, HeatMap, Paragraph, Record, Records, Section
 
 FIELD_TITLES = {
@@ -34,6 +34,11 @@ FIELD_TITLES = {
 }
 ROWS_SHOWN = 40
 BARS_SHOWN = 12
+
+
+def share(count: int, total: int, level: float) -> Estimate:
+    """Return a bare share of entries: no interval belongs to a share that only completes the picture."""
+    return Estimate(count / total if total else None, None, None, total, "entry", level, "share")
 
 
 def breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
@@ -90,10 +95,11 @@ def _group_grid(
     columns += [Column("Against the rest", rank=1, note=f"Against the rest: {_test(tested)}.")] if marked else []
     columns += [Column("Shrunk", rank=2, note=_SHRUNK.get(slices.shrinkage, ""))] if shrunk else []
     if a.dynamic is not None:
-        columns += [Column("Initial", rank=5), Column("Attack only", rank=4)]
+        columns += [Column("Initial", rank=6), Column("Initial ASR", rank=4, note=_INITIAL_ASR)]
+        columns.append(Column("Attack only", rank=7))
     if a.tally.guardrail:
-        columns.append(Column("Guardrail", rank=3))
-    columns.append(Column("Attempts", rank=6))
+        columns += [Column("Guardrail", rank=5), Column("GTR", rank=3, note=_GTR)]
+    columns.append(Column("Attempts", rank=8))
     rows = []
     for key, group in zip(keys[:ROWS_SHOWN], groups, strict=False):
         counts = group.counts
@@ -102,9 +108,10 @@ def _group_grid(
         cells += [_against_rest(group)] if marked else []
         cells += ["" if group.shrunk is None else formats.rate(group.shrunk)] if shrunk else []
         if a.dynamic is not None:
-            cells += [counts.initial, counts.attack_only]
+            cells += [counts.initial, share(counts.initial, counts.tally.total, a.level), counts.attack_only]
         if a.tally.guardrail:
-            cells.append(counts.guardrail_any if a.definition == "spikee" else counts.tally.guardrail)
+            blocked = counts.guardrail_any if a.definition == "spikee" else counts.tally.guardrail
+            cells += [blocked, share(blocked, counts.tally.total, a.level)]
         cells.append(counts.attempts)
         rows.append(tuple(cells))
     small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
@@ -114,6 +121,8 @@ def _group_grid(
     return Grid(tuple(columns), tuple(rows), small, " ".join(filter(None, notes)))
 
 
+_INITIAL_ASR = "Initial ASR: rate without dynamic attacks."
+_GTR = "GTR: guardrail trigger rate."
 _SHRUNK = {
     "shrunk": "Shrunk: empirical Bayes, beta-binomial.",
     "pooled": "Shrunk: the groups differ by no more than chance, so all have the pooled rate.",
