@@ -11,8 +11,8 @@ EVIDENCE = ("successes", "failures", "errors", "blocks")
 AUTO, NONE = "auto", "none"
 """What --cluster may be beside a field."""
 CUSTOM = "custom"
-CATEGORIES = ("success", "failure", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
-"""What --category may be; errors and error are one."""
+CATEGORIES = ("success", "failure", "fail", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
+"""What --category may be; fail and failure are one, errors and error, too."""
 RANKED_BY = (
     "hit_f1",
     "hit_precision",

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from multiprocessing.pool import AsyncResult, Pool
 
 _PARTS_UNDER_WAY = 6
+_SAME_CATEGORY = {"errors": "error", "fail": "failure"}
 
 
 class ExtractOptions(Struct, frozen=True):
@@ -102,7 +103,7 @@ class ExtractOptions(Struct, frozen=True):
     def rows_of(self) -> str | None:
         """The category in force: by default success, and none where a query says which rows are meant."""
         if self.category is not None:
-            return "error" if self.category == "errors" else self.category
+            return _SAME_CATEGORY.get(self.category, self.category)
         if self.custom_search:
             return CUSTOM
         return None if self.where is not None or self.query is not None else "success"

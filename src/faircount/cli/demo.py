@@ -81,9 +81,12 @@ def _make_sample(folder: Path, seed: int) -> SampleFiles:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
+    from faircount.cli.progress import QUIET
+
     console = Console(stderr=True)
     columns = (TextColumn("Making sample results"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    hidden = QUIET.get() or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("sample", total=SAMPLE_FILES)
         advance: Callable[[str], None] = lambda _: progress.advance(task)  # noqa: E731
         return write_sample(folder, seed, advance)

@@ -29,6 +29,7 @@ def build() -> argparse.ArgumentParser:
         "benchmarking and guarding language models.",
         epilog=EXIT_CODES,
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
     parser.add_argument("--version", action="version", version=f"faircount {__version__}")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     add_results(nouns)

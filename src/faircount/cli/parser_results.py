@@ -94,8 +94,8 @@ def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--category",
         choices=CATEGORIES,
-        help="rows of one kind; failure has no errors in it, errors and error are one (default: success, or what "
-        "--where or --custom-search chooses)",
+        help="rows of one kind; failure, or fail, has no errors in it, errors and error are one (default: success, or "
+        "what --where or --custom-search chooses)",
     )
     group.add_argument("--where", metavar="QUERY", help="rows for which a query holds, see the reference of queries")
     group.add_argument("--query", metavar="QUERY", help="the same as --where --ignore-case, by spikee's name")
@@ -104,7 +104,8 @@ def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TERM",
-        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must hold)",
+        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must hold; fields may be "
+        "listed: lang:en,plugin:hex)",
     )
     group.add_argument("--ignore-case", action="store_true", help="case does not count in --where and --custom-search")
     group.add_argument("--regex", action="store_true", help="terms of --custom-search are regular expressions")

@@ -6,9 +6,19 @@ import argparse
 
 from faircount.analysis.choices import REPORT_LAYOUTS
 from faircount.cli.gating import add_gates
-from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_output, command
+from faircount.cli.parsing import EXIT_CODES, OUTPUT_FORMATS, Instead, Parser, Verbs, add_output, command
 
-_FORMATS = ("console", "json", "markdown", "html")
+_INSTEAD_OF_SPIKEES = {
+    "--target-options": 'spikee\'s own targets take --target-args \'{"target_options": "TEXT"}\', the target openai '
+    "takes --model NAME",
+    "--max-retries": "--tries N sends a request up to N times, so that N is one more",
+    "--judge-options": "--model NAME is the model that judges ask",
+    "--throttle": "--requests-per-minute N limits all requests together",
+    "--tag": "--journal FILE names the journal",
+    "--resume-file": "go on with faircount resume JOURNAL",
+    "--auto-resume": "go on with faircount resume JOURNAL",
+}
+"""Options of `spikee test` that have another name here because they mean something else."""
 
 
 def add_run(nouns: Verbs) -> None:
@@ -27,7 +37,7 @@ def _add_run(nouns: Verbs) -> None:
         description="Run the tests of files and folders against a target, or the entries of datasets. Every attempt\n"
         "is judged as it arrives and kept in a journal; at the end the analysis is printed. Attacks are for systems\n"
         "that are yours to test.",
-        epilog="examples: faircount run tests/ --target openai --model gpt-4o-mini --concurrency 16\n"
+        epilog="examples: faircount run tests/ --target simulated --concurrency 16\n"
         "          faircount run tests/ --target ./my_bot.py:answer --retries 5 --aggregation majority\n"
         "          faircount run attacks.jsonl --target ./my_bot.py:answer --attack best-of-n\n\n" + EXIT_CODES,
     )
@@ -37,6 +47,7 @@ def _add_run(nouns: Verbs) -> None:
     _add_attacks(parser)
     _add_target(parser)
     _add_limits(parser)
+    _add_spikees_names(parser)
     group = parser.add_argument_group("output")
     group.add_argument(
         "--journal", metavar="FILE", help="the journal, a new file (default: run_<time>.jsonl in the output folder)"
@@ -116,7 +127,8 @@ def bench_options() -> dict[str, bool]:
     parser = Parser()
     for add in (_add_which_tests, _add_entries, _add_attacks, _add_target, _add_limits):
         add(parser)
-    own = ("help", "paths", "test_dir", "tags", "exclude_tags", "aggregation", "shard", "num_workers_eval")
+    paths = ("paths", "test_dir", "dataset", "dataset_folder")
+    own = ("help", *paths, "tags", "exclude_tags", "aggregation", "shard", "num_workers_eval")
     return {action.dest: action.nargs == 0 for action in parser._actions if action.dest not in own}
 
 
@@ -135,7 +147,15 @@ def _add_plan(nouns: Verbs) -> None:
     # The words of `run` are taken, so that its command can be planned as it stands; --model and --config matter.
     _add_target(parser)
     _add_limits(parser)
+    _add_spikees_names(parser)
     add_output(parser, page="html needs -o", place="write there instead of to standard output")
+
+
+def _add_spikees_names(parser: argparse.ArgumentParser) -> None:
+    # Every run is a new one.
+    parser.add_argument("--no-auto-resume", action="store_true", help=argparse.SUPPRESS)
+    for option, instead in _INSTEAD_OF_SPIKEES.items():
+        parser.add_argument(option, nargs="?", action=Instead, const=instead, help=argparse.SUPPRESS)
 
 
 def _add_which_tests(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +168,10 @@ def _add_which_tests(parser: argparse.ArgumentParser) -> None:
         ".json, .csv, .tsv, also packed",
     )
     group.add_argument("--test-dir", action="append", default=[], metavar="DIR", help="the same, by REBEL's name")
+    group.add_argument("--dataset", action="append", default=[], metavar="FILE", help="the same, by spikee's name")
+    group.add_argument(
+        "--dataset-folder", action="append", default=[], metavar="DIR", help="every .jsonl in a folder, by name"
+    )
     group.add_argument(
         "--keyword", metavar="EXPRESSION", help="cases whose name has the words: alpha and not (beta or gamma)"
     )
@@ -247,6 +271,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     group.add_argument(
         "--concurrency",
+        "--threads",
         "--num-workers-api",
         dest="concurrency",
         type=int,
@@ -273,7 +298,7 @@ def _add_ending(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fail-on-failed-tests", action="store_true", help="exit with 1 if a case failed")
     group.add_argument(
         "--output-format",
-        choices=_FORMATS,
+        choices=OUTPUT_FORMATS,
         default="console",
         help="of the analysis; html is a page beside the journal unless -o is given (default: console)",
     )

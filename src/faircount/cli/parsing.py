@@ -22,10 +22,9 @@ _GATHERED = ("inputs", "judges", "paths", "summaries")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations, keeps messages short and suggests what was perhaps meant."""
+    """An argument parser that keeps messages short and suggests what was perhaps meant."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
 
@@ -40,6 +39,11 @@ class Parser(argparse.ArgumentParser):
         if left:
             self.error(self._hint(unknown or left))
         return parsed, left
+
+    def _get_option_tuples(self, option_string):  # type: ignore[no-untyped-def]
+        """Return the options that an abbreviation may mean; two names of one option are one."""
+        found = super()._get_option_tuples(option_string)
+        return found[:1] if len({id(match[0]) for match in found}) == 1 else found
 
     def _hint(self, words: Sequence[str]) -> str:
         import difflib
@@ -66,6 +70,14 @@ class Input(argparse.Action):
         namespace.inputs = [*namespace.inputs, *((kind, value) for value in named)]
 
 
+class Instead(argparse.Action):
+    """Refuses an option of another tool that means something else here, and says what to write."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        del namespace, values
+        parser.error(f"{option} is spikee's: {self.const}")
+
+
 def command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
     """Return a command that imports its module only when it is run."""
 
@@ -79,9 +91,15 @@ Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def add_noun(nouns: Verbs, name: str, *, short: str, what: str) -> Verbs:
-    """Add a noun of the command line and return where its verbs go."""
+    """Add a noun of the command line and return where its verbs go; without a verb it prints its help."""
     noun = nouns.add_parser(name, help=short, description=what, epilog=EXIT_CODES)
-    return noun.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+
+    def print_help(_: argparse.Namespace) -> int:
+        noun.print_help()
+        return 0
+
+    noun.set_defaults(run=print_help)
+    return noun.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +137,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+OUTPUT_FORMATS = ("console", "json", "markdown", "html")
+
+
 def add_output(
     parser: argparse.ArgumentParser,
     *,
@@ -129,11 +150,18 @@ def add_output(
     group = parser.add_argument_group("output")
     group.add_argument(
         "--output-format",
-        choices=("console", "json", "markdown", "html"),
+        choices=OUTPUT_FORMATS,
         default="console",
         help=f"{page} (default: console)",
     )
-    group.add_argument("-o", "--output", metavar="FILE", help=place)
+    group.add_argument("-o", "--output", type=_file_to_write, metavar="FILE", help=place)
+
+
+def _file_to_write(name: str) -> str:
+    """Return the name of a file; the bare name of a format is what spikee's --output, cut short, would take."""
+    if name in OUTPUT_FORMATS:
+        raise argparse.ArgumentTypeError(f"{name} is a format: --output-format {name}; for a file so named: ./{name}")
+    return name
 
 
 def add_max_line(group: argparse._ArgumentGroup) -> None:

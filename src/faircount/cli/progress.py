@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PATIENCE_SECONDS = 1.0
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+"""Whether the user wants to see no progress."""
 _EVERY = 8
 
 
@@ -24,7 +27,7 @@ class ReadingBar:
         self._read = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._wanted = sys.stderr.isatty()
+        self._wanted = sys.stderr.isatty() and not QUIET.get()
 
     def __enter__(self) -> ReadingBar:
         return self
@@ -90,7 +93,7 @@ class CountingBar:
         self._done = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._wanted = sys.stderr.isatty()
+        self._wanted = sys.stderr.isatty() and not QUIET.get()
 
     def __enter__(self) -> CountingBar:
         return self

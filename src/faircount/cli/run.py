@@ -27,6 +27,7 @@ from faircount.cli.run_settings import (
     entries_of,
     judge_setting,
     limits_of,
+    paths_of,
     settings_of,
     target_setting,
 )
@@ -147,7 +148,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
     refuse_page_without_place(arguments)
     setting = judge_setting(arguments)
-    paths = (*arguments.paths, *arguments.test_dir)
+    paths = paths_of(arguments)
     if attacks_entries(arguments):
         chosen = choose_entries(entries_of(arguments, paths, None), setting)
         if arguments.shard is not None:

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from faircount import formats
+from faircount.cli.progress import QUIET
 from faircount.stats.proportion import wilson
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class RunProgress:
     def __init__(self, *, attacks: bool = False) -> None:
         self._unit, self._word = ("entry", "succeeded") if attacks else ("attempt", "passed")
         self._terminal = sys.stderr.isatty()
+        self._quiet = QUIET.get()
         self._every = _EVERY_ON_A_TERMINAL if self._terminal else _EVERY_ELSEWHERE
         self._started = time.monotonic()
         self._said = self._started
@@ -41,7 +43,7 @@ class RunProgress:
         if self._before is None:
             self._before = tally.done - 1
         now = time.monotonic()
-        if now - self._said < self._every and tally.done < tally.total:
+        if self._quiet or (now - self._said < self._every and tally.done < tally.total):
             return
         if tally.done == tally.total and not self._shown and not self._terminal:
             return  # it was over before there was anything to wait for

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from faircount.chat.settings import ChatSettings
 from faircount.cli.judge_setting import setting_of
-from faircount.errors import UsageError
+from faircount.errors import InputError, UsageError
 from faircount.judging.making import Setting
 from faircount.running import runs
 from faircount.running.attacks.making import AttackSetting, make_attack
@@ -54,7 +54,7 @@ def judge_setting(arguments: argparse.Namespace) -> Setting:
 
 def settings_of(arguments: argparse.Namespace, target: Target, attack: Attack | None, limits: Limits) -> Settings:
     """Return the settings of a new run, but for the files that it reads."""
-    paths = (*arguments.paths, *arguments.test_dir)
+    paths = paths_of(arguments)
     entries = entries_of(arguments, paths, target) if attacks_entries(arguments) else None
     return Settings(
         choice=None if entries is not None else choice_of(arguments, paths),
@@ -75,9 +75,22 @@ def settings_of(arguments: argparse.Namespace, target: Target, attack: Attack | 
     )
 
 
+def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return what is to be run, by whichever option it was named."""
+    in_folders = [path for folder in arguments.dataset_folder for path in _datasets_in(folder)]
+    return (*arguments.paths, *arguments.test_dir, *arguments.dataset, *in_folders)
+
+
+def _datasets_in(folder: str) -> list[str]:
+    found = sorted(str(path) for path in Path(folder).glob("*.jsonl") if path.is_file())
+    if not found:
+        raise InputError(f"{folder}: {'holds no .jsonl file' if Path(folder).is_dir() else 'no such folder'}")
+    return found
+
+
 def attacks_entries(arguments: argparse.Namespace) -> bool:
     """Tell whether the paths are datasets, whose entries are attacked, or tests; refuse words that do not fit."""
-    paths = (*arguments.paths, *arguments.test_dir)
+    paths = paths_of(arguments)
     if not paths:
         raise UsageError("nothing to run: name test files, folders with test files, or datasets")
     datasets = are_datasets(paths)

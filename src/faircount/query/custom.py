@@ -1,7 +1,11 @@
-"""The terms of `--custom-search`: a text in all fields or in one, or its absence; every term must hold."""
+"""The terms of `--custom-search`: a text in all fields or in one, or its absence; every term must hold.
+
+spikee 0.9.1 splits a term at its commas. Here a comma begins another condition only where a field is named behind it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -13,6 +17,10 @@ from faircount.query.values import pattern, singles, text_of
 
 Row = Mapping[str, object]
 
+_COMMA = re.compile(r",\s*(?=(!?)([^:,]*):)")
+"""A comma before what may be the name of a field."""
+_COMMA_IN_A_WORD = re.compile(r",(?=\S)")
+_BEGINS_JSON = ("[", "{")
 _TRUTHS = {True: ("true", "True"), False: ("false", "False")}
 
 
@@ -36,6 +44,8 @@ class CustomSearch(Struct, frozen=True, dict=True):
         cls, terms: Sequence[str], fields_present: Collection[str], *, ignore_case: bool = False, regex: bool = False
     ) -> CustomSearch:
         """Return the search that the terms describe; a name before a colon is a field if it is among those present."""
+        if not regex:
+            terms = [part for term in terms for part in _parts(term, fields_present)]
         conditions = tuple(_condition(term, fields_present) for term in terms)
         if regex:
             for term, condition in zip(terms, conditions, strict=True):
@@ -67,9 +77,29 @@ class CustomSearch(Struct, frozen=True, dict=True):
 
 
 def possible_fields(terms: Collection[str]) -> frozenset[str]:
-    """Return the names that stand before a first colon: fields, if some row has them."""
+    """Return the names before a first colon, or between a comma and a colon: fields, if some row has them."""
     split = [term.removeprefix("!").partition(":") for term in terms]
-    return frozenset(name for name, colon, _ in split if colon)
+    listed = [found[2] for term in terms for found in _COMMA.finditer(term)]
+    return frozenset([*(name for name, colon, _ in split if colon), *listed])
+
+
+def _parts(term: str, fields_present: Collection[str]) -> list[str]:
+    """Return the conditions of a list such as `lang:en,plugin:hex`; QueryError for a list that may be a text."""
+    commas = [comma for comma in _COMMA.finditer(term) if comma[2] in fields_present]
+    begins = [0, *(comma.end() for comma in commas)]
+    ends = [*(comma.start() for comma in commas), len(term)]
+    for begin, end in zip(begins, ends, strict=True):
+        unclear = _COMMA_IN_A_WORD.search(term, begin, end)
+        if unclear and not _condition(term[begin:end], fields_present).text.startswith(_BEGINS_JSON):
+            raise QueryError.at(
+                term,
+                unclear.start(),
+                "this comma may separate two conditions, or be part of the text",
+                "Give --custom-search once for each condition; search for a text with a comma by --where '\"a,b\"' or "
+                "--where 'response contains \"a,b\"'.",
+                "term",
+            )
+    return [term[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
 
 def _condition(term: str, fields_present: Collection[str]) -> Condition:
