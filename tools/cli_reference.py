@@ -6,6 +6,7 @@ Run: .venv/bin/python -m tools.cli_reference
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,32 +35,38 @@ def page() -> str:
     return "\n".join([HEAD, *(_section(parser) for parser in commands(build()))])
 
 
+def examples(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the commands that the help of a parser ends with."""
+    return re.findall(r"^(?:examples?:)? +?(faircount .+)$", parser.epilog or "", re.MULTILINE)
+
+
 def _section(parser: argparse.ArgumentParser) -> str:
     lines = [f"## {parser.prog}", "", " ".join((parser.description or "").split()), ""]
+    if shown := examples(parser):
+        lines += ["```sh", *shown, "```", ""]
     for group in parser._action_groups:
-        rows = [row for action in group._group_actions for row in _rows(action)]
+        rows = [row for action in group._group_actions for row in _rows(action, parser._get_formatter())]
         if rows:
             lines += [f"### {(group.title or '').capitalize()}", "", "| word | meaning |", "|---|---|", *rows, ""]
     return "\n".join(lines)
 
 
-def _rows(action: argparse.Action) -> Iterator[str]:
+def _rows(action: argparse.Action, formatter: argparse.HelpFormatter) -> Iterator[str]:
+    if action.help == argparse.SUPPRESS:
+        return
     if isinstance(action, argparse._SubParsersAction):
         for choice in action._choices_actions:
-            yield _row(f"`{choice.dest}`", choice.help)
+            yield _row(f"`{choice.dest}`", formatter._expand_help(choice))
     elif action.option_strings:
-        value = "" if action.nargs == 0 else " " + (str(action.metavar) if action.metavar else _choices(action))
-        yield _row(", ".join(f"`{option}{value}`" for option in action.option_strings), action.help)
+        value = "" if action.nargs == 0 else " " + str(action.metavar or "|".join(map(str, action.choices or ())))
+        yield _row(", ".join(f"`{option}{value}`" for option in action.option_strings), formatter._expand_help(action))
     else:
-        yield _row(f"`{action.metavar}`", action.help)
+        yield _row(f"`{action.metavar}`", formatter._expand_help(action))
 
 
-def _choices(action: argparse.Action) -> str:
-    return "\\|".join(str(choice) for choice in action.choices or ())
-
-
-def _row(word: str, meaning: str | None) -> str:
-    return f"| {word} | {meaning or ''} |"
+def _row(word: str, meaning: str) -> str:
+    cells = (cell.replace("|", "\\|") for cell in (word, meaning))
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
