@@ -388,7 +388,7 @@ def test_results_that_cannot_be_read_at_all_are_refused(files: Files) -> None:
 
 def test_the_dataset_is_one_file_that_can_be_read_twice(files: Files, tmp_path: Path) -> None:
     path, results = files.written([entry(1)], [result(1)])
-    with pytest.raises(UsageError, match="2 datasets: .*cases.jsonl, .*results_target-0.jsonl"):
+    with pytest.raises(UsageError, match=r"2 datasets: .*cases\.jsonl, .*results_target-0\.jsonl"):
         compare_dataset(str(tmp_path / "*.jsonl"), results)
     with pytest.raises(UsageError, match="standard input"):
         compare_dataset("-", results)

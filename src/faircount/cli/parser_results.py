@@ -104,8 +104,8 @@ def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TERM",
-        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must hold; fields may be "
-        "listed: lang:en,plugin:hex)",
+        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must hold; fields may "
+        "be listed: lang:en,plugin:hex)",
     )
     group.add_argument("--ignore-case", action="store_true", help="case does not count in --where and --custom-search")
     group.add_argument("--regex", action="store_true", help="terms of --custom-search are regular expressions")
