@@ -8,12 +8,12 @@ import sys
 
 from faircount.analysis.attacks import listing, trying
 from faircount.cli.judge_setting import made_judges, setting_of
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.try_arguments import fields_of, text_of
 from faircount.errors import InputError, UsageError
 from faircount.running.attacks.making import AttackSetting, make_attack
 from faircount.running.attacks.seam import Attack, Entry
-from faircount.text import visible
 
 _MOST_ITERATIONS = 10_000
 _NAME = "prompt"
@@ -46,7 +46,7 @@ def try_attack(arguments: argparse.Namespace) -> int:
     show_one("attack", trying.as_report(trial), arguments, inputs)
     if not trial.error:
         return 0
-    print(f"faircount: {visible(trial.attack)}: {visible(trial.error)}", file=sys.stderr)  # noqa: T201
+    note(f"{trial.attack}: {trial.error}")
     return InputError.exit_code
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from faircount.analysis.checking import CheckOptions, as_report, check_files
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
@@ -31,7 +31,7 @@ def check(arguments: argparse.Namespace) -> int:
     report = as_report(checks)
     show_one("check", report, arguments, checks.files)
     if arguments.strict and checks.damaged:
-        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+        note("--strict: some input could not be read; see the findings")
         return InputError.exit_code
     if checks.unusable:
         return InputError.exit_code

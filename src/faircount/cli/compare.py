@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from msgspec.structs import replace
 
@@ -11,12 +10,11 @@ from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import as_report
 from faircount.cli.gating import apply_gates, read_gates, with_gates
-from faircount.cli.output import refuse_page_without_place, show_one
+from faircount.cli.messages import note
+from faircount.cli.output import WITH_FIGURES, refuse_page_without_place, show_one
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError
-
-_WITH_FIGURES = ("html", "markdown")
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -27,10 +25,10 @@ def compare(arguments: argparse.Namespace) -> int:
     files = named_files(arguments)
     with ReadingBar([*files, *([] if options.baseline is None else [options.baseline])]) as bar:
         comparison = compare_files(files, options, bar.advance)
-    report = as_report(comparison, figures=arguments.output_format in _WITH_FIGURES)
+    report = as_report(comparison, figures=arguments.output_format in WITH_FIGURES)
     show_one("comparison", report, arguments, comparison.paths)
     if arguments.strict and comparison.damaged:
-        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+        note("--strict: some input could not be read; see the findings")
         return InputError.exit_code
     return apply_gates(arguments, comparison=report.document, inputs=comparison.paths)
 

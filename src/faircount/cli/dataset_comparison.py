@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-import sys
 import time
 from pathlib import Path
 
 from faircount.analysis.dataset_comparison import Comparison, compare_dataset, one_dataset
 from faircount.analysis.dataset_comparison_report import as_report
 from faircount.analysis.dataset_options import ComparisonOptions
+from faircount.cli.messages import note
 from faircount.cli.new_dataset import named_output
-from faircount.cli.output import refuse_inputs, show, show_pages
+from faircount.cli.output import WITH_FIGURES, refuse_inputs, show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError, UsageError
@@ -23,7 +23,6 @@ FOLDER = "datasets"
 _REPORT_SUFFIXES = (".html", ".htm", ".md", ".json", ".txt")
 _LONGEST_PART, _LONGEST_NAME, _DIGEST = 64, 160, 12
 _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9_.]+")
-_WITH_FIGURES = ("html", "markdown")
 
 
 def dataset_comparison(arguments: argparse.Namespace) -> int:
@@ -41,7 +40,7 @@ def dataset_comparison(arguments: argparse.Namespace) -> int:
             file.write(line)
     _answer(comparison, arguments, file.path)
     if arguments.strict and comparison.damaged:
-        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+        note("--strict: some input could not be read; see the findings")
         return InputError.exit_code
     return 0
 
@@ -99,7 +98,7 @@ def _compact(text: str, longest: int) -> str:
 
 def _answer(comparison: Comparison, arguments: argparse.Namespace, written: str) -> None:
     """Show the report in the chosen format; a page goes beside the new dataset unless another place is named."""
-    report = as_report(comparison, written, figures=arguments.output_format in _WITH_FIGURES)
+    report = as_report(comparison, written, figures=arguments.output_format in WITH_FIGURES)
     if arguments.output_format == "html":
         show_pages([(written, report)], arguments.report, comparison.files)
     else:

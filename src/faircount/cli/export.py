@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from faircount.analysis.exporting import Export, ExportOptions
 from faircount.cli.extract import doubts
+from faircount.cli.messages import note
 from faircount.cli.output import beside_others, is_our_page, refuse_inputs
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
@@ -20,7 +21,6 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.present.new_file import NewFile
 from faircount.reading.streams import STDIN
-from faircount.text import visible
 
 if TYPE_CHECKING:
     from faircount.report import Report
@@ -319,9 +319,9 @@ def _finish(table: Export, path: str, told: Sequence[str], *, strict: bool) -> i
     """Say what was written and what was not, and return the exit code."""
     empty = [f"{name} is empty in every row" for name in sorted(table.never_there)] if table.written else []
     for sentence in [_answer(table, path), *told, *empty, *doubts(table)]:
-        _say(sentence)
+        note(sentence)
     if strict and table.damaged:
-        _say("--strict: some input could not be read, see above")
+        note("--strict: some input could not be read, see above")
         return InputError.exit_code
     return 0
 
@@ -332,7 +332,3 @@ def _answer(table: Export, path: str) -> str:
     if table.options.where is None:
         return f"wrote {counted(table.written, *unit)} to {place}"
     return f"wrote {table.written:,} of {counted(total, *unit)} to {place}"
-
-
-def _say(sentence: str) -> None:
-    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201

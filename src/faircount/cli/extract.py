@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faircount import formats
 from faircount.analysis.extracting import Extraction, ExtractOptions
+from faircount.cli.messages import note
 from faircount.cli.new_dataset import named_output
 from faircount.cli.output import refuse_inputs
 from faircount.cli.progress import ReadingBar
@@ -34,9 +35,9 @@ def extract(arguments: argparse.Namespace) -> int:
                 file.write_all(pieces)
     sys.stdout.write(_answer(extraction, file.path))
     for sentence in doubts(extraction):
-        print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+        note(sentence)
     if arguments.strict and extraction.damaged:
-        print("faircount: --strict: some input could not be read, see above", file=sys.stderr)  # noqa: T201
+        note("--strict: some input could not be read, see above")
         return InputError.exit_code
     return 0
 

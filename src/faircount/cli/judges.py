@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 
 from faircount.analysis.judges import listing, trying
 from faircount.cli.judge_setting import made_judges
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.try_arguments import text_of
 from faircount.errors import InputError, UsageError
 from faircount.judging.attempt import Attempt, Expected
-from faircount.text import visible
 
 
 def list_judges(arguments: argparse.Namespace) -> int:
@@ -34,7 +33,7 @@ def try_judge(arguments: argparse.Namespace) -> int:
     if trial.decided:
         return 0
     error = trial.verdict.error or "the judge did not decide"
-    print(f"faircount: {visible(trial.called)}: {visible(error)}", file=sys.stderr)  # noqa: T201
+    note(f"{trial.called}: {error}")
     return InputError.exit_code
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from faircount.analysis.judges.summary import evaluation_document
 from faircount.cli.judge_setting import check_work, concurrency_of, made_judges, setting_of
 from faircount.cli.judge_summary import update_file
 from faircount.cli.label_arguments import label_options, labels_and_judges
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_inputs, show, show_pages
 from faircount.cli.progress import CountingBar
 from faircount.errors import InputError, UsageError
@@ -24,9 +24,6 @@ from faircount.judging.verdict import Verdict
 from faircount.present.new_file import NewFile
 from faircount.reading.labelled import Labelled
 from faircount.reading.labels import read_labels, saved_row
-from faircount.text import visible
-
-_WITH_FIGURES = ("html", "markdown")
 
 
 def evaluate_judges(arguments: argparse.Namespace) -> int:
@@ -45,7 +42,7 @@ def evaluate_judges(arguments: argparse.Namespace) -> int:
         evaluation = evaluate(judges, labels, options, listeners)
     _finish(arguments, evaluation, files)
     for trouble in evaluation.errors:
-        print(f"faircount: {visible(trouble.judge)}: {visible(trouble.error)}", file=sys.stderr)  # noqa: T201
+        note(f"{trouble.judge}: {trouble.error}")
     return InputError.exit_code if evaluation.errors else 0
 
 
@@ -129,4 +126,4 @@ def _finish(arguments: argparse.Namespace, evaluation: Evaluation, files: Sequen
         return
     show(report, arguments.output_format, arguments.report, files)
     if arguments.output_format == "console":
-        print(f"faircount: the summary is in {visible(arguments.output)}", file=sys.stderr)  # noqa: T201
+        note(f"the summary is in {arguments.output}")

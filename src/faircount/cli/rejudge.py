@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from faircount.analysis.rejudging.report import as_report
 from faircount.chat.prices import Prices
 from faircount.cli.extract import PLACES_SHOWN
 from faircount.cli.judge_setting import check_work, concurrency_of, setting_of
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_inputs, refuse_page_without_place, show_one
 from faircount.cli.progress import CountingBar
 from faircount.cli.results import named_files
@@ -35,7 +35,6 @@ from faircount.present.new_file import SUFFIX, NewFile
 from faircount.reading import inputs
 from faircount.reading.cache import default_folder
 from faircount.reading.streams import STDIN
-from faircount.text import visible
 
 EXIT_INCOMPLETE = 4
 STORE_FOLDER = "verdicts"
@@ -67,7 +66,7 @@ def rejudge(arguments: argparse.Namespace) -> int:
 def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str], *, reverses: bool) -> Rejudged:
     with work:
         if reverses and not work.of_tests:
-            _tell(
+            note(
                 f"{work.name}: this judge hits on refusals, and a hit counts as a success: every refused attack becomes"
                 " a success; --judge mitigation-bypass counts the attacks that were not refused"
             )
@@ -121,7 +120,7 @@ def _files(arguments: argparse.Namespace) -> list[str]:
     files = inputs.distinct(named)
     for item in files:
         for other in item.also:
-            _tell(f"F007 {other}: the same file as {item.path}, judged once")
+            note(f"F007 {other}: the same file as {item.path}, judged once")
     if arguments.rejudged is not None and len(files) > 1:
         raise UsageError("--rejudged names one file; several inputs get a file each, beside them")
     if arguments.force and arguments.rejudged is None:
@@ -201,7 +200,7 @@ def _store(arguments: argparse.Namespace) -> Iterator[VerdictStore | None]:
     try:
         opened = None if folder is None else VerdictStore(folder / STORE_FOLDER, folder=True)
     except UsageError as error:
-        _tell(f"{error}; this run keeps no verdicts")
+        note(f"{error}; this run keeps no verdicts")
         opened = None
     with opened or contextlib.nullcontext() as store:
         yield store
@@ -213,7 +212,7 @@ def _kept_so_far(store: VerdictStore | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if store is not None:
-            _tell("the verdicts until now are kept: the same command goes on from there")
+            note("the verdicts until now are kept: the same command goes on from there")
         raise
 
 
@@ -237,18 +236,18 @@ def _beside(name: str) -> str:
 def _exit_code(results: list[Rejudged], arguments: argparse.Namespace) -> int:
     for result in results:
         for sentence in _doubts(result.notes):
-            _tell(sentence)
+            note(sentence)
     lost = sum(result.work.not_kept for result in results)
     if lost:
-        _tell(f"{counted(lost, 'verdict')} could not be written to the store; the next run asks for them again")
+        note(f"{counted(lost, 'verdict')} could not be written to the store; the next run asks for them again")
     if arguments.strict and any(result.damaged for result in results):
-        _tell("--strict: some input could not be read, see above")
+        note("--strict: some input could not be read, see above")
         return InputError.exit_code
     unjudged, refused = sum(result.unjudged for result in results), sum(result.refused for result in results)
     if unjudged and not arguments.dry_run:
-        _tell(f"{counted(unjudged, 'row')} unjudged, because the judge failed; the same command asks for these again")
+        note(f"{counted(unjudged, 'row')} unjudged, because the judge failed; the same command asks for these again")
     if refused:
-        _tell(f"{counted(refused, 'row')} not judged, because no judge that may be used is named; see the report")
+        note(f"{counted(refused, 'row')} not judged, because no judge that may be used is named; see the report")
     return EXIT_INCOMPLETE if unjudged or refused else 0
 
 
@@ -259,7 +258,3 @@ def _doubts(notes: Notes) -> Iterator[str]:
         yield f"F001 {counted(times, 'line')} could not be read and {left_out} left out: {reason}; {places}"
     for what, _ in notes.subjects("F002"):
         yield f"F002 {notes.name}: {what}: the rest is missing"
-
-
-def _tell(sentence: str) -> None:
-    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,17 +14,16 @@ from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import AnalysisSet
 from faircount.analysis.results import analyze as analyze_results
 from faircount.cli.gating import against_baseline, apply_gates, gates_are_asked, read_gates, with_gates
-from faircount.cli.output import show, show_pages
+from faircount.cli.messages import note
+from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
 from faircount.reading.inputs import expand, expand_folder, listed, results_in
 from faircount.reading.streams import STDIN
-from faircount.text import visible
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
 """Of more files the console shows a table; --details shows each at length."""
-_WITH_FIGURES = ("html", "markdown")
 
 
 def named_files(arguments: argparse.Namespace) -> list[str]:
@@ -39,7 +37,7 @@ def named_files(arguments: argparse.Namespace) -> list[str]:
             files += results
             if others:
                 sentence = f"{name}: not results, left out: {listed(others)}"
-                print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+                note(sentence)
         else:
             files.append(name)
     return files
@@ -66,7 +64,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         max_line=arguments.max_line,
         evidence=_evidence(arguments),
         details=_shows_details(arguments, files) or gates_are_asked(arguments),
-        figures=arguments.output_format in _WITH_FIGURES,
+        figures=arguments.output_format in WITH_FIGURES,
         cache=arguments.cache,
         judge_quality=arguments.judge_quality,
         correction=arguments.correction,
@@ -76,11 +74,11 @@ def analyze(arguments: argparse.Namespace) -> int:
     if result.analyses:
         _answer(result, arguments, details=_shows_details(arguments, files))
     for sentence in result.failures:
-        print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+        note(sentence)
     if result.failures:
         return InputError.exit_code
     if arguments.strict and result.damaged:
-        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+        note("--strict: some input could not be read; see the findings")
         return InputError.exit_code
     if not gates_are_asked(arguments):
         return 0
@@ -100,19 +98,19 @@ def _evidence(arguments: argparse.Namespace) -> tuple[tuple[str, int], ...]:
 
 def _shows_details(arguments: argparse.Namespace, files: Sequence[str]) -> bool:
     """Return whether every file is shown at length: in pages and documents, and elsewhere where there are few."""
-    if arguments.details or arguments.combine or arguments.output_format in ("html", "json"):
+    if arguments.details or arguments.combine or arguments.output_format in ("html", "json", "xlsx"):
         return True
     return len(expand(files)) <= FILES_AT_LENGTH
 
 
 def _answer(result: AnalysisSet, arguments: argparse.Namespace, *, details: bool) -> None:
     """Show what was found out in the chosen format, where it belongs."""
-    if arguments.output_format not in _WITH_FIGURES:
+    if arguments.output_format not in WITH_FIGURES:
         report = as_report(result.analyses, details=details)
         show(report, arguments.output_format, arguments.output, result.files)
         return
     made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
-    if arguments.output_format == "markdown":
+    if arguments.output_format != "html":
         report = as_report(result.analyses, figures=True, made_with=made, details=details)
         show(report, arguments.output_format, arguments.output, result.files)
         return

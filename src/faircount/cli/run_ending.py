@@ -17,7 +17,7 @@ from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze
 from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates, read_gates
-from faircount.cli.output import show, show_pages
+from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.errors import UsageError
 from faircount.model import Analysis
@@ -110,7 +110,7 @@ def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, An
     """Print the analysis of a run, and return it as a document."""
     by = fields_of_gates(read_gates(arguments)) if hasattr(arguments, "fail_on") else ()
     output_format = arguments.output_format
-    with_figures = output_format in ("html", "markdown")
+    with_figures = output_format in WITH_FIGURES
     evidence = (("", EVIDENCE_IN_A_PAGE),) if output_format == "html" else ()
     result = analyze([path], AnalyzeOptions(cache=False, by=by, figures=with_figures, evidence=evidence))
     made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses) if with_figures else None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from pathlib import Path
 
 from faircount.analysis.one_entry import ShowOptions, find_entries
 from faircount.analysis.one_entry_report import as_report
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.progress import ReadingBar
 from faircount.cli.results import named_files
 from faircount.errors import InputError, UsageError
-from faircount.text import visible
 
 _DAMAGE = ("F001", "F002")
 
@@ -36,10 +35,10 @@ def show(arguments: argparse.Namespace) -> int:
     report = as_report(found)
     show_one("entry", report, arguments, found.files)
     for sentence in found.failures:
-        print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+        note(sentence)
     damaged = any(finding.code in _DAMAGE for finding in found.findings)
     if arguments.strict and damaged:
-        print("faircount: --strict: some input could not be read; see the findings", file=sys.stderr)  # noqa: T201
+        note("--strict: some input could not be read; see the findings")
     return InputError.exit_code if found.failures or (arguments.strict and damaged) else 0
 
 

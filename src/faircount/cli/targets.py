@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 from typing import Any
 
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from faircount.analysis.target_report import TriedTarget, answer_report, list_report
 from faircount.chat.settings import ChatSettings
 from faircount.cli.judge_setting import setting_of
+from faircount.cli.messages import note
 from faircount.cli.output import refuse_page_without_place, show_one
 from faircount.cli.try_arguments import fields_of, text_of
 from faircount.errors import UsageError
@@ -20,7 +20,6 @@ from faircount.judging.outside import in_short
 from faircount.running.targets.blocks import classified
 from faircount.running.targets.making import TargetSetting, available, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
-from faircount.text import visible
 
 EXIT_NO_ANSWER = 4
 
@@ -41,7 +40,7 @@ def try_target(arguments: argparse.Namespace) -> int:
     show_one("answer", answer_report(tried), arguments)
     if tried.error_kind is None or tried.blocked:
         return 0
-    print(f"faircount: {visible(arguments.target)}: {visible(tried.error_message or '')}", file=sys.stderr)  # noqa: T201
+    note(f"{arguments.target}: {tried.error_message or ''}")
     return EXIT_NO_ANSWER
 
 

@@ -1,0 +1,31 @@
+"""What a command says beside its answer, on standard error: one line, begun with the program's name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from faircount.text import visible
+
+_RED = "\x1b[1;31m"
+_PLAIN = "\x1b[0m"
+
+
+def colours(stream: TextIO) -> bool:
+    """Return whether what is written to a stream may be coloured."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def note(sentence: str) -> None:
+    """Say something that the user should know."""
+    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+
+
+def error_line(message: str, program: str = "faircount") -> str:
+    """Return what is wrong, in red on a terminal.
+
+    Further lines of a message are indented; any other line break is text of a record and is spelled out.
+    """
+    name = f"{_RED}{program}:{_PLAIN}" if colours(sys.stderr) else f"{program}:"
+    return f"{name} " + "\n  ".join(map(visible, message.split("\n  "))) + "\n"
