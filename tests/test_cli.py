@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import gzip
 import json
 import os
 import pty
+import re
+import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import openpyxl
 import pytest
 
 from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED
+from faircount.cli.parser import build
+from faircount.cli.parser_results import RESULTS_COMMANDS
 from faircount.version import __version__
 from tests.conftest import Cli, Write, encode, interruptible, standard
 
@@ -22,7 +31,121 @@ FAIRCOUNT = [sys.executable, "-m", "faircount"]
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"faircount {__version__}\n"
+    assert cli("--version").out == cli("-V").out == f"faircount {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [(), ("results",), ("judges",)])
+def test_a_command_without_its_verb_shows_help(cli: Cli, words: tuple[str, ...]) -> None:
+    ran = cli(*words)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == cli(*words, "--help").out
+
+
+def test_results_may_be_left_out_and_analyze_spelled_both_ways(cli: Cli, write: Write) -> None:
+    path = write([standard(1)])
+    whole = cli("results", "analyze", path, "--overview").out
+    for words in (("analyze",), ("analyse",), ("results", "analyse"), ("-q", "analyze")):
+        assert cli(*words, path, "--overview").out == whole
+    assert set(RESULTS_COMMANDS) == {*_commands(build())["results"].choices}
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse._SubParsersAction[Any]]:
+    (nouns,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return {
+        name: action
+        for name, noun in nouns.choices.items()
+        for action in noun._actions
+        if isinstance(action, argparse._SubParsersAction)
+    }
+
+
+def test_help_of_a_run_shows_the_options_that_matter_and_help_all_the_rest(cli: Cli) -> None:
+    short, long = cli("run", "--help").out, cli("run", "--help-all").out
+
+    def options(text: str) -> set[str]:
+        return set(re.findall(r"^  (?:-\w(?: \w+)?, )?(--[\w-]+)", text, re.MULTILINE)) - {"--help", "--help-all"}
+
+    assert len(options(short)) == 10
+    assert options(short) < options(long) and {"--stop-when", "--shard", "--baseline"} <= options(long)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("x.html", b"<!doctype html>"), ("x.json", b"{"), ("x.md", b"# "), ("x.xlsx", b"PK"), ("x.txt", b"\nAnalysis of")],
+)
+def test_the_name_of_a_file_chooses_its_format(
+    cli: Cli, write: Write, tmp_path: Path, name: str, begins: bytes
+) -> None:
+    path = write([standard(1), standard(2, success=True)])
+    for command in ("analyze", "check", "compare"):
+        files = [path, write([standard(1), standard(2)], "results_y.jsonl")] if command == "compare" else [path]
+        place = tmp_path / command / name
+        place.parent.mkdir()
+        ran = cli("results", command, *files, "-o", str(place))
+        assert ran.code == 0, ran.err
+        assert place.read_bytes().lower().startswith(begins.lower()) or name == "x.txt"
+
+
+def test_a_workbook_of_a_report_has_its_analysis_and_its_findings(cli: Cli, write: Write, tmp_path: Path) -> None:
+    place = tmp_path / "report.xlsx"
+    assert cli("analyze", write([standard(1), standard(2, success=True, error="x")]), "-o", str(place)).code == 0
+    book = openpyxl.load_workbook(place)
+    assert book.sheetnames == ["Analysis", "Findings"]
+    values = [cell.value for row in book["Analysis"].iter_rows() for cell in row]
+    assert "Successful attacks" in values and 0.5 in values
+
+
+def terminal(words: list[str], typed: str, until: str, **environment: str) -> str:
+    """Run a program in a terminal, type something, and return what it shows until a text is seen."""
+    pid, screen = pty.fork()
+    if pid == 0:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        os.execvpe(words[0], words, {**os.environ, "PATH": path, "TERM": "xterm", "PS1": "$ ", **environment})
+    shown, end = "", time.monotonic() + 30
+    os.write(screen, typed.encode())
+    try:
+        while until not in shown and time.monotonic() < end:
+            if select.select([screen], [], [], 0.2)[0]:
+                shown += os.read(screen, 65536).decode("utf-8", "replace")
+    except OSError:
+        pass  # The program has ended.
+    finally:
+        os.close(screen)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return shown
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("completion z\t", "completion zsh"), ("results comp\t", "results compare"), ("run --max-co\t", "run --max-cost")],
+)
+def test_bash_completes_commands_and_options(typed: str, completed: str) -> None:
+    if not Path(sys.executable).with_name("faircount").exists():
+        pytest.skip("the program is not installed beside this interpreter")
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    set_up = 'eval "$(faircount completion bash)"\n'
+    shown = terminal(shell, f"{set_up}faircount {typed}", f"faircount {completed}", TERM="dumb")
+    assert f"faircount {completed}" in shown
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_script_for_every_shell(cli: Cli, shell: str) -> None:
+    ran = cli("completion", shell)
+    assert ran.code == 0 and "faircount" in ran.out
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=ran.out, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize(("environment", "red"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_errors_are_red_on_a_terminal(environment: dict[str, str], red: bool) -> None:
+    for words in (["results", "analyze", "missing.jsonl"], ["nonsense"]):
+        shown = terminal([*FAIRCOUNT, *words], "", "\n", **environment)
+        assert ("\x1b[1;31mfaircount:\x1b[0m " in shown) is red
+        assert "no such" in shown
 
 
 @pytest.mark.parametrize(
@@ -37,11 +160,13 @@ def test_help_ends_with_the_exit_codes(cli: Cli, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "required: COMMAND"),
-        (["results"], "required: COMMAND"),
-        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["nonsense"], "nonsense: no such command; there are: results, run,"),
+        (["anlyze"], "anlyze: no such command (did you mean analyze?)"),
+        (["results", "exctract"], "exctract: no such command (did you mean extract?)"),
+        (["results", "analyze", "x", "-o", "x.html", "--output-format", "json"], "-o x.html means html, but"),
+        (["results", "analyze", "x", "--output-format", "xlsx"], "name the workbook with -o"),
         (["results", "analyze", "--overvew", "x"], "--overvew (did you mean --overview?)"),
-        (["results", "analyze", "--over", "x"], "unknown: --over"),
+        (["results", "analyze", "--o", "x"], "ambiguous option: --o could match --overview, --output-format, --output"),
         (["results", "analyze", "x", "--level", "high"], "invalid float value: 'high'"),
         (["results", "analyze", "x", "--definition", "garak"], "invalid choice: 'garak'"),
         (["results", "analyze"], "no result file given"),

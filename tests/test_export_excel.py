@@ -113,8 +113,12 @@ def test_a_pipe_that_can_be_read_only_once_is_refused(cli: Cli) -> None:
 def test_a_workbook_of_somebody_elses_is_kept(write: Write, cli: Cli) -> None:
     path = write(SOME)
     Path("results_x.xlsx").write_bytes(b"precious")
-    assert cli("results", "convert-to-excel", path).code == 2
+    assert cli("results", "convert-to-excel", path).code == 0
     assert Path("results_x.xlsx").read_bytes() == b"precious"
+    assert openpyxl.load_workbook("results_x_2.xlsx").sheetnames == SHEETS
+    Path("results_x_2.long.jsonl").write_bytes(b"precious, too")
+    assert cli("results", "convert-to-excel", path).code == 0
+    assert openpyxl.load_workbook("results_x_3.xlsx").sheetnames == SHEETS
     assert cli("results", "convert-to-excel", path, "--force").code == 0
     assert cli("results", "convert-to-excel", path).code == 0
 

@@ -9,8 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from faircount.cli.messages import error_line
 from faircount.errors import FaircountError
-from faircount.text import visible
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -46,6 +46,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    """Say what is wrong; further lines of a message are indented, any other line break is text of somebody's."""
-    print("\n  ".join(map(visible, f"faircount: {message}".split("\n  "))), file=sys.stderr)  # noqa: T201
+    sys.stderr.write(error_line(message))
     return code

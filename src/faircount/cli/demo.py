@@ -140,7 +140,7 @@ def _show_beginning(report: Report, sections: int = 1) -> None:
 def _show_page(folder: Path) -> None:
     page = str(folder / "report.html")
     words = [*ANALYZE, str(folder), "-o", page]
-    _quietly([*words, "--output-format", "html"])
+    _quietly(words)
     _step("Everything in one page", words)
     _say(f"\nOpen the page: {shlex.join([_OPEN_WITH.get(sys.platform, 'xdg-open'), page])}")
 

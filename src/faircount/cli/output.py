@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from faircount.cli.messages import colours, note
 from faircount.errors import UsageError
 from faircount.present import console, json_text
 from faircount.present.new_file import whole_file
@@ -17,6 +18,8 @@ from faircount.report import Report
 from faircount.text import visible
 
 STDIN = "-"
+WITH_FIGURES = ("html", "markdown", "xlsx")
+"""The formats that draw figures."""
 PAGE_SUFFIX = "_analysis.html"
 _PACKED = (".gz", ".zst")
 _START_OF_A_PAGE = 4096
@@ -24,6 +27,12 @@ _START_OF_A_PAGE = 4096
 
 def show(report: Report, output_format: str, path: str | None, inputs: Iterable[str] = ()) -> None:
     """Show a report in a format on standard output, or write it to `path`; `inputs` are never overwritten."""
+    if output_format == "xlsx" and path is not None:
+        from faircount.present import xlsx
+
+        refuse_inputs(path, inputs)
+        xlsx.write_report(path, report)
+        return
     if output_format == "json":
         text = json_text.render(report)
     elif output_format == "markdown":
@@ -32,7 +41,7 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
         text = markdown.render(report)
     else:
         terminal = path is None and sys.stdout.isatty()
-        colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        colour = path is None and colours(sys.stdout)
         text = console.render(report, width=console.terminal_width(terminal), colour=colour)
     if path is None:
         sys.stdout.write(text)
@@ -68,7 +77,7 @@ def beside_others(path: str, may_be_written: Callable[[str], bool]) -> str:
     place = next(filter(may_be_written, names))
     if place != path:
         notice = f"{path}: is there already, and Faircount did not write it: it stays, and the new file is {place}"
-        print(f"faircount: {visible(notice)}", file=sys.stderr)  # noqa: T201
+        note(notice)
     return place
 
 

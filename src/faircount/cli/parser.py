@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from faircount.cli.parser_attacks import add_attacks
 from faircount.cli.parser_judges import add_judges
-from faircount.cli.parser_results import add_results
+from faircount.cli.parser_results import RESULTS_COMMANDS, add_results
 from faircount.cli.parser_run import add_run
 from faircount.cli.parser_targets import add_targets
-from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_noun, command
+from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_commands, add_noun, command, settle_format
 from faircount.version import __version__
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; wrong words end with exit code 2 and a hint."""
-    arguments = build().parse_args(argv)
+    parser = build()
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    arguments = parser.parse_args(_in_full(argv))
     arguments.words = tuple(argv)
+    settle_format(arguments)
     return arguments
+
+
+def _in_full(argv: Sequence[str]) -> list[str]:
+    """Return a command line with `results` before its commands, which may stand alone, and `analyze` so spelled."""
+    words = list(argv)
+    places = [place for place, word in enumerate(words) if not word.startswith("-")][:2]
+    for place in places[: 2 if words[places[0]] == "results" else 1] if places else ():
+        words[place] = {"analyse": "analyze"}.get(words[place], words[place])
+    if places and words[places[0]] in RESULTS_COMMANDS:
+        words.insert(places[0], "results")
+    return words
 
 
 def build() -> argparse.ArgumentParser:
@@ -30,8 +48,9 @@ def build() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--version", action="version", version=f"faircount {__version__}")
-    nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    parser.add_argument("-V", "--version", action="version", version=f"faircount {__version__}")
+    nouns = add_commands(parser)
+    parser.shortcuts = RESULTS_COMMANDS
     add_results(nouns)
     add_run(nouns)
     add_judges(nouns)
@@ -39,6 +58,7 @@ def build() -> argparse.ArgumentParser:
     add_attacks(nouns)
     _add_cache(nouns)
     _add_demo(nouns)
+    _add_completion(nouns)
     return parser
 
 
@@ -54,6 +74,18 @@ def _add_cache(nouns: Verbs) -> None:
             verb, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.", epilog=EXIT_CODES
         )
         parser.set_defaults(run=command("faircount.cli.cache", verb))
+
+
+def _add_completion(nouns: Verbs) -> None:
+    parser = nouns.add_parser(
+        "completion",
+        help="print a script that completes commands in a shell",
+        description="Print a script that completes commands and options in a shell.",
+        epilog='examples: eval "$(faircount completion bash)"\n'
+        "          faircount completion zsh > _faircount\n\n" + EXIT_CODES,
+    )
+    parser.set_defaults(run=command("faircount.cli.completion", "completion"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
 
 
 def _add_demo(nouns: Verbs) -> None:

@@ -8,6 +8,7 @@ from faircount.analysis.choices import RANKED_BY
 from faircount.cli.parsing import (
     EXIT_CODES,
     Verbs,
+    add_format,
     add_level,
     add_max_line,
     add_models,
@@ -96,12 +97,7 @@ def _add_evaluate(verbs: Verbs) -> None:
         "--save-datasets", action="store_true", help="write the labelled items that were used beside the summary"
     )
     group.add_argument("--report", metavar="FILE", help="write the report there instead of to standard output")
-    group.add_argument(
-        "--output-format",
-        choices=("console", "json", "markdown", "html"),
-        default="console",
-        help="of the report; html is a page beside the summary unless --report is given (default: console)",
-    )
+    add_format(group, "of the report; html is a page beside the summary unless --report is given", "--report")
 
 
 def _add_judges_and_labels(parser: argparse.ArgumentParser) -> None:

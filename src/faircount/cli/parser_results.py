@@ -21,6 +21,7 @@ from faircount.cli.parser_sample import add_sample_for_labels
 from faircount.cli.parsing import (
     EXIT_CODES,
     Verbs,
+    add_format,
     add_inputs,
     add_level,
     add_noun,
@@ -28,6 +29,21 @@ from faircount.cli.parsing import (
     add_policy_blocks,
     command,
 )
+
+RESULTS_COMMANDS = (
+    "analyze",
+    "extract",
+    "export",
+    "convert-to-excel",
+    "rejudge",
+    "compare",
+    "dataset-comparison",
+    "show",
+    "check",
+    "power",
+    "sample-for-labels",
+)
+"""The commands of `results`, which may also stand without it."""
 
 
 def evidence_argument(text: str) -> tuple[str, int]:
@@ -269,12 +285,7 @@ def _add_where_to_compare_to(parser: argparse.ArgumentParser) -> None:
         help="write the new dataset there (default: datasets/comparison_<dataset>[_<tag>]_<time>.jsonl)",
     )
     _add_name_of_new_file(group)
-    group.add_argument(
-        "--output-format",
-        choices=("console", "json", "markdown", "html"),
-        default="console",
-        help="of the report; html is a page beside the new dataset unless --report is given (default: console)",
-    )
+    add_format(group, "of the report; html is a page beside the new dataset unless --report is given", "--report")
     group.add_argument("--report", metavar="FILE", help="write the report there instead of to standard output")
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from faircount.analysis.choices import REPORT_LAYOUTS
 from faircount.cli.gating import add_gates
-from faircount.cli.parsing import EXIT_CODES, OUTPUT_FORMATS, Instead, Parser, Verbs, add_output, command
+from faircount.cli.parsing import EXIT_CODES, Instead, Parser, Verbs, add_format, add_output, command
 
 _INSTEAD_OF_SPIKEES = {
     "--target-options": 'spikee\'s own targets take --target-args \'{"target_options": "TEXT"}\', the target openai '
@@ -19,6 +19,21 @@ _INSTEAD_OF_SPIKEES = {
     "--auto-resume": "go on with faircount resume JOURNAL",
 }
 """Options of `spikee test` that have another name here because they mean something else."""
+
+
+_COMMON = (
+    "--target",
+    "--model",
+    "--config",
+    "--judge",
+    "--attack",
+    "--retries",
+    "--concurrency",
+    "--max-cost",
+    "--journal",
+    "--fail-on",
+)
+"""The options of a run that most people need."""
 
 
 def add_run(nouns: Verbs) -> None:
@@ -66,6 +81,7 @@ def _add_run(nouns: Verbs) -> None:
     )
     _add_ending(group)
     add_gates(parser, baseline=True)
+    parser.show_only(_COMMON)
 
 
 def _add_resume(nouns: Verbs) -> None:
@@ -296,10 +312,5 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 def _add_ending(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fail-on-failed-tests", action="store_true", help="exit with 1 if a case failed")
-    group.add_argument(
-        "--output-format",
-        choices=OUTPUT_FORMATS,
-        default="console",
-        help="of the analysis; html is a page beside the journal unless -o is given (default: console)",
-    )
+    add_format(group, "of the analysis; html is a page beside the journal unless -o is given")
     group.add_argument("-o", "--output", metavar="FILE", help="write the analysis there instead of to standard output")

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import Any, NoReturn, TypeAlias
 
-from faircount.text import visible
+from faircount.cli.messages import error_line
+from faircount.errors import UsageError
 
 EXIT_CODES = """\
 exit codes: 0 done, 1 a gate failed, 2 usage or configuration, 3 bad input, 4 incomplete, 70 a bug, 130 interrupted
@@ -24,9 +27,39 @@ _GATHERED = ("inputs", "judges", "paths", "summaries")
 class Parser(argparse.ArgumentParser):
     """An argument parser that keeps messages short and suggests what was perhaps meant."""
 
+    common: frozenset[str] = frozenset()
+    """The options that --help shows, where it does not show all."""
+
+    shortcuts: Sequence[str] = ()
+    """Commands that may be written here although they are those of another noun."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+
+    def show_only(self, common: Sequence[str]) -> None:
+        """Let --help show these options alone, and --help-all every one."""
+        self.common = frozenset(common)
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
+
+    def format_help(self) -> str:
+        """Return the help: that of the common options, if some are."""
+        if not self.common:
+            return super().format_help()
+        shown = {*self.common, "-h", "--help-all"}
+        hidden = [a for a in self._actions if a.option_strings and shown.isdisjoint(a.option_strings)]
+        helps = [action.help for action in hidden]
+        try:
+            for action in hidden:
+                action.help = argparse.SUPPRESS
+            return super().format_help()
+        finally:
+            for action, text in zip(hidden, helps, strict=True):
+                action.help = text
+
+    def format_help_all(self) -> str:
+        """Return the help with every option."""
+        return super().format_help()
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """Take file names between options, which the standard parser leaves over; refuse anything else."""
@@ -55,9 +88,27 @@ class Parser(argparse.ArgumentParser):
             hints.append(f"{word} (did you mean {near[0]}?)" if near else word)
         return f"unknown: {', '.join(hints)}"
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            import difflib
+
+            near = difflib.get_close_matches(str(value), [*action.choices, *self.shortcuts], n=1)
+            hint = f" (did you mean {near[0]}?)" if near else f"; there are: {', '.join(action.choices)}"
+            self.error(f"{value}: no such command{hint}")
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one sentence and where help is."""
-        self.exit(2, f"{self.prog}: {visible(message)}; see {self.prog} --help\n")
+        self.exit(2, error_line(f"{message}; see {self.prog} --help", self.prog))
+
+
+class _HelpAll(argparse.Action):
+    """Shows the help with every option."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        del namespace, values, option
+        sys.stdout.write(parser.format_help_all())
+        parser.exit()
 
 
 class Input(argparse.Action):
@@ -92,14 +143,18 @@ Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 def add_noun(nouns: Verbs, name: str, *, short: str, what: str) -> Verbs:
     """Add a noun of the command line and return where its verbs go; without a verb it prints its help."""
-    noun = nouns.add_parser(name, help=short, description=what, epilog=EXIT_CODES)
+    return add_commands(nouns.add_parser(name, help=short, description=what, epilog=EXIT_CODES))
+
+
+def add_commands(parser: argparse.ArgumentParser) -> Verbs:
+    """Return where the commands of a parser go; without one it prints its help."""
 
     def print_help(_: argparse.Namespace) -> int:
-        noun.print_help()
+        parser.print_help()
         return 0
 
-    noun.set_defaults(run=print_help)
-    return noun.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    parser.set_defaults(run=print_help)
+    return parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +192,32 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-OUTPUT_FORMATS = ("console", "json", "markdown", "html")
+OUTPUT_FORMATS = ("console", "json", "markdown", "html", "xlsx")
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".xlsx": "xlsx"}
+
+
+def add_format(group: argparse._ArgumentGroup, page: str, place: str = "-o") -> None:
+    """Add the choice of format; `page` says where an HTML page goes, `place` is the option that names a report."""
+    group.set_defaults(place_of_report=place)
+    group.add_argument(
+        "--output-format",
+        choices=OUTPUT_FORMATS,
+        help=f"{page} (default: what the name of the file ends with, else console)",
+    )
+
+
+def settle_format(arguments: argparse.Namespace) -> None:
+    """Settle the format of a report: the one that was named, or that of the name of its file; both must agree."""
+    option = getattr(arguments, "place_of_report", None)
+    if option is None:
+        return
+    path, told = arguments.output if option == "-o" else arguments.report, arguments.output_format
+    named = _BY_SUFFIX.get(PurePath(path or "").suffix.lower())
+    if told is not None and named is not None and told != named:
+        raise UsageError(f"{option} {path} means {named}, but --output-format says {told}; leave one of them out")
+    arguments.output_format = told or named or "console"
+    if arguments.output_format == "xlsx" and path is None:
+        raise UsageError(f"--output-format xlsx: name the workbook with {option}")
 
 
 def add_output(
@@ -148,12 +228,7 @@ def add_output(
 ) -> None:
     """Add the choice of format and place, shared by every command that shows a report."""
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "--output-format",
-        choices=OUTPUT_FORMATS,
-        default="console",
-        help=f"{page} (default: console)",
-    )
+    add_format(group, page)
     group.add_argument("-o", "--output", type=_file_to_write, metavar="FILE", help=place)
 
 

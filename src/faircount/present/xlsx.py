@@ -98,6 +98,19 @@ def write_workbook(
     return Written(sum(book.counts), len(book.counts), book.cut)
 
 
+def write_report(path: str, report: Report) -> None:
+    """Write a workbook of a report and its findings, without rows, whole or not at all."""
+    pages = list(_pages(report, list(findings_of(report))))
+    whole = frame([plan for plan, _ in pages])
+    with (
+        whole_file(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive,
+    ):
+        for name in FIRST_PARTS:
+            _write(archive, name, whole.parts[name])
+        _write_pages(archive, whole, pages)
+
+
 def is_ours(path: str) -> bool:
     """Tell whether a file is a workbook as Faircount wrote it: who adds notes to one does not want to lose them."""
     try:
@@ -201,14 +214,19 @@ class _Book:
 
     def write_rest(self, archive: zipfile.ZipFile, pages: Sequence[tuple[Plan, Page]]) -> None:
         """Write the sheets after those of the rows, and all other parts."""
-        whole = self._frame(self.counts, [plan for plan, _ in pages])
-        start = len(self.counts)
-        for number, (_, page) in enumerate(pages, start + 1):
-            around = whole.sheets[number - 1]
-            _write(archive, sheet_part(number), (around.head + table(page.rows, whole.styles) + around.tail).encode())
-        for name, content in whole.parts.items():
-            if name not in FIRST_PARTS:
-                _write(archive, name, content)
+        _write_pages(archive, self._frame(self.counts, [plan for plan, _ in pages]), pages, len(self.counts))
+
+
+def _write_pages(
+    archive: zipfile.ZipFile, whole: Frame, pages: Sequence[tuple[Plan, Page]], sheets_before: int = 0
+) -> None:
+    """Write the sheets of a report, and all parts of a workbook that come last."""
+    for number, (_, page) in enumerate(pages, sheets_before + 1):
+        around = whole.sheets[number - 1]
+        _write(archive, sheet_part(number), (around.head + table(page.rows, whole.styles) + around.tail).encode())
+    for name, content in whole.parts.items():
+        if name not in FIRST_PARTS:
+            _write(archive, name, content)
 
 
 def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
