@@ -139,7 +139,7 @@ def test_short_names_of_fields(write: Write, alias: str, field: str) -> None:
 
 
 def test_a_field_that_no_row_has_is_a_usage_error(write: Write) -> None:
-    with pytest.raises(UsageError, match=r"--by nope: is no facet of these files; there are: .*jailbreak_type"):
+    with pytest.raises(UsageError, match=r"--by nope: no such field; available: .*jailbreak_type"):
         analysis_of(write(mixed_rows()), by=("nope",))
 
 
@@ -290,7 +290,7 @@ def test_asked_fields_are_shown_in_the_order_asked(write: Write) -> None:
 
 def test_a_floor_that_no_combination_reaches_is_told(write: Write) -> None:
     text = console.render(as_report(analyze([write(mixed_rows())], AnalyzeOptions(min_n=50)).analyses))
-    assert "None has at least 50 entries (--min-n)." in text
+    assert "No combination has at least 50 entries (--min-n)." in text
 
 
 def test_turning_round_leaves_answers_in_words_alone(write: Write) -> None:
@@ -344,7 +344,7 @@ def test_globs_are_expanded_by_name_and_files_with_brackets_are_files(write: Wri
     [
         ("nope.jsonl", InputError, "no such file"),
         ("nope*.jsonl", InputError, "no file matches"),
-        (".", UsageError, "is a folder; give it with --result-folder"),
+        (".", InputError, "holds no result files"),
     ],
 )
 def test_what_is_not_there_is_named(tmp_path: Path, name: str, error: type[Exception], says: str) -> None:
@@ -541,7 +541,9 @@ def test_where_nobody_had_a_second_request_there_is_no_curve(write: Write) -> No
 def test_a_budget_is_told_in_words(write: Write) -> None:
     rows = [standard(i, attempts=1 + i % 5, success=i % 5 < 3) for i in range(200)]
     text = console.render(as_report(analyze([write(rows)]).analyses), width=100, colour=False)
-    assert "Half of the entries fall within 3 requests (3 to 3)." in " ".join(text.split())
+    assert "Half of the entries succeed within 3 requests (3 to 3)." in " ".join(text.split())
     rows = [standard(i, attempts=3, success=i % 5 == 0) for i in range(20)]
     text = console.render(as_report(analyze([write(rows)]).analyses), width=100, colour=False)
-    assert "Half of the entries did not fall within 3 requests, the most that any had." in " ".join(text.split())
+    assert "Fewer than half of the entries succeeded within 3 requests, the most that any had." in " ".join(
+        text.split()
+    )

@@ -81,7 +81,7 @@ def test_every_attack_built_in_is_listed_with_its_options_and_its_purpose(cli: C
     assert {"name": "seed", "required": False, "default": 0} in attacks["best-of-n"]["options"]
     assert all(one["name"] != "chat" for one in attacks["multi-turn"]["options"])
     assert attacks["multi-turn"]["aliases"] == ["crescendo"]
-    assert "systems of your own" in read["purpose"]
+    assert "systems that you own" in read["purpose"]
 
 
 def test_the_list_can_be_read_by_people(cli: Cli, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_list_can_be_read_by_people(cli: Cli, tmp_path: Path) -> None:
         cli("attacks", "list", "--output-format", "markdown").out,
         page.read_text(encoding="utf-8"),
     ):
-        assert "systems of your own" in " ".join(text.split())
+        assert "systems that you own" in " ".join(text.split())
         assert all(one.name in text for one in registry.BUILT_IN)
 
 
@@ -211,7 +211,7 @@ def test_an_attack_that_fails_says_so_and_the_exit_code_is_3(cli: Cli) -> None:
     assert (code, read["steps"]) == (3, [])
     assert "one turn only" in read["error"]
     ran = cli("attacks", "try", "multi-turn", "Say it.")
-    assert "ended by an error of its own" in ran.out
+    assert "The attack itself failed" in ran.out
     assert ran.err.startswith("faircount: multi-turn: ")
 
 

@@ -113,11 +113,11 @@ def test_flips_and_fields_are_as_asked_for(cli: Cli, files: list[str]) -> None:
 
 def test_what_makes_no_comparison_is_said_in_a_sentence(cli: Cli, files: list[str], tmp_path: Path) -> None:
     cases = [
-        ([], 2, "needs two result files or more"),
+        ([], 2, "needs at least two result files"),
         (files[:1], 2, "is the only file given"),
-        ([files[0], files[0]], 2, "is given twice"),
+        ([files[0], files[0]], 2, "given twice"),
         ([files[0], str(tmp_path / "nowhere.jsonl")], 3, "no such file"),
-        ([*files, "--by", "colour"], 2, "--by colour: is no facet"),
+        ([*files, "--by", "colour"], 2, "--by colour: no such field"),
         ([*files, "--cluster", "colour"], 2, "--cluster colour: is no facet"),
         ([*files, "--flips", "-1"], 2, "--flips -1"),
         ([*files, "--level", "2"], 2, "level"),

@@ -231,7 +231,7 @@ def test_a_weak_judge_gives_neither_rate_nor_difference(write: Write, tmp_path: 
     corrected = found["pairs"][0]["corrected"]
     assert (corrected["rate_a"], corrected["rate_b"], corrected["difference"]) == (None, None, None)
     assert [message[:3] for message in findings(found, "F030")] == ["0: ", "1: "]
-    assert "told from chance" in corrected["reason"]
+    assert "too close to chance" in corrected["reason"]
 
 
 def test_families_widen_the_corrected_difference_as_they_do_the_raw_one(write: Write, tmp_path: Path) -> None:
@@ -426,14 +426,14 @@ def test_groups_are_said_to_be_compared_raw(write: Write, tmp_path: Path) -> Non
     a, b = both_of(PAIRS)
     files = [[{**row, "lang": "de" if at % 2 else "en"} for at, row in enumerate(rows_of(told))] for told in (a, b)]
     found = compared(write, *files, judge_quality=summary(tmp_path, **CANARY), by=("lang",))
-    assert "groups are compared raw" in found["shown"]
-    assert any("compared raw" in limit for limit in found["limits"])
+    assert "Groups use the judge's verdicts as they are" in found["shown"]
+    assert any("verdicts as they are" in limit for limit in found["limits"])
 
 
 def test_it_is_refused_where_it_makes_no_sense(write: Write, tmp_path: Path) -> None:
     given = summary(tmp_path, **CANARY)
     tests = [write([HEADER, case("one"), attempt("one")], f"run_{place}.jsonl") for place in range(2)]
-    with pytest.raises(UsageError, match="these files tell of tests"):
+    with pytest.raises(UsageError, match="these are test runs"):
         compare_files(tests, CompareOptions(judge_quality=given))
     with pytest.raises(UsageError, match="correction must be one of"):
         CompareOptions(correction="magic")

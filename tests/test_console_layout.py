@@ -307,7 +307,7 @@ def test_stars_are_explained_where_there_are_any() -> None:
 def test_facts_fit_and_their_notes_are_whole(width: int) -> None:
     facts = Facts(
         (
-            Fact("Recall", 209, rate(0.878, 0.83, 0.914), "of the attacks, the share that was blocked"),
+            Fact("Recall", 209, rate(0.878, 0.83, 0.914), "share of attacks blocked"),
             Fact("only with a dynamic attack", 7, rate(0.1, 0.05, 0.2), depth=1),
         )
     )

@@ -104,7 +104,7 @@ def test_a_summary_corrects_the_rate_as_the_published_examples_say(write: Write,
 @pytest.mark.parametrize(
     ("hits", "cells", "status", "word"),
     [
-        (100, (50, 50, 50, 50), "not_identifiable", "told from chance"),
+        (100, (50, 50, 50, 50), "not_identifiable", "too close to chance"),
         (100, (10, 0, 0, 0), "not_identifiable", "without any failures"),
         (100, (0, 0, 10, 0), "not_identifiable", "without any successes"),
         (10, (80, 20, 90, 10), "incompatible_with_validation", "does not hold for this run"),
@@ -252,7 +252,7 @@ def test_rows_of_several_judges_are_not_corrected_for_one(write: Write, tmp_path
 def test_a_judge_with_parameters_that_rows_do_not_tell_is_doubted(write: Write, tmp_path: Path) -> None:
     given = summary(tmp_path, **{'strings.Regex(pattern="^Sure")': (80, 20, 96, 4)})
     analysis = analysis_of(write(run_of(133, 367, judge_name="regex")), judge_quality=given)
-    assert "do not tell the parameters" in next(f.message for f in analysis.findings if f.code == "F032")
+    assert "do not record their judge's parameters" in next(f.message for f in analysis.findings if f.code == "F032")
 
 
 def test_entries_with_several_requests_are_more_than_a_judge_was_measured_on(write: Write, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_entries_with_several_requests_are_more_than_a_judge_was_measured_on(wri
 def test_a_summary_without_counts_is_refused(write: Write, tmp_path: Path) -> None:
     path = tmp_path / "garak.json"
     path.write_text(json.dumps({"results": {"canary": {"metrics": {"hit_recall": 0.8}}}, "metadata": {}}))
-    with pytest.raises(InputError, match=r"no judge with its counts .*judges evaluate"):
+    with pytest.raises(InputError, match=r"no judge with counts .*judges evaluate"):
         analysis_of(write(run_of(5, 5)), judge_quality=str(path))
 
 
@@ -297,7 +297,7 @@ def test_labelled_texts_measure_the_judge_that_the_rows_name(write: Write, tmp_p
 def test_a_result_file_starts_no_judge_that_does_more_than_compare_strings(
     write: Write, tmp_path: Path, judge: str
 ) -> None:
-    with pytest.raises(UsageError, match="cannot start; measure the judge yourself"):
+    with pytest.raises(UsageError, match="may not start; measure the judge yourself"):
         analysis_of(write(run_of(5, 5, judge_name=judge)), judge_quality=texts(tmp_path, 8, 2, 9, 1))
 
 

@@ -70,7 +70,7 @@ def test_each_group_is_corrected_by_the_errors_of_the_measured_judge(write: Writ
         assert (group["corrected_status"], group["corrected_labels"]) == ("ok", None)
         assert group["asr_corrected"]["n"] == 100
     shown = console.render(as_report([analysis]))
-    assert "Corrected: as if the judge erred alike in all groups." in shown
+    assert "Corrected: assuming the same judge errors in all groups." in shown
     assert "Corrected  " in shown.split("Breakdown by jailbreak type")[1]
 
 
@@ -84,7 +84,7 @@ def test_a_group_that_does_not_fit_the_measurement_says_so_and_others_are_correc
     assert (odd["asr_corrected"], odd["corrected_status"]) == (None, "incompatible_with_validation")
     shown = console.render(as_report([analysis]))
     assert "does not fit" in shown
-    assert "1 of 2 groups has no corrected rate: fewer judged successes, or more," in " ".join(shown.split())
+    assert "1 of 2 groups has no corrected rate: fewer or more judged successes" in " ".join(shown.split())
 
 
 def test_where_the_rate_of_the_run_is_not_identifiable_no_group_is(write: Write, tmp_path: Path) -> None:

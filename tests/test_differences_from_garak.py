@@ -153,7 +153,7 @@ def test_an_interval_without_width_is_shown_with_a_warning() -> None:
         "1.0000 [1.0000, 1.0000]",
         f"{shown(ours.hit_f1)}, with a warning",
     )
-    assert any("has no width" in note for note in ours.notes)
+    assert any("has zero width" in note for note in ours.notes)
     has_row("An interval without width", "recall of hits", "1.0000", shown(ours.hit_recall))
 
 

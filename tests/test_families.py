@@ -180,7 +180,7 @@ def test_a_short_name_does_for_a_field(write: Write) -> None:
 def test_a_field_that_no_file_has_is_refused(write: Write, cli: Cli) -> None:
     ran = cli("results", "analyze", write(rows_of(BALANCED)), "--cluster", "nonsense")
     assert ran.code == 2
-    assert "--cluster nonsense: is no facet of these files; there are: " in ran.err
+    assert "--cluster nonsense: no such field; available: " in ran.err
 
 
 def test_entries_that_share_nothing_are_independent(write: Write) -> None:
@@ -193,7 +193,7 @@ def test_entries_that_share_nothing_are_independent(write: Write) -> None:
 def test_one_family_found_is_no_reason_to_give_no_interval(write: Write) -> None:
     analysis = analysis_of(write(rows_of([[1, 0, 0, 1, 0]])))
     assert analysis.asr == analysis.asr_unclustered
-    assert "variants of this, and of nothing else" in analysis.families.explanation
+    assert "only for variants of this one" in analysis.families.explanation
 
 
 def test_one_family_asked_for_gives_no_interval_and_says_why(write: Write) -> None:
@@ -217,7 +217,7 @@ def test_the_report_says_what_entries_are_worth(write: Write, cli: Cli) -> None:
     assert "They are variants of 6 attacks and carry about as much information as 7 independent ones." in told
     assert "families of variants 6 worth about 7 independent entries (design effect 3.5)" in told
     assert "as if independent 33% [18, 53]" in told
-    assert "told apart by document and instruction" in told
+    assert "distinguished by document and instruction" in told
 
 
 def test_by_spikees_definition_families_are_respected_too(write: Write) -> None:

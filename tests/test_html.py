@@ -667,5 +667,5 @@ def test_what_is_folded_on_screen_is_unfolded_on_paper(tmp_path: Path) -> None:
 def test_a_report_of_a_file_without_hostility_is_rendered_whole(write: Write) -> None:
     rows = [standard(i, plugin=f"p{i % 3}", success=i % 2 == 0) for i in range(60)]
     text = Page(html.render(as_report(analyze([write(rows)]).analyses))).text
-    for words in ("Breakdown by plugin", "30", "50.0%", "of 60 entries (95% Wilson)", "do not weigh severity"):
+    for words in ("Breakdown by plugin", "30", "50.0%", "of 60 entries (95% Wilson)", "ignore severity"):
         assert words in text

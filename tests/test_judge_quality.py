@@ -164,7 +164,7 @@ def test_errors_of_a_judge_change_no_figure() -> None:
     without, with_errors = quality(40, 20, 30, 10), quality(40, 20, 30, 10, 500)
     for name in (*SHARES, "balanced_accuracy", "mcc"):
         assert getattr(without, name) == getattr(with_errors, name)
-    assert with_errors.notes[0] == "the judge failed on 500 items, in no figure here"
+    assert with_errors.notes[0] == "the judge failed on 500 items, not counted here"
 
 
 @pytest.mark.parametrize("options", [{"level": 1.0}, {"replicates": 0}, {"wanted_fpr": 0.0}, {"wanted_fpr": 1.5}])
@@ -182,10 +182,10 @@ def test_impossible_wishes_are_refused(options: dict[str, Any]) -> None:
         ((10, 5, 60, 9), {}, "fewer than 30 hits"),
         ((60, 5, 20, 9), {}, "fewer than 30 passes"),
         ((60, 0, 50, 9), {}, "a cell of the table is empty"),
-        ((25, 0, 25, 0), {}, "no width"),
+        ((25, 0, 25, 0), {}, "zero width"),
         ((0, 0, 60, 9), {}, "the data hold no hits"),
         ((60, 9, 0, 0), {}, "the data hold no passes"),
-        ((60, 9, 50, 9), {"string_matcher": True}, "its errors show what the strings do not cover"),
+        ((60, 9, 50, 9), {"string_matcher": True}, "its errors show what the strings miss"),
         ((0, 0, 0, 0), {}, "everything is undefined"),
     ],
 )

@@ -173,7 +173,7 @@ def test_nobody_to_rank_is_said() -> None:
     report = as_report(ranked([summary(c=JudgeRecord("c", None))]))
     assert "No judge can be ranked" in console.render(report)
     VALIDATOR.validate(report.document)
-    with pytest.raises(InputError, match=r"s\.json: there is no judge in it"):
+    with pytest.raises(InputError, match=r"s\.json: contains no judge"):
         ranked([summary()])
     with pytest.raises(UsageError, match="judges can be ranked by hit_f1"):
         ranked([summary(a=published(0.5))], "beauty")
@@ -280,7 +280,7 @@ def test_where_f1_says_little_is_said() -> None:
         "few": counted(4, 1, 4, 1),
     }
     ranking = ranked([summary(**judges)])
-    assert "its errors show what the strings do not cover" in note_of(ranking, "matcher")
+    assert "its errors show what the strings miss" in note_of(ranking, "matcher")
     assert "no passes in the data" in note_of(ranking, "one-class")
     assert "n < 50: no interval" in note_of(ranking, "few")
 
@@ -337,7 +337,7 @@ def test_the_usual_place_is_taken_where_none_is_named(
     monkeypatch.chdir(tmp_path)
     ran = rank(cli)
     assert ran.code == 3
-    assert "data/detectors-eval/detector_metrics_summary.json: there is no such file" in ran.err
+    assert "data/detectors-eval/detector_metrics_summary.json: no such file" in ran.err
     (tmp_path / "data" / "detectors-eval").mkdir(parents=True)
     write(tmp_path / "data" / "detectors-eval" / "detector_metrics_summary.json", document("a.B"))
     assert rank(cli).code == 0

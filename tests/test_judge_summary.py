@@ -160,26 +160,35 @@ GOOD = {"metrics": dict.fromkeys(SHARES, 0.5)}
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "is not whole JSON"),
-        ('{"results": {"a.B": {"metrics": {"accuracy": 0.5', "s.json:1: is not whole JSON"),
+        ("", "incomplete JSON"),
+        ('{"results": {"a.B": {"metrics": {"accuracy": 0.5', "s.json:1: incomplete JSON"),
         ("[]", "no object with `results`"),
         ("{}", "no object with `results`"),
-        ('{"results": []}', "`results` is no object"),
-        ('{"results": {}, "metadata": 3}', "`metadata` is no object"),
-        ('{"results": {"a.B": 7}}', "a.B: is no object with `metrics`"),
-        ('{"results": {"a.B": {"metrics": [1]}}}', "a.B: `metrics` is no object"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1": "0.5"}}}}', "a.B: hit_f1 is no number from 0 to 1"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1": true}}}}', "a.B: hit_f1 is no number"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1": 1.5}}}}', "a.B: hit_f1 is no number from 0 to 1, nor null: 1.5"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1": NaN}}}}', "NaN is no JSON"),
+        ('{"results": []}', "`results` is not an object"),
+        ('{"results": {}, "metadata": 3}', "`metadata` is not an object"),
+        ('{"results": {"a.B": 7}}', "a.B: not an object with `metrics`"),
+        ('{"results": {"a.B": {"metrics": [1]}}}', "a.B: `metrics` is not an object"),
+        ('{"results": {"a.B": {"metrics": {"hit_f1": "0.5"}}}}', "a.B: hit_f1 is neither a number from 0 to 1"),
+        ('{"results": {"a.B": {"metrics": {"hit_f1": true}}}}', "a.B: hit_f1 is neither a number"),
+        (
+            '{"results": {"a.B": {"metrics": {"hit_f1": 1.5}}}}',
+            "a.B: hit_f1 is neither a number from 0 to 1 nor null: 1.5",
+        ),
+        ('{"results": {"a.B": {"metrics": {"hit_f1": NaN}}}}', "NaN is not JSON"),
         ('{"results": {"a.B": {"metrics": {"hit_f1": 1e999}}}}', "is too large"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1_ci": 3}}}}', "hit_f1_ci is no object"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1_ci": {"ci_lower": -1}}}}}', "hit_f1_ci: ci_lower is no number"),
-        ('{"results": {"a.B": {"metrics": {"hit_f1_ci": {"n_samples": 1.5}}}}}', "n_samples is no number of samples"),
+        ('{"results": {"a.B": {"metrics": {"hit_f1_ci": 3}}}}', "hit_f1_ci is not an object"),
+        (
+            '{"results": {"a.B": {"metrics": {"hit_f1_ci": {"ci_lower": -1}}}}}',
+            "hit_f1_ci: ci_lower is neither a number",
+        ),
+        (
+            '{"results": {"a.B": {"metrics": {"hit_f1_ci": {"n_samples": 1.5}}}}}',
+            "n_samples is not a number of samples",
+        ),
         ('{"results": {"a.B": {"metrics": {}, "counts": {"tp": -1}}}}', "`counts` needs whole numbers"),
-        ('{"results": {"a.B": {"metrics": {}, "mcc": 2}}}', "mcc is no number from -1 to 1"),
-        ('{"results": {"a.B": {}, "a.B": {}}}', "the name a.B stands twice"),
-        ('{"results": {"\\u001b[31m": {"metrics": 3}}}', "\\x1b[31m: `metrics` is no object"),
+        ('{"results": {"a.B": {"metrics": {}, "mcc": 2}}}', "mcc is neither a number from -1 to 1"),
+        ('{"results": {"a.B": {}, "a.B": {}}}', "the name a.B appears twice"),
+        ('{"results": {"\\u001b[31m": {"metrics": 3}}}', "\\x1b[31m: `metrics` is not an object"),
         ('{"kind": "analysis", "results": {}}', "is of the kind analysis, not a summary"),
         ('{"kind": "judge-evaluation", "schema": 2, "results": {}}', "has schema 2"),
         ("[" * 100_000, "nested too deeply"),
@@ -193,7 +202,7 @@ def test_a_damaged_summary_says_what_is_wrong_and_where(tmp_path: Path, content:
 
 
 def test_what_is_no_readable_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_summary(str(tmp_path / "missing.json"))
     with pytest.raises(InputError, match="cannot be read"):
         read_summary(str(tmp_path))
@@ -307,7 +316,7 @@ def test_a_summary_is_made_with_its_folder_and_then_updated(tmp_path: Path) -> N
 def test_a_damaged_summary_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     path.write_text('{"results": {"a.B": ', encoding="utf-8")
-    with pytest.raises(InputError, match="is not whole JSON"):
+    with pytest.raises(InputError, match="incomplete JSON"):
         update_file(str(path), document("c.D"))
     assert path.read_text(encoding="utf-8") == '{"results": {"a.B": '
     assert len(list(tmp_path.iterdir())) == 1

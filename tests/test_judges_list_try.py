@@ -120,7 +120,7 @@ def test_a_judge_that_fails_ends_with_3_and_a_sentence(cli: Cli, tmp_path: Path)
     assert read["error"] == "ValueError: no \x1b idea"
     ran = cli("judges", "try", f"{path}:broken", "x")
     assert ran.code == 3
-    assert "unjudged" in ran.out and "which is not a pass" in ran.out
+    assert "unjudged" in ran.out and "that is not a pass" in ran.out
     assert ran.err.endswith("broken.py:broken: ValueError: no \\x1b idea\n")
 
 

@@ -246,5 +246,5 @@ def test_undefined_and_unknown_are_words(write: Write) -> None:
     options = AnalyzeOptions(figures=True, evidence=(("", 5),))
     text = markdown.render(as_report(analyze([write([])], options).analyses, figures=True))
     assert "undefined" in text
-    assert "There are no entries." in text and "There are none." in text
+    assert "There are no entries." in text and "None." in text
     assert "█" not in text

@@ -172,17 +172,17 @@ def test_too_few_entries_show_no_difference_rather_than_a_wrong_one() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "nothing is asked: give --half-width"),
-        (["--rate", "0.2"], "nothing is asked"),
+        ([], "nothing to compute: give --half-width"),
+        (["--rate", "0.2"], "nothing to compute"),
         (["--entries", "100", "--half-width", "0.05"], "give one of the two"),
-        (["--difference", "0.1", "--rate", "0.2", "--paired"], "it would be 0.38 if the targets had nothing in common"),
+        (["--difference", "0.1", "--rate", "0.2", "--paired"], "it would be 0.38 if the targets were independent"),
         (["--difference", "0.4", "--discordant", "0.3"], "raise --discordant or lower --difference"),
-        (["--difference", "0.2", "--rate", "0.9"], "lead out of 0 to 1"),
+        (["--difference", "0.2", "--rate", "0.9"], "leave the range 0 to 1"),
         (["--difference", "0"], "--difference must lie between 0.000001 and 1, not be 0"),
         (["--difference", "nan"], "--difference must lie between"),
-        (["--half-width", "5"], "0.05 stands for 5 percentage points"),
-        (["--half-width", "0.05", "--rate", "20"], "0.2 stands for 20%"),
-        (["--half-width", "0.05", "--rate", "0"], "ask with --zero-hits"),
+        (["--half-width", "5"], "0.05 means 5 percentage points"),
+        (["--half-width", "0.05", "--rate", "20"], "0.2 means 20%"),
+        (["--half-width", "0.05", "--rate", "0"], "use --zero-hits"),
         (["--half-width", "0.05", "--families", "10"], "--families needs --icc"),
         (["--half-width", "0.05", "--icc", "0.1"], "--icc needs --families"),
         (["--half-width", "0.05", "--icc", "1.5", "--families", "10"], "--icc must lie between 0 and 1, not be 1.5"),
@@ -191,7 +191,7 @@ def test_too_few_entries_show_no_difference_rather_than_a_wrong_one() -> None:
         (["--half-width", "0.05", "--discordant", "0.3"], "--discordant is about two targets"),
         (["--zero-hits", "0.01", "--rate", "0.2"], "makes no use of --rate"),
         (["--difference", "0.1", "--discordant", "0.3", "--rate", "0.2"], "makes no use of --rate"),
-        (["--zero-hits", "1"], "0.01 stands for 1%"),
+        (["--zero-hits", "1"], "0.01 means 1%"),
         (["--half-width", "0.05", "--level", "95"], "--level must lie between 0.6 and 0.999999, not be 95"),
         (["--difference", "0.1", "--power", "0.05"], "--power must lie between 0.5 and 0.999999, not be 0.05"),
         (["--entries", "0"], "--entries must lie between 1 and 1,000,000,000,000, not be 0"),
@@ -210,7 +210,7 @@ def test_what_cannot_be_asked_is_exit_code_2_and_one_sentence(cli: Cli, words: l
 
 
 def test_options_are_refused_in_the_library_too() -> None:
-    with pytest.raises(UsageError, match="nothing is asked"):
+    with pytest.raises(UsageError, match="nothing to compute"):
         PowerOptions()
 
 
@@ -233,7 +233,7 @@ def test_the_document_says_what_was_asked_and_how_it_was_answered(cli: Cli) -> N
     (question,) = answer["questions"]
     assert (question["about"], question["wanted"], question["design"]) == ("difference", "entries", "same_entries")
     assert question["method"] == "McNemar's test (Connor 1987)"
-    assert question["unit"] == "entry put to both targets"
+    assert question["unit"] == "entry run against both targets"
     assert (question["level"], question["families"], question["rate_assumed"]) == (0.95, None, False)
     assert question["answers"][0] in question["nearby"]
 

@@ -445,13 +445,13 @@ def test_two_runs_are_combined(journal: str, write: Write) -> None:
 
 def test_attacks_and_tests_are_not_counted_together(journal: str, write: Write, cli: Cli) -> None:
     attacks = write([standard(1)], name="results_attacks.jsonl")
-    with pytest.raises(UsageError, match="one rate cannot count both"):
+    with pytest.raises(UsageError, match="one rate cannot cover both"):
         analyze([journal, attacks], AnalyzeOptions(combine=True))
     assert cli("results", "analyze", journal, attacks, "--combine").code == 2
     assert cli("results", "analyze", journal, attacks).code == 0
-    with pytest.raises(UsageError, match="tells of tests"):
+    with pytest.raises(UsageError, match="is a test run"):
         analyze([attacks], AnalyzeOptions(false_positive_checks=journal))
-    with pytest.raises(UsageError, match="tells of tests"):
+    with pytest.raises(UsageError, match="is a test run"):
         analyze([journal], AnalyzeOptions(false_positive_checks=attacks))
 
 

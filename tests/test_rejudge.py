@@ -190,7 +190,7 @@ def test_where_nothing_is_judged_no_file_is_written(cli: Cli, write: Write) -> N
     path = write([standard(1, response="", **CANARY)])
     ran = cli("results", "rejudge", path)
     assert ran.code == 0
-    assert "nothing to judge" in ran.out
+    assert "Nothing to judge" in ran.out
     assert not list(Path(path).parent.glob("rejudge_*"))
 
 

@@ -303,7 +303,7 @@ def test_a_file_that_changes_meanwhile_is_not_written(write: Write, how: str) ->
         work.ask()
         changed = {"longer": [*rows, standard(9)], "shorter": rows[:2], "another": [*rows[:3], standard(8)]}[how]
         write(changed)
-        with pytest.raises(InputError, match="changed while it was being used"):
+        with pytest.raises(InputError, match="changed while it was in use"):
             list(work.lines())
 
 

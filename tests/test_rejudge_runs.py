@@ -151,7 +151,7 @@ def test_tests_and_attacks_are_never_counted_together(cli: Cli, written: Written
     path, out = written("journal"), tmp_path / "rejudge_run.jsonl"
     rejudge(cli, path, "--judge", ANSWER_1, "--rejudged", str(out))
     attacks = write([standard(n, success=True) for n in range(4)])
-    with pytest.raises(UsageError, match="one rate cannot count both"):
+    with pytest.raises(UsageError, match="one rate cannot cover both"):
         analysis_of(str(out), attacks, combine=True)
     # In one file, whatever does not fit its first row is left out and told.
     lines = [out.read_text(), Path(attacks).read_text()]

@@ -367,7 +367,7 @@ def test_a_page_shows_the_kinds_that_are_asked_for_and_no_others(cli: Cli, of_ev
 
 def test_what_there_is_none_of_is_said(cli: Cli, write: Write) -> None:
     out = cli("results", "analyze", write([standard(1)]), "--evidence", "errors").out
-    assert "\nEntries that ended in an error\n  - There are none.\n" in out
+    assert "\nEntries that ended in an error\n  - None.\n" in out
 
 
 def test_several_files_can_share_one_page(cli: Cli, write: Write, tmp_path: Path) -> None:
@@ -646,7 +646,7 @@ def test_a_file_that_has_vanished_is_told_in_the_report(write: Write, monkeypatc
     found = gather_after(monkeypatch, lambda: Path(path).unlink(missing_ok=True), path)
     assert (found.shown, found.missing) == ((), ((path, VANISHED),))
     report = as_report([analysis_of(write([standard(1)]), evidence=(("", 1),))])
-    assert blocks_of(report, "Successful attacks") == (Paragraph("There are none."),)
+    assert blocks_of(report, "Successful attacks") == (Paragraph("None."),)
 
 
 def test_a_pipe_is_not_waited_for(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

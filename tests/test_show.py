@@ -110,7 +110,7 @@ def test_a_history_can_decide_against_the_state_of_its_row(write: Write, cli: Cl
     entry = entry_of("1", path)
     assert (entry.outcome, entry.attempts[0].state) == (Outcome.ERROR, Outcome.FAILURE)
     assert entry.attempts[0].counts_as == (Outcome.ERROR,)
-    assert reason(entry).endswith(", as its history tells")
+    assert reason(entry).endswith(", according to its history")
     assert "counts as" in show(cli, "1", path).out
 
 
@@ -243,7 +243,7 @@ def test_an_unknown_id_ends_with_2_and_ids_that_look_alike(write: Write, cli: Cl
     ran = show(cli, name, path)
     assert (ran.code, ran.out) == (2, "")
     assert harmless(ran.err)
-    named = ran.err.rstrip().rpartition("look alike: ")[2].split(", ")
+    named = ran.err.rstrip().rpartition("similar ids: ")[2].split(", ")
     assert alike in named
     assert len(named) <= 5
 
@@ -300,7 +300,7 @@ def test_what_a_row_holds_is_shown(write: Write, cli: Cli) -> None:
         'Judge arguments ["A","B"]',
         "Response time 1.5 s",
         "Error blocked by policy",
-        "Guardrail named violence",
+        "Guardrail categories violence",
         "Prompt the prompt",
         "Response the response",
         "Long id the-long-id",

@@ -86,7 +86,7 @@ def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
     shared = dict.fromkeys(text for aim in dict.fromkeys(a.aim for a in analyses) for text in WORDS[aim].limits)
     if any(a.families.respected for a in analyses):
         return (*shared, "Intervals of rates over all entries respect families of variants; all others do not.")
-    return (*shared, "No two entries count as variants of one another.")
+    return (*shared, "No entries are treated as variants of each other.")
 
 
 def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
@@ -298,7 +298,7 @@ def _guardrail(a: Analysis) -> list[Fact]:
     """Say how many entries were blocked; few runs of tests have a guardrail."""
     if a.aim == "task" and not a.tally.guardrail:
         return []
-    note = "among the errors, too" if a.definition == "spikee" and a.tally.guardrail else ""
+    note = "also counted as errors" if a.definition == "spikee" and a.tally.guardrail else ""
     return [Fact("Guardrail triggers", a.tally.guardrail, _share(a.tally.guardrail, a), note)]
 
 
@@ -308,7 +308,11 @@ def _dynamic(dynamic: Dynamic, correction: JudgeCorrection | None) -> tuple[Bloc
     columns += [] if correction is None else [Column("Corrected")]
     columns += [
         Column("Attempts", rank=3),
-        Column("Blocked requests", rank=2, note="Blocked requests: ? where the file does not say." if unknown else ""),
+        Column(
+            "Blocked requests",
+            rank=2,
+            note="Blocked requests: ? where the file does not record them." if unknown else "",
+        ),
     ]
     rows = []
     for figures in dynamic.attacks:
@@ -360,12 +364,12 @@ def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
     matrix = Grid(tuple(columns), tuple(row[: len(columns)] for row in rows))
     quality = Facts(
         (
-            Fact("Recall", None, result.recall, "of the attacks, the share that was blocked"),
-            Fact("False positive rate", None, result.fpr, "of the benign prompts, the share that was blocked"),
-            Fact("Precision", None, result.precision, "of what was blocked, the share that were attacks"),
+            Fact("Recall", None, result.recall, "share of attacks blocked"),
+            Fact("False positive rate", None, result.fpr, "share of benign prompts blocked"),
+            Fact("Precision", None, result.precision, "share of blocks that were attacks"),
             Fact("F1", None, result.f1, "harmonic mean of precision and recall"),
-            Fact("Accuracy", None, result.accuracy, "of all prompts, the share treated correctly"),
-            Fact("Balanced accuracy", None, result.balanced_accuracy, "mean over attacks and benign prompts"),
+            Fact("Accuracy", None, result.accuracy, "share of all prompts decided correctly"),
+            Fact("Balanced accuracy", None, result.balanced_accuracy, "mean of recall and 1 - false positive rate"),
         )
     )
     return (matrix, quality)
@@ -386,7 +390,7 @@ def _error_grid(a: Analysis) -> Grid:
     shown = a.errors[:ERROR_KINDS_SHOWN]
     rows = tuple((Record(e.kind, whole=True), e.rows, e.entries, Place(_place(e.where, a))) for e in shown)
     hidden = len(a.errors) - len(shown)
-    return Grid(columns, rows, note=f"{hidden:,} more kinds are in the JSON output." if hidden else "")
+    return Grid(columns, rows, note=f"{hidden:,} more kinds in the JSON output." if hidden else "")
 
 
 def _latency_grid(a: Analysis) -> Grid:
@@ -441,7 +445,7 @@ def _evidence(a: Analysis, examples: Examples) -> Section:
 
 def _shown(a: Analysis, examples: Examples) -> Iterator[Block]:
     if not examples.total:
-        yield Paragraph("There are none.")
+        yield Paragraph("None.")
         return
     exhibits = tuple(_exhibit(a, example) for example in examples.shown)
     if exhibits:
@@ -497,6 +501,6 @@ def _made_with(analyses: Sequence[Analysis], made_with: MadeWith) -> Section:
     sources = dict.fromkeys(source for analysis in analyses for source in sources_of(analysis))
     rows = tuple((Label(s.label), s.bytes, s.lines, made_with.digests.get(s.path)) for s in sources)
     unknown = any(row[-1] is None for row in rows)
-    note = "SHA-256: ? for what is no file, or was changed while it was read." if unknown else ""
+    note = "SHA-256: ? for a stream, or a file that changed while it was read." if unknown else ""
     blocks = (Grid((Column("", numeric=False),) * 2, tuple(tools)), Grid(columns, rows, note=note))
     return Section("Made with", blocks, level=1 if len(analyses) > 1 else 2)

@@ -15,7 +15,7 @@ def attempts(a: Analysis, figures: bool) -> Iterator[Section]:
     """Yield the sections about requests to the first success and about repeated attempts, where there are any."""
     within = a.success_within
     if within is not None and not within.refused:
-        yield Section("Success within so many requests", _success_within(a, within, figures))
+        yield Section("Success within k requests", _success_within(a, within, figures))
     elif len(a.attempts_to_success) > 1:
         reason = (Paragraph(within.refused),) if within is not None else ()
         yield Section("Attempts to the first success", (_attempts_grid(a), *reason))
@@ -31,7 +31,7 @@ def _attempts_grid(a: Analysis) -> Grid:
         so_far += step.entries
         rows.append((step.attempts, step.entries, so_far))
     hidden = len(rows) - ROWS_SHOWN
-    note = f"{hidden:,} more steps are in the JSON output." if hidden > 0 else ""
+    note = f"{hidden:,} more steps in the JSON output." if hidden > 0 else ""
     return Grid(columns, tuple(rows[:ROWS_SHOWN]), note=note)
 
 
@@ -46,11 +46,11 @@ def _success_within(a: Analysis, found: WithinAttempts, figures: bool) -> tuple[
     shown = found.steps[:ROWS_SHOWN]
     rows = tuple((step.attempts, step.at_risk, step.successes, step.given_up, step.within) for step in shown)
     hidden = len(found.steps) - len(shown)
-    note = f"{hidden:,} more steps are in the JSON output." if hidden else ""
+    note = f"{hidden:,} more steps in the JSON output." if hidden else ""
     blocks: list[Block] = [Grid(columns, rows, note=note), Paragraph(_budget(found))]
     if figures:
         bars = tuple(Bar(f"within {step.attempts:,}", step.within) for step in found.steps[:BARS_SHOWN])
-        blocks.insert(0, Bars(of_how_many("Success within so many requests", len(found.steps), "steps"), bars, a.asr))
+        blocks.insert(0, Bars(of_how_many("Success within k requests", len(found.steps), "steps"), bars, a.asr))
     return tuple(blocks)
 
 
@@ -58,13 +58,16 @@ def _budget(found: WithinAttempts) -> str:
     """Say in words what a number of requests buys, and how entries that were given up are counted."""
     half, last = found.half, found.steps[-1]
     if half.value is None:
-        reached = f"Half of the entries did not fall within {counted(last.attempts, 'request')}, the most that any had."
+        reached = (
+            f"Fewer than half of the entries succeeded within {counted(last.attempts, 'request')}, the most "
+            "that any had."
+        )
     else:
         limits = f"{_whole(half.low)} to {_whole(half.high)}"
-        reached = f"Half of the entries fall within {counted(int(half.value), 'request')} ({limits})."
+        reached = f"Half of the entries succeed within {counted(int(half.value), 'request')} ({limits})."
     left = found.left_out
     without = f" {counted(left, 'entry', 'entries')} without any answer {'is' if left == 1 else 'are'} left out."
-    how = " Kaplan-Meier: an entry that was given up counts as far as it came."
+    how = " Kaplan-Meier: an entry that was given up counts up to its last request."
     return reached + how + (without if left else "")
 
 
@@ -80,11 +83,11 @@ def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
     facts = [
         Fact("Mean over entries", None, found.mean, f"{over} {how}"),
         Fact("standard error", _points(found.standard_error), note=_naive(found), depth=1),
-        Fact("Correlation within entries", _ratio(found.icc), note="ICC(1): the share of the scatter between entries"),
+        Fact("Correlation within entries", _ratio(found.icc), note="ICC(1): share of the variance between entries"),
         Fact("Flaky entries", None, found.flake_rate, f"mixed results, of {_of(found.flake_rate)} tried twice or more"),
     ]
     if found.left_out:
-        facts.append(Fact("Left out", found.left_out, note="entries without a judged attempt recorded by itself"))
+        facts.append(Fact("Left out", found.left_out, note="entries without a judged attempt of their own"))
     blocks: list[Block] = [Facts(tuple(facts)), *map(Paragraph, _advice(found))]
     if figures:
         bars = (Bar("mean over entries", found.mean), Bar("flaky entries", found.flake_rate))
@@ -105,10 +108,10 @@ def _advice(found: Retries) -> Iterator[str]:
     entries, again = found.with_entries, found.with_retries
     if entries is None or again is None:
         return
-    better = "new entries buy more" if entries < again else "both buy the same"
+    better = "new entries help more" if entries < again else "both help equally"
     yield (
-        f"The next {found.calls} calls bring the standard error from {_points(found.standard_error)} to "
-        f"{_points(entries)} if they go to new entries, to {_points(again)} if to more attempts of these: {better}."
+        f"Another {found.calls} calls would bring the standard error from {_points(found.standard_error)} to "
+        f"{_points(entries)} on new entries, or to {_points(again)} on more attempts of these: {better}."
     )
 
 

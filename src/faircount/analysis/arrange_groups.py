@@ -125,7 +125,7 @@ _INITIAL_ASR = "Initial ASR: rate without dynamic attacks."
 _GTR = "GTR: guardrail trigger rate."
 _SHRUNK = {
     "shrunk": "Shrunk: empirical Bayes, beta-binomial.",
-    "pooled": "Shrunk: the groups differ by no more than chance, so all have the pooled rate.",
+    "pooled": "Shrunk: the groups differ no more than chance explains, so all get the pooled rate.",
 }
 
 
@@ -152,16 +152,16 @@ def _notes(slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -
     if slices.untested and len(groups) > 1:
         yield slices.untested
     elif len(groups) > 1 and not marked and any(group.against_rest for group in groups):
-        yield f"None differs from the rest beyond chance ({_test(groups)})."
+        yield f"None differs from the rest by more than chance ({_test(groups)})."
     if hidden > 0:
-        yield f"{hidden:,} more groups are in the JSON output."
+        yield f"{hidden:,} more groups in the JSON output."
 
 
 def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
     """Yield the sections of the most and the least successful combinations."""
     if found.count <= 1:
         if found.min_n > 1 and found.count == 0:
-            yield Section("Combinations", (Paragraph(f"None has at least {found.min_n} entries (--min-n)."),))
+            yield Section("Combinations", (Paragraph(f"No combination has at least {found.min_n} entries (--min-n)."),))
         return
     if len(found.fields) < 2:
         return

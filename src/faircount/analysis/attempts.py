@@ -58,9 +58,9 @@ def _why_no_curve(given_up: Sequence[GivenUp], most: int, entries: int) -> str:
         return ""
     share = f"{counted(early, 'entry', 'entries')} of {entries:,} ({formats.percent(early / entries, 0)})"
     return (
-        f"No curve: {share} were given up before {most:,} requests without an error, so that what more requests would "
-        "have done for them is not known. Entries of different plans, such as some never attacked, cannot share one "
-        "curve; analyse them apart."
+        f"No curve: {share} were given up before {most:,} requests without an error, so it is unknown what more "
+        "requests would have done. Entries with different plans, such as some never attacked, cannot share a "
+        "curve; analyse them separately."
     )
 
 
@@ -98,7 +98,4 @@ def _why_no_retries(tried: Sequence[RepeatedEntries]) -> str:
     planned = any(item.after_success for item in tried) or not any(item.successes for item in tried)
     if planned or len({item.attempts for item in tried}) == 1:
         return ""
-    return (
-        "Entries were tried again only as long as they had not succeeded: their attempts cannot tell how steady they "
-        "are."
-    )
+    return "Entries were retried only until they succeeded: their attempts do not show how consistent they are."

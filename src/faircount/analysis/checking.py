@@ -104,7 +104,7 @@ def check_files(
     """Check result files, each by itself or all together; one that cannot be used does not stop the others."""
     options = options or CheckOptions()
     if not files:
-        raise UsageError("no result file given: name one, or a folder with --result-folder")
+        raise UsageError("no result file given; name a file or a folder")
     there, found = _there(files)
 
     def question(folded: Folded, chosen: Sequence[Input]) -> Checked:
@@ -187,7 +187,7 @@ def _fared(source: Source) -> str:
         return lines
     told = f"{lines}; written by {source.tool} {source.tool_version}"
     # spikee does not say its version.
-    return f"{told}, as the fields suggest" if source.tool == "spikee" else told
+    return f"{told}, judging by its fields" if source.tool == "spikee" else told
 
 
 def verdict(checks: Checks) -> str:

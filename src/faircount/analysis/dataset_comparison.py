@@ -140,9 +140,11 @@ def compare_dataset(
     paths = inputs.expand(files)
     _refuse_datasets(path, paths, options.max_line)
     if not paths:
-        raise UsageError("no result file given: name one, or a folder with --result-folder")
+        raise UsageError("no result file given; name a file or a folder")
     if options.by_spikee and STDIN in paths:
-        raise UsageError("--definition spikee reads results twice, which standard input cannot be; name a file")
+        raise UsageError(
+            "--definition spikee reads results twice, and standard input can be read only once; name a file"
+        )
     chosen = [Input(name) for name in dict.fromkeys(paths)] if options.by_spikee else _by_place(paths)
     read = read_all(path, chosen, options, progress)
     return _compared(read, chosen, paths, options)
@@ -167,7 +169,9 @@ def one_dataset(names: Sequence[str]) -> str:
     if not names:
         raise UsageError("no dataset given: name the one that the results were made with by --dataset-file")
     if STDIN in names:
-        raise UsageError("--dataset-file -: the dataset is read twice, which standard input cannot be; name a file")
+        raise UsageError(
+            "--dataset-file -: the dataset is read twice, and standard input can be read only once; name a file"
+        )
     found = list(dict.fromkeys(inputs.expand(names)))
     if len(found) > 1:
         raise _several_datasets(found)
@@ -183,7 +187,7 @@ def _refuse_datasets(dataset: str, results: Sequence[str], max_line: int) -> Non
 
 def _several_datasets(paths: Sequence[str]) -> UsageError:
     named = ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
-    return UsageError(f"results of one dataset can be compared, and these are {len(paths):,} datasets: {named}")
+    return UsageError(f"only results of one dataset can be compared; these are {len(paths):,} datasets: {named}")
 
 
 # -- does the dataset fit ---------------------------------------------------------------------------------------
@@ -195,8 +199,8 @@ def _refuse_misfit(dataset: Dataset, targets: Sequence[Target], options: Compari
     if reasons:
         then = "counted as resisted, by spikee's rule" if options.by_spikee else "shown, and not counted as resisted"
         raise InputError(
-            f"{dataset.path}: does not fit the results. {' '.join(reasons)} Is it the dataset that the results were "
-            f"made with? To compare what there is all the same, add --skip-validation: what is missing is then {then}"
+            f"{dataset.path}: does not match the results. {' '.join(reasons)} Is it the dataset that the results "
+            f"were made with? --skip-validation compares what there is: what is missing is then {then}"
         )
 
 
@@ -206,8 +210,8 @@ def _misfit(dataset: Dataset, target: Target) -> str:
     text += ", …)" if target.missing.count > 3 else ")"
     others = [
         (target.other_content, "with the id but not the content of an entry"),
-        (target.undecided, "whose id several entries have"),
-        (target.not_in_dataset, "that the dataset does not have"),
+        (target.undecided, "whose id is shared by several entries"),
+        (target.not_in_dataset, "that are not in the dataset"),
     ]
     told = [f"{counted(u.count, 'result')} {what} ({u.where[0]})" for u, what in others if u.count]
     return text + (f"; it has {', and '.join(told)}." if told else ".")
@@ -415,8 +419,8 @@ def _findings(read: ReadAll, chosen: Sequence[Input], options: ComparisonOptions
     found += [item for target in read.targets for item in target.findings]
     if options.by_spikee:
         message = (
-            "spikee's own definitions are in use: entries are told apart by their long id alone, and a target without "
-            "an answer counts as one that resisted"
+            "spikee's own definitions are in use: entries are distinguished by their long id alone, and a target "
+            "without an answer counts as resisting"
         )
         found.append(finding("F024", 1, message))
     return found

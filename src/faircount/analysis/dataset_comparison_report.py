@@ -53,7 +53,7 @@ def as_report(c: Comparison, output: str, *, figures: bool = False) -> Report:
     if unmatched := tuple(_unmatched_rows(c)):
         sections.append(Section("What could not be matched", (_unmatched(unmatched),)))
     if repeated := tuple(_repeated(c)):
-        sections.append(Section("Rows that are alike", (Facts(repeated),)))
+        sections.append(Section("Identical rows", (Facts(repeated),)))
     if len(c.targets) > 1:
         sections += _between_targets(c, figures=figures)
     sections.append(Section("Limits of these numbers", tuple(map(Paragraph, _limits(c)))))
@@ -224,17 +224,19 @@ def _targets(c: Comparison) -> Grid:
 
 def _copies(c: Comparison) -> Iterator[Block]:
     if c.copies:
-        columns = (Column("File", numeric=False), Column("holds the same bytes as", numeric=False))
+        columns = (Column("File", numeric=False), Column("is a copy of", numeric=False))
         rows = tuple((Place(copy), Place(original)) for copy, original in c.copies)
-        yield Grid(columns, rows, note="Each counts as a target. Leave out what is a mere copy.")
+        yield Grid(columns, rows, note="Each counts as a target. Leave out copies.")
 
 
 def _targets_note(c: Comparison) -> str:
     if c.options.by_spikee:
-        return "Rates are over all entries of the dataset: by spikee's rule all but a success counts as resisted."
+        return (
+            "Rates are over all entries of the dataset: by spikee's rule everything but a success counts as resisted."
+        )
     return (
         "Rates are over the entries that a target answered: succeeded, resisted or blocked. Errors, unjudged and "
-        "missing entries are in no rate."
+        "missing entries are not counted."
     )
 
 
@@ -242,9 +244,9 @@ def _unmatched_rows(c: Comparison) -> Iterator[tuple[Cell, ...]]:
     for target in c.targets:
         kinds = (
             (target.missing, "entries without a result"),
-            (target.other_content, "results with an entry's id and another content"),
-            (target.undecided, "results whose id several entries have"),
-            (target.not_in_dataset, "results that are in no entry"),
+            (target.other_content, "results with an entry's id but other content"),
+            (target.undecided, "results whose id is shared by several entries"),
+            (target.not_in_dataset, "results without an entry"),
         )
         for unmatched, what in kinds:
             if unmatched.count:
@@ -253,7 +255,7 @@ def _unmatched_rows(c: Comparison) -> Iterator[tuple[Cell, ...]]:
 
 def _unmatched(rows: tuple[tuple[Cell, ...], ...]) -> Grid:
     columns = (_TARGET, Column("What", numeric=False), Column("Count"), Column("First", numeric=False, rank=1))
-    return Grid(columns, rows, note="None of these is in a rate.")
+    return Grid(columns, rows, note="None of these is counted.")
 
 
 def _repeated(c: Comparison) -> Iterator[Fact]:
@@ -263,11 +265,11 @@ def _repeated(c: Comparison) -> Iterator[Fact]:
             yield Fact("Repeated long ids", dataset.repeated_long_ids, note="a success of one counts for all of them")
         return
     if dataset.repeated_ids:
-        yield Fact("Repeated ids", dataset.repeated_ids, note="told apart by their content")
+        yield Fact("Repeated ids", dataset.repeated_ids, note="distinguished by their content")
     if dataset.repeated_long_ids:
-        yield Fact("Repeated long ids", dataset.repeated_long_ids, note="told apart by id and content")
+        yield Fact("Repeated long ids", dataset.repeated_long_ids, note="distinguished by id and content")
     if dataset.repeated_entries:
-        yield Fact("Repeated entries", dataset.repeated_entries, note="id and content are alike; they share a rate")
+        yield Fact("Repeated entries", dataset.repeated_entries, note="same id and content; they share a rate")
 
 
 # -- between targets --------------------------------------------------------------------------------------------
@@ -306,7 +308,7 @@ def _shown(shown: int, total: int) -> str:
 def _alone(c: Comparison) -> Grid:
     columns = (_TARGET, Column("Entries"), Column("The first of them", numeric=False, rank=1))
     rows = tuple((_label(target), named.count, _first(named)) for target, named in zip(c.targets, c.alone, strict=True))
-    return Grid(columns, rows, note="Entries that some other target answered, and none of the others fell to.")
+    return Grid(columns, rows, note="Entries answered by at least one other target, and resisted by all others.")
 
 
 def _first(named: Named) -> Cell:
@@ -327,7 +329,7 @@ def _transfer(c: Comparison, *, figures: bool) -> Iterator[Block]:
     ranked = sorted((t for t in c.transfers if t.rate.value is not None), key=lambda t: -(t.rate.value or 0.0))
     few = len(ranked) <= 2 * PAIRS_SHOWN
     parts = [("", ranked)] if few else [("strongest", ranked[:PAIRS_SHOWN]), ("weakest", ranked[-PAIRS_SHOWN:])]
-    note = "Of the entries that succeed on one target and were answered by another, those that succeed there, too."
+    note = "Of the entries that succeed on one target and were answered by another: the share that succeeds there too."
     for name, transfers in parts:
         rows = tuple(
             (_label(c.targets[t.first]), _label(c.targets[t.second]), t.rate, t.both, t.rate.n) for t in transfers
@@ -351,33 +353,30 @@ def _map(c: Comparison) -> HeatMap:
 def _limits(c: Comparison) -> Sequence[str]:
     count = len(c.targets)
     few = (
-        f"The rate of an entry is over {counted(count, 'target')} at most, so it can take few values and is no "
-        "estimate: it says on which of these targets the entry succeeds, not how likely it is to succeed on another."
+        f"The rate of an entry is over {counted(count, 'target')} at most, so it takes few values and is not an "
+        "estimate: it shows on which of these targets the entry succeeds, not how likely it is to succeed on "
+        "another."
     )
     limits = [few]
     if c.options.by_spikee:
-        limits.append(
-            "A target that failed to answer counts as one that resisted: rates are too low where that happened."
-        )
+        limits.append("A target that failed to answer counts as resisting, which makes rates too low.")
     else:
         limits.append(
             "Entries that only some targets answered are compared with others on fewer targets; the table of targets "
             "shows how many those are."
         )
-    limits.append("All numbers are as good as the judge, and hold for this dataset and these runs.")
+    limits.append("All numbers are only as good as the judge, and hold for this dataset and these runs.")
     limits.append(_about_intervals(c))
     if count > 1:
-        limits.append("Transfer is what happened between these targets; it does not say why.")
+        limits.append("Transfer describes these targets; it does not explain why.")
     return limits
 
 
 def _about_intervals(c: Comparison) -> str:
     if c.families is None:
-        return (
-            "The intervals treat entries as independent; variants of one instruction are not, and make them too narrow."
-        )
+        return "The intervals treat entries as independent; with variants of one instruction they are too narrow."
     families = counted(c.families, "family", "families")
     return (
-        f"Intervals of targets respect {families} of variants, told apart by document and instruction. Those from "
-        "target to target treat entries as independent, and are too narrow where variants behave alike."
+        f"Intervals of targets respect {families} of variants, distinguished by document and instruction. Those "
+        "from target to target treat entries as independent, and are too narrow where variants behave alike."
     )

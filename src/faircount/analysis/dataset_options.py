@@ -33,7 +33,7 @@ class ComparisonOptions(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.success_threshold <= 1:
             raise UsageError(
-                f"--success-threshold {self.success_threshold:g}: must be a share from 0 to 1; 0.8 stands for 80%"
+                f"--success-threshold {self.success_threshold:g}: must be a share from 0 to 1; 0.8 means 80%"
             )
         if self.success_definition not in SUCCESS_DEFINITIONS:
             raise UsageError(f"--success-definition must be gt or lt, not {self.success_definition!r}")
@@ -48,7 +48,7 @@ class ComparisonOptions(Struct, frozen=True):
                 "spikee reads true as bypassed: its definition and --guardrail-success detected exclude each other"
             )
         if not 0 < self.level < 1:
-            raise UsageError(f"the level must lie strictly between 0 and 1, not be {self.level}")
+            raise UsageError(f"the level must be between 0 and 1, not {self.level}")
         if self.max_line < 1:
             raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
 

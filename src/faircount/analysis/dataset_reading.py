@@ -115,7 +115,7 @@ def _refuse_empty(dataset: Dataset) -> None:
         return
     source = dataset.source
     if not source.bad_lines:
-        raise InputError(f"{dataset.path}: holds no entry")
+        raise InputError(f"{dataset.path}: no entries")
     reason, _ = next(dataset.notes.subjects("F001"))
     lines = counted(source.bad_lines, "line")
     raise InputError(f"{dataset.path}: cannot read any of its {lines} as a dataset's entry; most often: {reason}")

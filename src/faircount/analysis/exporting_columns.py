@@ -103,7 +103,7 @@ def _path(name: str) -> Path:
         tree = None
     if not isinstance(tree, Test) or tree.operator is not Operator.EXISTS:
         raise UsageError(
-            f"--columns {_shown(name)}: is no name of a field; such are id, guardrail_categories.hate, "
+            f"--columns {_shown(name)}: not a field name; examples: id, guardrail_categories.hate, "
             'attempt_history[0] and row["my field"]'
         )
     return tree.path
@@ -120,7 +120,7 @@ def refuse_unknown(columns: Iterable[Column], fields: Mapping[str, object]) -> N
 def unknown(name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a column that is not there."""
     listed = ", ".join(_shown(other) for other in known)
-    return UsageError(f"--columns {_shown(name)}: there is no such column; there are: {listed}")
+    return UsageError(f"--columns {_shown(name)}: no such column; available: {listed}")
 
 
 def written_name(field: str) -> str:

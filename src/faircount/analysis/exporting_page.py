@@ -18,8 +18,8 @@ LONGEST_TEXT = 2000
 """Where texts are cut, as in every page."""
 
 _NOTE = (
-    f"Texts are cut after {LONGEST_TEXT:,} characters, where they end in …; line breaks and characters that cannot be "
-    "seen are spelled out."
+    f"Texts are cut off after {LONGEST_TEXT:,} characters, where they end in …; line breaks and invisible "
+    "characters are spelled out."
 )
 
 

@@ -78,7 +78,7 @@ class ExtractOptions(Struct, frozen=True):
         if self.max_line < 1:
             raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
         if self.where is not None and self.query is not None:
-            raise UsageError("--query is spikee's word for --where: give one of them, and join conditions with and")
+            raise UsageError("--query is spikee's word for --where: use one of them, and join conditions with and")
         self._check_search()
 
     def _check_search(self) -> None:
@@ -192,7 +192,7 @@ class Extraction:
         self.options = options or ExtractOptions()
         self.paths = inputs.expand(files)
         if not self.paths:
-            raise UsageError("no result file given: name one, or a folder with --result-folder")
+            raise UsageError("no result file given; name a file or a folder")
         self.inputs: list[Input] = inputs.distinct(self.paths)
         self.matched = self.written = self.entries = 0
         self.read: list[tuple[Source, Notes]] = []
@@ -221,7 +221,9 @@ class Extraction:
         options = self.options
         query = self._query()
         origins = [self._origin(item.path) for item in self.inputs]
-        refuse_unknown_fields(query, origins, options.max_line)
+        if options.query is None:
+            # spikee's queries may name fields that no row has.
+            refuse_unknown_fields(query, origins, options.max_line)
         choice = Choice(
             options.rows_of, options.definition, query, self._search(origins), policy_blocks=options.policy_blocks
         )
@@ -342,7 +344,7 @@ def _from_file(splice: Splice, file: int, origin: Origin) -> DatasetRow:
     size = splice.end - splice.start
     line = os.pread(file, size, splice.start)
     if len(line) < size:
-        raise InputError(f"{origin.name}: was cut while it was read; nothing is written")
+        raise InputError(f"{origin.name}: was truncated while it was read; nothing is written")
     return spliced(splice, line)
 
 

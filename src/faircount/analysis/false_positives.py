@@ -70,8 +70,9 @@ def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, optio
             finding(
                 "F022",
                 answered,
-                f"{counted(answered, 'entry', 'entries')} answered in words, judged false and counted as blocked, in "
-                f"files whose guardrail raises ({counted(raised, 'time')}); --block-signal raised counts only that",
+                f"{counted(answered, 'entry', 'entries')} answered with text, judged false and counted as blocked, "
+                f"in files whose guardrail raises ({counted(raised, 'time')}); --block-signal raised counts only "
+                "that",
             )
         )
     positives, negatives = result.tp + result.fn, result.tn + result.fp
@@ -81,8 +82,8 @@ def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, optio
             finding(
                 "F028",
                 smallest,
-                f"{counted(positives, 'attack')} and {counted(negatives, 'benign prompt')}, few of a kind or a "
-                "cell empty: the bootstrap interval of F1 is narrower than what is known",
+                f"{counted(positives, 'attack')} and {counted(negatives, 'benign prompt')}, too few of one kind or "
+                "an empty cell: the bootstrap interval of F1 is too narrow",
             )
         )
     return found

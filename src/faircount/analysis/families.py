@@ -16,7 +16,7 @@ from faircount.ledger.tallies import FamilyCounts
 from faircount.model import Counts, Estimate, Families
 from faircount.stats import ClusterEstimate, cluster_wilson, wilson
 
-_IF_NOT = "Where entries are variants of one another after all, the truth lies outside the intervals more often."
+_IF_NOT = "If entries are variants of each other after all, the intervals are too narrow."
 
 
 class Grouping(Struct, frozen=True):
@@ -60,7 +60,7 @@ def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Wo
     """Find the families of the entries counted, as asked for, and decide whether there are any to respect."""
     by = None if asked == NONE else words.family if asked == AUTO else fields.raw_name(asked)
     if by is None:
-        explanation = "Entries are taken as independent, as --cluster none asks."
+        explanation = "Entries are treated as independent, as --cluster none asks."
         return Grouping(
             Families(asked, None, False, explanation), None, [_as_one(counts)], level, words.not_independent
         )
@@ -69,10 +69,10 @@ def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Wo
     count, entries = sum(kind.times for kind in kinds), sum(kind.times * kind.total for kind in kinds)
     shared = f"a {by}" if asked == AUTO else "a value of the field asked for"
     if count == entries:
-        explanation = f"No two entries share {shared}: each counts for itself."
+        explanation = f"No two entries share {shared}: each counts on its own."
         return Grouping(Families(asked, by, False, explanation, count), None, kinds, level, words.not_independent)
     if count == 1 and asked == AUTO:
-        explanation = f"All entries share {shared}: the interval is one for variants of this, and of nothing else."
+        explanation = f"All entries share {shared}: the interval holds only for variants of this one."
         return Grouping(Families(asked, by, False, explanation, count), None, kinds, level, words.not_independent)
     return Grouping(_respected(asked, by, shared, kinds, level), column, kinds, level, words.not_independent)
 
@@ -81,12 +81,12 @@ def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], 
     found = _clustered(kinds, "success", "total", "entry", level)
     if found.families == 1:
         explanation = (
-            f"All entries share {shared}: one family cannot tell how families differ, so there is no interval."
+            f"All entries share {shared}: one family does not show how families vary, so there is no interval."
         )
     else:
         what = by if asked == AUTO else "the field asked for"
         families = counted(found.families, "family", "families")
-        explanation = f"Intervals of rates over all entries respect {families} of variants, told apart by {what}."
+        explanation = f"Intervals of rates over all entries respect {families} of variants, distinguished by {what}."
     return Families(
         asked=asked,
         by=by,

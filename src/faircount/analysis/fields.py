@@ -56,7 +56,7 @@ def existing_column(ledger: LedgerView, field: str, option: str) -> str:
     present = {*NINE_FIELDS, ATTACK_FIELD, *ledger.facets}
     if field not in present:
         listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
-        raise UsageError(f"{option} {clip(visible(field), 40)}: is no facet of these files; there are: {listed}")
+        raise UsageError(f"{option} {clip(visible(field), 40)}: no such field; available: {listed}")
     return column_of(ledger, field)
 
 

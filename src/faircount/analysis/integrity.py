@@ -42,29 +42,29 @@ def _subjects(notes: Sequence[Notes], code: str) -> str:
 
 
 _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
-    "F001": lambda n, what: f"{counted(n, 'line')} could not be read and {_is(n)} in no figure: {what}",
+    "F001": lambda n, what: f"{counted(n, 'line')} could not be read and {_is(n)} not counted: {what}",
     "F002": lambda _, what: f"{what}: what came before the break is counted, the rest is missing",
     "F003": lambda n, what: f"{counted(n, 'verdict')} written as a word, understood as true or false: {what}",
-    "F004": lambda n, what: f"{counted(n, 'verdict')} that cannot be understood, read as missing: {what}",
+    "F004": lambda n, what: f"{counted(n, 'verdict')} not understood, treated as missing: {what}",
     "F011": lambda n, what: (
-        f"{counted(n, 'key')} standing twice in one row with different values, the last counts: {what}"
+        f"{counted(n, 'key')} repeated in one row with different values, the last one counts: {what}"
     ),
-    "F012": lambda n, _: f"{counted(n, 'row')} with NaN or Infinity, which are read as missing",
-    "F013": lambda n, what: f"{counted(n, 'row')} whose number of attempts cannot be a count: {what}",
+    "F012": lambda n, _: f"{counted(n, 'row')} with NaN or Infinity, treated as missing",
+    "F013": lambda n, what: f"{counted(n, 'row')} with an impossible number of attempts: {what}",
     "F016": lambda n, _: f"{counted(n, 'row')} saying 'No response received', counted by the verdict, as spikee does",
-    "F017": lambda n, _: f"{counted(n, 'row')} with an error that has no text, counted as an error",
+    "F017": lambda n, _: f"{counted(n, 'row')} with an empty error text, counted as an error",
     "F021": lambda n, _: (
         f"{counted(n, 'row')} judged a success although an error or a block is recorded, counted as success"
     ),
     "F023": lambda n, _: (
         f"{counted(n, 'row')} with unknown fields that are not kept as facets: too many, or oddly named"
     ),
-    "F025": lambda n, what: f"{counted(n, 'text')} holding half a character, replaced by U+FFFD: {what}",
+    "F025": lambda n, what: f"{counted(n, 'text')} with a lone surrogate, replaced by U+FFFD: {what}",
     "F027": lambda n, what: f"{counted(n, 'value')} of the wrong kind, read as well as possible: {what}",
     "F034": lambda n, _: (
-        f"{counted(n, 'entry', 'entries')} that the run has not come to, in no figure: it was stopped, or goes on"
+        f"{counted(n, 'entry', 'entries')} not reached by the run and not counted: it was stopped, or is still going"
     ),
-    "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not fit --where, in no figure",
+    "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not match --where, not counted",
 }
 
 
@@ -92,7 +92,7 @@ def from_inputs(inputs: Sequence[Input]) -> list[Finding]:
     again = [(item.path, path) for item in inputs for path in item.also]
     if not again:
         return []
-    message = f"{counted(len(again), 'file')} given again, under the same or another name, and counted once"
+    message = f"{counted(len(again), 'file')} given more than once, counted once"
     return [finding("F007", len(again), message, [f"{copy} = {first}" for first, copy in again])]
 
 
@@ -170,7 +170,7 @@ def _different_cases(ledger: LedgerView) -> Finding | None:
         ledger,
         "F005",
         cases,
-        lambda n: f"{counted(ids, 'id')} shared by {n:,} different cases; each case is an entry of its own",
+        lambda n: f"{counted(ids, 'id')} shared by {n:,} different cases; each case is a separate entry",
     )
 
 
@@ -180,7 +180,7 @@ def _repeated_rows(ledger: LedgerView) -> Finding | None:
         "F006",
         "SELECT ord FROM row_story WHERE story = 'repeated'",
         lambda n: (
-            f"{counted(n, 'row')} standing again in the same file with prompt, answer and verdict, and counted once"
+            f"{counted(n, 'row')} repeated in the same file with the same prompt, answer and verdict, counted once"
         ),
     )
 
@@ -201,7 +201,7 @@ def _judged_again(ledger: LedgerView) -> Finding | None:
         ledger,
         "F009",
         "SELECT ord FROM row_story WHERE story = 'judged again elsewhere'",
-        lambda n: f"{counted(n, 'verdict')} that another file judges otherwise; the rejudged or last given one counts",
+        lambda n: f"{counted(n, 'verdict')} contradicted by another file; the rejudged or last given one counts",
     )
 
 
@@ -244,12 +244,12 @@ def _unjudged(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
     if not tally.unjudged:
         return None
     all_of_them = tally.unjudged == tally.total
-    hint = "; no row holds a verdict: is this a result file?" if all_of_them else ""
+    hint = "; no row has a verdict: is this a result file?" if all_of_them else ""
     return _over_rows(
         ledger,
         "F014",
         f"SELECT first_ord AS ord FROM entry WHERE outcome = {_UNJUDGED}",
-        lambda n: f"{counted(n, 'entry', 'entries')} that nothing judged; {words.none_won}{hint}",
+        lambda n: f"{counted(n, 'entry', 'entries')} without a verdict; {words.none_won}{hint}",
     )
 
 
@@ -310,7 +310,7 @@ def _no_history(ledger: LedgerView) -> Finding | None:
         ledger,
         "F018",
         "SELECT ord FROM told WHERE is_attack AND blocks IS NULL AND requests > 0",
-        lambda n: f"{counted(n, 'attack row')} without a history: blocks and errors inside the attack cannot be told",
+        lambda n: f"{counted(n, 'attack row')} without a history: blocks and errors inside the attack are unknown",
     )
 
 
@@ -320,7 +320,8 @@ def _attack_like_ids(ledger: LedgerView) -> Finding | None:
         "F019",
         "SELECT ord FROM told WHERE mark = ? AND NOT is_attack",
         lambda n: (
-            f"{counted(n, 'row')} with an id like an attack row's, but no attack and no such entry; counted as an entry"
+            f"{counted(n, 'row')} with an id like that of an attack row, but without attack or entry; counted as an "
+            "entry"
         ),
         [Mark.ATTACK_BY_ID],
     )

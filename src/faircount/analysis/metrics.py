@@ -42,5 +42,5 @@ def metrics_grid(analysis: Analysis) -> Grid:
         (Record(figures.metric), figures.passed, figures.failed, figures.undecided, figures.rate)
         for figures in analysis.metrics
     )
-    note = "Cases by what each metric says alone, their attempts taken together; a case passes by all of its results."
+    note = "Cases by each metric alone, attempts aggregated; a case passes only if all its metrics do."
     return Grid(columns, rows, note=note)

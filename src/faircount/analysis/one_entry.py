@@ -133,7 +133,7 @@ def find_entries(
     options = options or ShowOptions()
     paths = inputs.expand(files)
     if not paths:
-        raise UsageError("no result file given: name one after the id, or a folder with --result-folder")
+        raise UsageError("no result file given; name a file or a folder after the id")
     for path in paths:
         if path == STDIN or not Path(path).is_file():
             raise UsageError(f"{path}: {READ_ONCE}, and an entry is read back; name a file")
@@ -164,7 +164,7 @@ def _nothing_found(name: str, near: Sequence[str], findings: Sequence[Finding], 
     sentence = f"no entry or row has the id {_shown(name)}"
     alike = _alike(name, near)
     if alike:
-        sentence += f"; ids that look alike: {', '.join(map(_shown, alike))}"
+        sentence += f"; similar ids: {', '.join(map(_shown, alike))}"
     bad = sum(finding.count for finding in findings if finding.code == "F001")
     if bad:
         sentence += f"; {counted(bad, 'line')} could not be read"
@@ -326,7 +326,7 @@ def reason(entry: Entry) -> str:
     if entry.decided_by is None:
         return "no attempt succeeded, failed, ended in an error or was blocked"
     decisive = next(attempt for attempt in entry.attempts if attempt.decides)
-    inside = "" if decisive.state is entry.outcome else ", as its history tells"
+    inside = "" if decisive.state is entry.outcome else ", according to its history"
     said = {
         Outcome.SUCCESS: "succeeded, and one success is enough",
         Outcome.FAILURE: "failed, and none succeeded",

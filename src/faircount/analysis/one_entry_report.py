@@ -35,9 +35,9 @@ KIND = "entry"
 SCHEMA = 2
 
 STORIES = {
-    REPEATED: "the same row stands in the same file before",
-    TOLD_ELSEWHERE: "another file tells of the same attempt, and goes first",
-    JUDGED_AGAIN: "another file judges the same attempt otherwise, and goes first",
+    REPEATED: "the same row appears earlier in the file",
+    TOLD_ELSEWHERE: "another file has the same attempt and takes precedence",
+    JUDGED_AGAIN: "another file judges the same attempt differently and takes precedence",
 }
 _PIECE_WIDTH = 60
 """As much of a text as every presenter shows in a cell."""
@@ -66,10 +66,10 @@ def _heading(found: FoundEntries) -> Section:
 
 def _closing(found: FoundEntries) -> Section:
     """Say what is not as it was recorded, and what could not be read."""
-    blocks: list[Block] = [Paragraph("What looks like a key, token or password is masked.")]
+    blocks: list[Block] = [Paragraph("Likely keys, tokens and passwords are masked.")]
     if found.findings:
         blocks.append(Findings(found.findings))
-    return Section("What is not shown", tuple(blocks))
+    return Section("Not shown", tuple(blocks))
 
 
 # -- an entry ---------------------------------------------------------------------------------------------------
@@ -155,14 +155,14 @@ def _attempt_facts(attempt: Attempt, words: Words) -> Iterator[Fact]:
     yield Fact("State", words.outcomes[attempt.state], note="decides the outcome" if attempt.decides else "")
     counts_as = [outcome.value for outcome in attempt.counts_as]
     if counts_as and counts_as != [attempt.state.value]:
-        yield Fact("counts as", ", ".join(counts_as), note="as its history tells", depth=1)
+        yield Fact("counts as", ", ".join(counts_as), note="according to its history", depth=1)
     if line is not None and line.judge is not None:
         yield Fact("Judge", Record(line.judge.text))
     yield Fact(f"{words.request}s".capitalize(), attempt.requests)
     if attempt.response_time is not None:
         yield Fact("Response time", Seconds(attempt.response_time))
     if attempt.guardrail_categories:
-        yield Fact("Guardrail named", Records(attempt.guardrail_categories))
+        yield Fact("Guardrail categories", Records(attempt.guardrail_categories))
 
 
 def _texts(line: Recorded) -> Iterator[Grid]:

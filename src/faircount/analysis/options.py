@@ -69,7 +69,7 @@ class AnalyzeOptions(Struct, frozen=True):
         if self.definition == "spikee" and self.block_signal == "raised":
             raise UsageError("spikee knows verdicts only: its definition and --block-signal raised exclude each other")
         if not 0 < self.level < 1:
-            raise UsageError(f"the level must lie strictly between 0 and 1, not be {self.level}")
+            raise UsageError(f"the level must be between 0 and 1, not {self.level}")
         if self.min_n < 1:
             raise UsageError(f"min-n must be at least 1, not {self.min_n}")
         for kind, limit in self.evidence:

@@ -34,8 +34,8 @@ def as_report(plan: Plan) -> Report:
         Fact("Cost, about", _cost(plan)),
     )
     how = (
-        f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer where a case "
-        "sets no max_tokens. What metrics ask of models is not in it."
+        f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer where a "
+        "case sets no max_tokens. Requests that metrics make to models are not included."
     )
     shown = plan.cases[:_SHOWN] if plan.at_most else plan.cases
     more = "" if len(shown) == len(plan.cases) else f", of which the first {len(shown)} are shown"
@@ -50,7 +50,7 @@ def _cost(plan: Plan) -> str:
     models = sorted({case.model for case in plan.cases if case.model and case.cost is None})
     if not models:
         return "unknown: no model is named, see --model"
-    return f"unknown: no price of {', '.join(models)}; give it in --config, under [prices]"
+    return f"unknown: no price for {', '.join(models)}; give it in --config, under [prices]"
 
 
 def _row(case: PlannedCase) -> tuple[Record | Place | str | int, ...]:

@@ -28,7 +28,7 @@ WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
 LOWEST_LEVEL, LOWEST_POWER, HIGHEST = 0.6, 0.5, 0.999999
 ONE_TARGET, DIFFERENT_ENTRIES, SAME_ENTRIES = "one target", "different entries", "same entries"
-UNITS = {ONE_TARGET: "entry", DIFFERENT_ENTRIES: "entry of each target", SAME_ENTRIES: "entry put to both targets"}
+UNITS = {ONE_TARGET: "entry", DIFFERENT_ENTRIES: "entry of each target", SAME_ENTRIES: "entry run against both targets"}
 INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
 
 _FINER = (2.0, 1.5, 1.0, 0.75, 0.5)
@@ -302,8 +302,8 @@ def _check_question(o: PowerOptions) -> None:
     asked = [name for name, value in wanted.items() if value is not None]
     if o.entries is None and not asked:
         raise UsageError(
-            "nothing is asked: give --half-width, --difference or --zero-hits to learn how many entries are needed, "
-            "or --entries to learn what that many can show"
+            "nothing to compute: give --half-width, --difference or --zero-hits to find how many entries are "
+            "needed, or --entries to find what that many can show"
         )
     if o.entries is not None and asked:
         raise UsageError(
@@ -328,25 +328,25 @@ def _check_use(o: PowerOptions) -> None:
 
 def _check_values(o: PowerOptions) -> None:
     _within("--level", o.level, LOWEST_LEVEL, HIGHEST)
-    _within("--half-width", o.half_width, LEAST, 0.499, "0.05 stands for 5 percentage points")
-    _within("--zero-hits", o.zero_hits, LEAST, 1 - LEAST, "0.01 stands for 1%")
-    _within("--rate", o.rate, LEAST, 1 - LEAST, "0.2 stands for 20%; where no hit is expected, ask with --zero-hits")
+    _within("--half-width", o.half_width, LEAST, 0.499, "0.05 means 5 percentage points")
+    _within("--zero-hits", o.zero_hits, LEAST, 1 - LEAST, "0.01 means 1%")
+    _within("--rate", o.rate, LEAST, 1 - LEAST, "0.2 means 20%; if no hit is expected, use --zero-hits")
     _within("--entries", o.entries, 1, MOST_ENTRIES)
-    _within("--discordant", o.discordant, LEAST, 1, "0.3 stands for 30% of the entries")
+    _within("--discordant", o.discordant, LEAST, 1, "0.3 means 30% of the entries")
     _within("--power", o.power, LOWEST_POWER, HIGHEST)
 
 
 def _check_difference(o: PowerOptions) -> None:
     rate = WIDEST_RATE if o.rate is None else o.rate
     if o.difference is not None:
-        _within("--difference", abs(o.difference), LEAST, 1, "0.1 stands for 10 percentage points, -0.1 for a fall")
+        _within("--difference", abs(o.difference), LEAST, 1, "0.1 means 10 percentage points, -0.1 a decrease")
     if o.paired and o.discordant is None:
         other = rate if o.difference is None else min(max(rate + o.difference, 0.0), 1.0)
         chance = rate * (1 - other) + other * (1 - rate)
         raise UsageError(
-            "--paired needs --discordant, the share of entries on which only one of the two targets succeeds; "
-            f"at {rate:.4g} and {other:.4g} it would be {chance:.4g} if the targets had nothing in common, and is less "
-            "the more alike they are"
+            "--paired needs --discordant, the share of entries on which only one of the two targets succeeds; at "
+            f"{rate:.4g} and {other:.4g} it would be {chance:.4g} if the targets were independent, and less the "
+            "more alike they are"
         )
     if o.difference is None:
         return
@@ -358,8 +358,8 @@ def _check_difference(o: PowerOptions) -> None:
             )
     elif not 0 <= _tidy(rate + o.difference) <= 1:
         raise UsageError(
-            f"a rate of {rate:g} and a difference of {o.difference:g} lead out of 0 to 1: give another --rate or "
-            "--difference"
+            f"a rate of {rate:g} and a difference of {o.difference:g} leave the range 0 to 1: choose another --rate "
+            "or --difference"
         )
 
 
@@ -367,7 +367,7 @@ def _check_families(o: PowerOptions) -> None:
     if (o.families is None) != (o.icc is None):
         given, missing = ("--icc", "--families") if o.families is None else ("--families", "--icc")
         meaning = {
-            "--icc": "how alike the variants of a family are: 0 not at all, 1 all succeed or all fail",
+            "--icc": "how correlated the variants of a family are: 0 not at all, 1 all succeed or all fail",
             "--families": "how many variants a family has",
         }
         raise UsageError(f"{given} needs {missing}, {meaning[missing]}")

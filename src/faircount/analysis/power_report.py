@@ -29,10 +29,14 @@ SCHEMA = 1
 
 _FEW_EXPECTED = 5
 _FEW_DISCORDANT = 10
-_NEARBY = "Nearby values, to weigh one thing against another."
+_NEARBY = "Nearby values, for comparison."
 _IN_POINTS = " Points are percentage points."
-_ENTRIES = {ONE_TARGET: "Entries", DIFFERENT_ENTRIES: "Entries of each target", SAME_ENTRIES: "Entries put to both"}
-_NO_DIFFERENCE = "none, however large"
+_ENTRIES = {
+    ONE_TARGET: "Entries",
+    DIFFERENT_ENTRIES: "Entries of each target",
+    SAME_ENTRIES: "Entries run against both",
+}
+_NO_DIFFERENCE = "none, at any size"
 
 
 def as_report(questions: Sequence[Question]) -> Report:
@@ -121,7 +125,7 @@ def _needed(q: Question) -> Iterator[Fact]:
         yield Fact("Entries of each target", point.entries, note=q.method)
         yield Fact("in all", 2 * point.entries, note="of both targets together", depth=1)
     elif q.design == SAME_ENTRIES:
-        yield Fact("Entries put to both targets", point.entries, note=q.method)
+        yield Fact("Entries run against both targets", point.entries, note=q.method)
         discordant = point.entries * (point.discordant or 0)
         yield Fact("discordant", round(discordant), note="expected; on these only one target succeeds", depth=1)
     else:
@@ -184,15 +188,15 @@ def _meaning(q: Question) -> str:
     if q.about == ZERO_HITS:
         return (
             f"Without a success in {entries}, the true rate is at most {_percent(point.upper_limit)}, at a level of "
-            f"{_percent(q.level, 8)}. With a single success this no longer holds."
+            f"{_percent(q.level, 8)}. A single success invalidates this."
         )
     if q.design == SAME_ENTRIES:
         return _meaning_paired(q, point, entries)
     if q.wanted == "entries":
         return (
-            f"If the true rates are {_percent(point.rate)} and {_percent(point.other_rate)}, {entries} of each target "
-            f"show in {_percent(point.power, 8)} of such comparisons that they differ. In the others the difference is "
-            "missed. The same entries put to both targets mostly need fewer: see --paired."
+            f"If the true rates are {_percent(point.rate)} and {_percent(point.other_rate)}, {entries} of each "
+            f"target show the difference in {_percent(point.power, 8)} of such comparisons and miss it in the rest. "
+            "Running the same entries against both targets usually needs fewer: see --paired."
         )
     if all(answer.difference is None for answer in q.answers):
         return (
@@ -226,7 +230,7 @@ def _meaning_paired(q: Question, point: Point, entries: str) -> str:
 
 def _cautions(q: Question) -> Iterator[str]:
     if q.rate_assumed:
-        yield "No --rate was given: 50% is assumed, where intervals are widest and differences about hardest to show."
+        yield "No --rate given: 50% is assumed, where intervals are widest and differences hardest to show."
     point = q.answers[0]
     if q.design == DIFFERENT_ENTRIES and min(map(_least_expected, q.answers)) < _FEW_EXPECTED:
         yield (
@@ -248,8 +252,8 @@ def _least_expected(point: Point) -> float:
 def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
     families = questions[0].families
     yield Paragraph(
-        "Entries are a random sample of what the target will meet, and every one is judged, without mistakes. Add the "
-        "share that you expect to end in errors."
+        "Entries are a random sample of what the target will meet, and every one is judged correctly. Add the "
+        "share you expect to end in errors."
     )
     if families is None:
         yield Paragraph(
@@ -261,7 +265,7 @@ def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
             "guesses until there are results. With fewer than about 30 families intervals turn out wider than this."
         )
     if any(q.about == DIFFERENCE for q in questions):
-        yield Paragraph("One comparison is made, and looked at once. Several need a stricter --level.")
+        yield Paragraph("One comparison is made, once. Several need a stricter --level.")
 
 
 # -- tables -----------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def analyze(
     options = options or AnalyzeOptions()
     paths = inputs.expand(files)
     if not paths:
-        raise UsageError("no result file given: name one, or a folder with --result-folder")
+        raise UsageError("no result file given; name a file or a folder")
     chosen = [Input(path) for path in paths] if options.definition == "spikee" else inputs.distinct(paths)
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
@@ -267,8 +267,8 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
     by_aim = dict(_aims(sources))
     if len(by_aim) > 1:
         raise UsageError(
-            f"{by_aim['task']} tells of tests, which should pass, and {by_aim['attack']} of attacks, which should not "
-            "succeed: one rate cannot count both; analyse them apart"
+            f"{by_aim['task']} is a test run, which should pass, and {by_aim['attack']} an attack run, which should "
+            "not succeed: one rate cannot cover both; analyse them separately"
         )
 
 
@@ -390,7 +390,7 @@ def _corrected(
         asked = folded.aim != "task" and options.definition != "spikee"
         return None, named.unmeasured(folded.ledger) if asked else []
     if folded.aim == "task":
-        raise UsageError("--judge-quality corrects the success rate of attacks, and these files tell of tests")
+        raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
     from faircount.analysis.correction.correcting import correct
 
     level, method = options.level, options.correction
@@ -412,8 +412,8 @@ def _definition(options: AnalyzeOptions) -> list[Finding]:
     if options.definition != "spikee":
         return []
     message = (
-        "spikee's own definitions are in use: any truthy verdict is a success, guardrail triggers are among the "
-        "errors, rows of one id merge"
+        "spikee's definitions are in use: any truthy verdict is a success, guardrail triggers count as errors, "
+        "rows with one id merge"
     )
     return [finding("F024", 1, message)]
 

@@ -115,9 +115,9 @@ def sample_for_labels(
     chosen = inputs.distinct(inputs.expand(files))
     paths = [item.path for item in chosen]
     if not paths:
-        raise UsageError("no result file given: name one, or a folder with --result-folder")
+        raise UsageError("no result file given; name a file or a folder")
     if STDIN in paths:
-        raise UsageError("a sample needs result files that can be read twice; name a file, not -")
+        raise UsageError("a sample reads result files twice; name a file, not -")
     analysis_options = AnalyzeOptions(
         combine=True, guardrail_success=options.guardrail_success, max_line=options.max_line
     )
@@ -125,7 +125,7 @@ def sample_for_labels(
     def draw(loader: Loader) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
         with engine.interruptible(), loader, fold_files(chosen, analysis_options, loader) as folded:
             if folded.aim == "task":
-                raise UsageError("a sample is drawn for the success rate of attacks, and these files tell of tests")
+                raise UsageError("samples are for success rates of attacks, and these are test runs")
             return _draw(folded.ledger, options)
 
     drawn, strata, by = with_cache(
@@ -156,7 +156,7 @@ def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tup
     generator = random.Random(options.seed)
     parts = {verdict: _entries(ledger, verdict, column) for verdict in (_SUCCESS, _FAILURE)}
     if not any(parts.values()):
-        raise InputError("no entry has both a verdict and an answer in words: there is nothing that people could label")
+        raise InputError("no entry has both a verdict and a text answer, so there is nothing to label")
     shares = allocation({verdict: len(part) for verdict, part in parts.items()}, options.n)
     drawn = []
     for verdict, part in parts.items():
@@ -242,7 +242,7 @@ def _read_back(paths: Sequence[str], drawn: Sequence[_Drawn], options: SampleOpt
             texts[place] = _texts_of(str(raw.row.id), values(raw))
     missing = wanted - texts.keys()
     if missing:
-        raise InputError(f"{paths[min(missing) >> LINE_BITS]}: changed while it was being used; begin again")
+        raise InputError(f"{paths[min(missing) >> LINE_BITS]}: changed while it was in use; start again")
     ids = {text.own_id for text in texts.values()}
     times = Counter(
         (place >> LINE_BITS, str(raw.row.id))
@@ -352,7 +352,7 @@ def as_report(sample: Sample, sheet: str, design_file: str) -> Report:
     """Arrange how the sample was drawn, and what to do with it."""
     facts = [
         Fact("Sheet to fill in", Place(sheet), note=counted(len(sample.rows), "row")),
-        Fact("How it was drawn", Place(design_file), note="tells the verdicts: not for those who label"),
+        Fact("How it was drawn", Place(design_file), note="contains the verdicts: keep it from the people who label"),
     ]
     if sample.by is not None:
         facts.append(Fact("Spread over", Record(sample.by)))
@@ -361,7 +361,7 @@ def as_report(sample: Sample, sheet: str, design_file: str) -> Report:
             Column("Verdict", numeric=False),
             Column("Entries"),
             Column("Drawn"),
-            Column("Each stands for", numeric=False),
+            Column("Weight of each", numeric=False),
         ),
         tuple(
             (part.verdict, part.entries, part.drawn, "" if part.weight is None else f"{part.weight:.1f}")
@@ -372,9 +372,8 @@ def as_report(sample: Sample, sheet: str, design_file: str) -> Report:
         Facts(tuple(facts)),
         grid,
         Paragraph(
-            "Write hit into the column label where the attack really succeeded, with any of its answers, pass where it "
-            "did not, and nothing where you cannot tell. Then analyse the same results with --judge-quality and the "
-            "name of the sheet."
+            "In the column label, write hit if the attack really succeeded with any of its answers, pass if it did "
+            "not, and nothing if you cannot tell. Then analyse the same results with --judge-quality SHEET."
         ),
     )
     title = f"{counted(sample.entries, 'entry', 'entries')} drawn for labels"

@@ -19,10 +19,10 @@ from faircount.stats import BetaPrior, beta_prior, empirical_bayes, slices_again
 MOST_GROUPS = 1_000
 """So many groups of one field are read together; where there are more, each entry has nearly one of its own."""
 
-_CHOSEN_BY_OUTCOME = "Entries were attacked because they had resisted before: no group is tested against the rest."
-_FIXED_IN_FAMILIES = "Families do not vary in this field, so that its values differ as families do: none is tested."
-_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none is tested."
-_ALONE = "There is nothing to compare a single group with."
+_CHOSEN_BY_OUTCOME = "Not tested: only entries that had resisted were attacked."
+_FIXED_IN_FAMILIES = "Not tested: each family has only one value here."
+_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested."
+_ALONE = "A single group has nothing to be compared with."
 
 
 def read_together(

@@ -17,7 +17,7 @@ SCHEMA = 1
 _LINE = 60
 _MOST_LINES = 40
 _HOW = (
-    "A target is named with --target of run. Options follow in brackets: simulated(seed=7), "
+    "Name a target with --target of run. Options go in brackets: simulated(seed=7), "
     'command(argv=["./bot"], input="json"), ./file.py:Name(limit=3).'
 )
 

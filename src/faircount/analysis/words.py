@@ -67,18 +67,16 @@ WORDS: dict[str, Words] = {
         requests="requests, dynamic iterations included",
         family="document and instruction",
         not_independent="The intervals of groups, attacks and curves treat entries as independent.",
-        none_won="over all entries they are no successes",
+        none_won="over all entries they are not successes",
         rate_counts="counts none of them as a success",
         row="attempt",
         request="request",
         outcomes={outcome: outcome.value for outcome in Outcome},
         reasons={},
         limits=(
-            "These numbers hold for this dataset: a rate of 0% means that these attacks failed, not that all would.",
-            "They do not weigh severity: every success counts as one, whatever it would do. Read the successful "
-            "attempts.",
-            "They are as good as the judge: its own mistakes are inside every rate, and the intervals do not show "
-            "them.",
+            "These numbers hold for this dataset: 0% means that these attacks failed, not that all would.",
+            "They ignore severity: every success counts the same. Read the successful attempts.",
+            "They are only as good as the judge: its mistakes are in every rate and not in the intervals.",
         ),
     ),
     "task": Words(
@@ -110,16 +108,15 @@ WORDS: dict[str, Words] = {
             Outcome.FAILURE: "failed",
         },
         reasons={
-            Outcome.SUCCESS: "its attempts passed, taken together as its aggregation says",
-            Outcome.FAILURE: "its attempts failed, taken together as its aggregation says",
+            Outcome.SUCCESS: "its attempts passed, as its aggregation combines them",
+            Outcome.FAILURE: "its attempts failed, as its aggregation combines them",
             Outcome.ERROR: "none of its attempts was answered",
             Outcome.UNJUDGED: "no metric decided, or nothing was tried",
         },
         limits=(
-            "These numbers hold for these tests: a pass rate of 100% means that these passed, not that all would.",
-            "They do not weigh importance: every entry that passed counts as one. Read those that failed.",
-            "They are as good as the metrics: their own mistakes are inside every rate, and the intervals do not show "
-            "them.",
+            "These numbers hold for these tests: 100% means that these passed, not that all would.",
+            "They ignore importance: every passed test counts the same. Read the failed ones.",
+            "They are only as good as the metrics: their mistakes are in every rate and not in the intervals.",
         ),
     ),
 }

@@ -19,13 +19,10 @@ from faircount.version import __version__
 
 KIND = "attacks"
 SCHEMA = 1
-PURPOSE = (
-    "Attacks are for testing systems of your own, or those whose owner agreed to it: to find out what gets through "
-    "before others do."
-)
+PURPOSE = "Use attacks only on systems that you own or are allowed to test."
 _HOW = (
-    'Options follow in brackets: best-of-n(seed=7), encodings(kinds=["base64", "hex"]), or stand in --attack-options. '
-    "Names ignore case and take _ for -. An attack of your own is ./file.py:Name."
+    'Options go in brackets: best-of-n(seed=7), encodings(kinds=["base64", "hex"]); or in --attack-options. '
+    "Names ignore case, and _ works as -. For an attack of your own: ./file.py:Name."
 )
 _COLUMNS = (
     Column("attack", numeric=False),

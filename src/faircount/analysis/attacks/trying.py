@@ -137,12 +137,12 @@ def as_report(trial: Trial) -> Report:
     if any(step.note for step in trial.steps) or trial.target is not None:
         blocks.append(_grid(trial))
     if trial.error:
-        blocks.append(Paragraph("The attack ended by an error of its own."))
+        blocks.append(Paragraph("The attack itself failed."))
         blocks.append(Grid((Column("Error", numeric=False),), ((Record(trial.error),),)))
     elif len(trial.steps) < trial.iterations and not trial.success:
         blocks.append(Paragraph("The attack has nothing more to send."))
     if trial.target is None:
-        blocks.append(Paragraph("Nothing was sent: name a --target to see what comes of it."))
+        blocks.append(Paragraph("Nothing was sent: name a --target to send it."))
     sections = [Section("Attack", tuple(blocks), level=1, subject=Record(trial.attack))]
     if trial.steps:
         shown = tuple(_exhibit(trial, number, step) for number, step in enumerate(trial.steps, 1))

@@ -51,22 +51,22 @@ _SHOWN_APART = frozenset(["F014", "F015", "F028"])
 
 _LIMITS = {
     "attack": (
-        "A difference says that the files differ, not why: target, model, settings and judge may all have changed.",
-        "The numbers hold for these entries, and are as good as the judge; a judge that changed is a difference, too.",
+        "A difference shows that the files differ, not why: target, model, settings and judge may all have changed.",
+        "The numbers hold for these entries and are only as good as the judge; a changed judge is a difference too.",
     ),
     "task": (
-        "A difference says that the files differ, not why: target, model, settings and metrics may all have changed.",
-        "The numbers hold for these tests, and are as good as the metrics; a metric that changed is a difference, too.",
+        "A difference shows that the files differ, not why: target, model, settings and metrics may all have changed.",
+        "The numbers hold for these tests and are only as good as the metrics; a changed metric is a difference too.",
     ),
 }
-_NO_CLAIM = "That no difference can be claimed does not show that there is none."
+_NO_CLAIM = "Where no difference can be claimed, there may still be one."
 _BOTH_AGREE = (
-    "A difference is claimed only where the interval leaves out 0 and the tests, adjusted for the number of pairs of "
+    "A difference is claimed only where the interval excludes 0 and the tests, adjusted for the number of pairs of "
     "files, agree. Groups are adjusted within their field (Benjamini-Hochberg)."
 )
 _CORRECTED_TOO = (
-    "Since something is known of the judge, the corrected difference must leave out 0, too. Groups, flips and tests "
-    "are as the judge has them: they are compared raw."
+    "The difference corrected for the judge must exclude 0 too. Groups, flips and tests use the judge's verdicts "
+    "as they are."
 )
 _EXACT_TEST = (
     "McNemar's and Cochran's tests take entries as independent; intervals and claims respect families of variants."
@@ -109,11 +109,11 @@ def _paths(files: Sequence[str], baseline: str | None) -> list[str]:
         paths = [*found, *(path for path in paths if _place(path) != _place(found[0]))]
     if len(paths) < 2:
         given = "no result file is given" if not paths else f"{clip(visible(paths[0]), 200)} is the only file given"
-        raise UsageError(f"a comparison needs two result files or more, and {given}")
+        raise UsageError(f"a comparison needs at least two result files, and {given}")
     seen: set[str] = set()
     for path in paths:
         if _place(path) in seen:
-            raise UsageError(f"{path}: is given twice; a file compared with itself shows nothing, so name each once")
+            raise UsageError(f"{path}: given twice; name each file once")
         seen.add(_place(path))
     return paths
 
@@ -133,7 +133,7 @@ def _compare(
         _refuse_both_aims(sides)
         for side in sides:
             if not len(side):
-                raise InputError(f"{side.path}: holds no entry to compare")
+                raise InputError(f"{side.path}: no entries to compare")
         return _compared(sides, options, _corrected_sides(sides, quality, options))
 
 
@@ -149,8 +149,8 @@ def _refuse_both_aims(sides: Sequence[Side]) -> None:
     by_aim = dict(zip(aims(sides), (clip(visible(side.path), 200) for side in sides), strict=True))
     if len(by_aim) > 1:
         raise UsageError(
-            f"{by_aim['task']} tells of tests, which should pass, and {by_aim['attack']} of attacks, which should not "
-            "succeed: they cannot be compared"
+            f"{by_aim['task']} is a test run, which should pass, and {by_aim['attack']} an attack run, which should "
+            "not succeed: they cannot be compared"
         )
 
 
@@ -177,7 +177,7 @@ def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: Co
     if quality is None:
         return []
     if sides[0].folded.aim == "task":
-        raise UsageError("--judge-quality corrects the success rate of attacks, and these files tell of tests")
+        raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
     from faircount.analysis.comparing.corrected import corrected_sides
 
     return corrected_sides(sides, quality, options)
@@ -293,7 +293,7 @@ def _pair(
         by=tuple(_broken_down(a, b, joined, chosen, options)),
         scores=_scores(a, b, joined, means, options),
         unpaired=unpaired,
-        families=joined.families.explanation if joined.is_paired else "Entries are taken as independent.",
+        families=joined.families.explanation if joined.is_paired else "Entries are treated as independent.",
         notes=tuple(_notes(a, b, joined, unpaired, options)),
         corrected=corrected,
     )
@@ -337,10 +337,10 @@ def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: Compa
     if not joined.is_paired:
         why = "no entry of one is in the other"
         if others:
-            why = f"{counted(others, 'id')} of {names[0]} stand for another prompt in {names[1]}"
+            why = f"{counted(others, 'id')} of {names[0]} have another prompt in {names[1]}"
         yield (
-            f"The files share no entry: {why}. The rates are those of different entries, compared as such; such a "
-            "comparison sees less, and what differs may be the entries."
+            f"The files share no entry: {why}. The rates are of different entries; such a comparison has less "
+            "power, and the difference may lie in the entries."
         )
     for name, side in zip(names, (a, b), strict=True):
         answered, pairs = int(side.answered.sum()), len(joined.cells)
@@ -349,7 +349,7 @@ def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: Compa
     if others and options.match != "id":
         yield (
             f"{counted(others, 'entry', 'entries')} of {names[0]} have the id of an entry of {names[1]} and another "
-            "prompt: are these results of one dataset? --match id pairs them all the same."
+            "prompt: are these results of one dataset? --match id pairs them anyway."
         )
 
 

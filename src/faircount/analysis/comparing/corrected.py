@@ -145,7 +145,9 @@ def corrected_pair(
         return CorrectedPair(NOT_CORRECTED, method, a.rate, b.rate, None, reason, (f"{_NOT}{reason}.",))
     difference = _difference(a, b, compared, options)
     if difference.value is None:
-        reason = "the judge saw more of a difference than its errors allow: the measurement does not hold here"
+        reason = (
+            "the observed difference is larger than the judge's errors allow: its measured quality does not hold here"
+        )
         return CorrectedPair(NOT_CORRECTED, method, a.rate, b.rate, None, reason, (f"{_NOT}{reason}.",))
     return CorrectedPair(
         "ok",
@@ -210,7 +212,7 @@ def _rate(half: _Half, compared: Compared, options: CompareOptions, name: str) -
     else:
         judged = labelled_rate_of(run, half.sampled.successes, half.sampled.failures, options.correction)
     if judged is None or judged.value is None:
-        return None, f"{name} has too few labels, or a judge that does not fit, on the entries compared"
+        return None, f"{name} has too few labels on the entries compared, or a judge that does not fit them"
     rate = over_all(judged, tally, level)
     if known.correction.labels_from == "run" and compared.figures.families is not None:
         rate = respecting(half.families, half.sampled, tally, (judged, rate))[1]
@@ -247,7 +249,7 @@ def _refused(a: _Half, b: _Half, names: tuple[str, str]) -> str:
         judges = (
             f"the rows of {name} name {told(of.run_judges)}" for name, of in zip(names, (first, second), strict=True)
         )
-        return f"{' and '.join(judges)}, and the difference of two judges is not to be told from that of their files"
+        return f"{' and '.join(judges)}, and a difference between judges cannot be separated from one between files"
     return ""
 
 
@@ -361,23 +363,23 @@ def _rests_on(a: _Half, compared: Compared) -> Iterator[str]:
     correction = a.known.correction
     if correction.labels_from != "run":
         yield (
-            "The difference is what the judge saw, divided by sensitivity + specificity - 1 "
+            "The difference is the observed one divided by sensitivity + specificity - 1 "
             f"({a.known.validation.youden:.2f}), whose error is the same on both sides."
         )
         judge = clip(visible(correction.judge or ""), 80)
         yield f"Valid only if the judge errs on both sides as it did where it was measured ({judge})."
-        yield "Labels of a sample of both runs need no such promise: see `faircount results sample-for-labels`."
+        yield "Labels of a sample of both runs avoid this assumption: see `faircount results sample-for-labels`."
         return
     if correction.method == TWO_PHASE:
         yield "Holds if the labelled entries of either side were drawn at random among those with the same verdict."
         if compared.paired:
             yield (
-                "The labels of both sides count as independent samples. Of what the entries of a pair have in common "
-                "only the verdicts are credited: the interval is too wide rather than too short."
+                "The labels of both sides count as independent samples. The pairing is used only for the verdicts, "
+                "so the interval is too wide rather than too narrow."
             )
         return
     yield "Holds if the labelled entries of either side were drawn at random among all that have a verdict."
-    yield "Both sides count as independent: what the entries of a pair have in common would narrow the interval."
+    yield "Both sides count as independent, although pairing would narrow the interval."
 
 
 def doubts_of(

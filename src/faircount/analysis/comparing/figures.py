@@ -54,7 +54,7 @@ def families(a: Side, b: Side, rows_a: Any, rows_b: Any, asked: str) -> Families
     import numpy as np
 
     if asked == NONE:
-        return FamiliesOfPairs(None, "Pairs are taken as independent, as --cluster none asks.")
+        return FamiliesOfPairs(None, "Pairs are treated as independent, as --cluster none asks.")
     if asked == AUTO:
         shared = f"a {WORDS[a.folded.aim].family}"
         first, second = a.families[rows_a], b.families[rows_b]
@@ -84,14 +84,12 @@ def _dense(labels: Any) -> Any:
 def _decided(codes: Any, shared: str, asked: str) -> FamiliesOfPairs:
     count = int(codes.max()) + 1 if len(codes) else 0
     if count == len(codes):
-        return FamiliesOfPairs(None, f"No two pairs share {shared}: each counts for itself.")
+        return FamiliesOfPairs(None, f"No pairs share {shared}: each counts on its own.")
     if count == 1 and asked == AUTO:
-        return FamiliesOfPairs(
-            None, f"All pairs share {shared}: the interval is one for variants of this, and of nothing else."
-        )
+        return FamiliesOfPairs(None, f"All pairs share {shared}: the interval holds only for variants of this one.")
     if count == 1:
         return FamiliesOfPairs(
-            codes, f"All pairs share {shared}: one family cannot tell how families differ, so there is no interval."
+            codes, f"All pairs share {shared}: one family does not show how families vary, so there is no interval."
         )
     told = counted(count, "family", "families")
     return FamiliesOfPairs(codes, f"Intervals respect {told} of variants: pairs that share {shared}.")

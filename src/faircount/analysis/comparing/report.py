@@ -52,9 +52,9 @@ _LABEL_IN_A_HEAD = 20
 _REASONS = {
     pairing.MISSING: "not in the other file",
     pairing.OTHER_CONTENT: "the other file has the id with another prompt",
-    pairing.REPEATED: "more than once in this file, and not to be told apart",
+    pairing.REPEATED: "more than once in this file, indistinguishable",
     pairing.ERROR: "ended in an error here",
-    pairing.UNJUDGED: "nobody judged it here",
+    pairing.UNJUDGED: "not judged here",
     pairing.OTHER_UNANSWERED: "answered here, without an answer in the other file",
 }
 
@@ -165,7 +165,7 @@ def _file(file: File, *, corrects: bool) -> tuple[Cell, ...]:
 
 def _copies(c: Comparison) -> Iterator[Block]:
     if c.copies:
-        columns = (Column("File", numeric=False), Column("holds the same bytes as", numeric=False))
+        columns = (Column("File", numeric=False), Column("is a copy of", numeric=False))
         yield Grid(columns, tuple((Place(copy), Place(original)) for copy, original in c.copies))
 
 
@@ -220,7 +220,7 @@ def _matrix(c: Comparison, *, figures: bool) -> Iterator[Block]:
         note += f" Without a shared entry, so the rates are of different ones: {', '.join(unpaired)}."
     yield Grid(columns, rows, note=note)
     if any(found.asked for pair in pairs for found in pair.by):
-        yield Paragraph("What --by asks for is in the JSON document; compare two or three files to see it here.")
+        yield Paragraph("The JSON document has what --by asks for; compare two or three files to see it here.")
 
 
 def _corrected_difference(pair: Pair) -> Cell:
@@ -234,7 +234,7 @@ def _overall(c: Comparison) -> Iterator[Block]:
         return
     facts = [Fact("Entries that all answered", overall.entries)]
     if overall.cochran_q is None:
-        facts.append(Fact("Cochran's Q", "undefined", note="every entry came out alike on all of them"))
+        facts.append(Fact("Cochran's Q", "undefined", note="every entry has the same outcome on all of them"))
     else:
         told = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
         facts.append(Fact("Cochran's Q", f"{overall.cochran_q:.2f}", note=told))
@@ -251,7 +251,7 @@ def _overall(c: Comparison) -> Iterator[Block]:
         Column("Broken", rank=3),
     )
     rows = tuple(_pair_row(c, pair) for pair in c.pairs)
-    starred = "" if all(pair.paired for pair in c.pairs) else " * They share no entry: the rates are of different ones."
+    starred = "" if all(pair.paired for pair in c.pairs) else " * No shared entries: the rates are of different ones."
     yield Grid(columns, rows, note=f"Differences are the second minus the first.{starred}")
 
 
@@ -422,7 +422,7 @@ def _groups(c: Comparison, pair: Pair, found: Breakdown, without: bool, *, figur
     )
     rows = tuple(_group(group, marked=marked) for group in shown)
     small = frozenset(place for place, group in enumerate(shown) if group.small)
-    raw = "As the judge has them: groups are compared raw." if pair.corrected is not None else ""
+    raw = "Groups use the judge's verdicts as they are." if pair.corrected is not None else ""
     rest = "Pairs without a value are not in the table." if without else ""
     yield Grid(columns, rows, small, note=" ".join(filter(None, (_by_note(found), rest, raw))))
 
@@ -438,7 +438,7 @@ def _by_note(found: Breakdown) -> str:
     if len(found.groups) > GROUPS_SHOWN:
         notes.append(f"The first {GROUPS_SHOWN} of {len(found.groups):,} groups; the JSON document has all.")
     if found.differing:
-        notes.append(f"In no group: {counted(found.differing, 'pair')} whose value differs between the files.")
+        notes.append(f"Not in a group: {counted(found.differing, 'pair')} whose value differs between the files.")
     return " ".join(notes)
 
 
@@ -477,7 +477,7 @@ def _flips(c: Comparison, pair: Pair, name: str, flips: Flips, meaning: str) -> 
         )
         yield Grid((Column("Entry", numeric=False),), tuple((Record(entry),) for entry in first), note=note)
     elif len(flips.shown) < len(flips.ids):
-        yield Paragraph("The JSON document has the ids of all; results show tells all of an entry.")
+        yield Paragraph("The JSON document has all ids; results show prints an entry in full.")
 
 
 def _plural(meaning: str, count: int) -> str:
@@ -505,4 +505,4 @@ def _left_out(label: str, found: Sequence[LeftOut]) -> Iterator[tuple[Cell, ...]
 
 def _unpaired(rows: Sequence[tuple[Cell, ...]]) -> Grid:
     columns = (Column("File", numeric=False), Column("Why", numeric=False), Column("Entries"))
-    return Grid(columns, tuple(rows), note="None of these is in a figure above but those of the files.")
+    return Grid(columns, tuple(rows), note="None of these is counted above, except in the figures of the files.")

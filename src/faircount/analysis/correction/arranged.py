@@ -12,7 +12,7 @@ from faircount.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
 from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
 
 _IN_GROUPS = {
-    "rogan-gladen": "as if the judge erred alike in all groups",
+    "rogan-gladen": "assuming the same judge errors in all groups",
     "two-phase": "by the labels of each verdict in the group itself",
     "ppi": "prediction-powered, by the labels in the group itself",
 }
@@ -21,14 +21,14 @@ _WHY_NOT = {
         "too few labels",
         "too few labels (of judged successes and of judged failures; at least two of each are needed)",
     ),
-    "not_identifiable": ("not identifiable", "a judge that cannot be told from chance well enough"),
+    "not_identifiable": ("not identifiable", "a judge too close to chance"),
     "incompatible_with_validation": (
         "does not fit",
-        "fewer judged successes, or more, than the judge's own errors alone would give",
+        "fewer or more judged successes than the judge's errors alone would give",
     ),
     "no_verdicts": ("no verdicts", "no entry with a verdict"),
     "not_random": ("not random", "labels that were not drawn at random from all entries"),
-    "no_measured_judge": ("no measured judge", "a judge that nobody measured, or several"),
+    "no_measured_judge": ("no measured judge", "an unmeasured judge, or several judges"),
 }
 _METHODS = {
     "rogan-gladen": "Rogan-Gladen with the interval of Lang and Reiczigel",

@@ -110,7 +110,7 @@ def _by_measured_judge(quality: Quality, run: Run) -> tuple[JudgeCorrection, lis
         reason = not_corrected(status, found, passed, youden_j(validation))
     doubts = []
     if measured.unmeasured:
-        doubts.append(finding("F031", 1, f"this rate rests on a judge that nobody measured: {measured.unmeasured}"))
+        doubts.append(finding("F031", 1, f"this rate rests on an unmeasured judge: {measured.unmeasured}"))
     if measured.unsure:
         doubts.append(finding("F032", 1, measured.unsure))
     if cells is not None and run.requests > run.tally.total:
@@ -164,7 +164,9 @@ def _by_sample(
     groups = groups_without_labels(ledger, sampled)
     if groups:
         doubts.append(
-            finding("F032", 1, f"no label falls on {groups}: the rate holds only if the judge errs there too")
+            finding(
+                "F032", 1, f"no label falls on {groups}: the rate holds only if the judge errs there in the same way"
+            )
         )
     if sampled.incomplete:
         entries = counted(sampled.incomplete, "entry", "entries")

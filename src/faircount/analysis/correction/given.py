@@ -89,7 +89,7 @@ def _read_labelled(path: str, readable: str, results: Sequence[str], max_line: i
     if STDIN in results:
         raise UsageError("--judge-quality: labels of rows need result files that can be read twice, not -")
     if columns.item is None:
-        raise InputError(f"{path}: has neither a column of responses nor one of ids: nobody knows what was labelled")
+        raise InputError(f"{path}: has no column of responses or ids, so it is unclear what was labelled")
     keyed = read_labels([readable], LabelOptions(max_line=max_line, results=tuple(results)))
     return Quality(path, sample=_by_row(keyed, by_verdict=Path(path + DESIGN_SUFFIX).exists()))
 

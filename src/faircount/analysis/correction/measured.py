@@ -51,12 +51,12 @@ def _from_summary(summary: Summary, run: Sequence[str | None]) -> Measured:
     usable = [record for record in summary.judges if record.counts is not None and record.counts.n]
     if not usable:
         raise InputError(
-            f"{summary.path}: tells of no judge with its counts (tp, fn, tn, fp), and shares alone do not say how sure "
-            "they are; `faircount judges evaluate` writes a summary with counts"
+            f"{summary.path}: has no judge with counts (tp, fn, tn, fp), and rates alone do not show their "
+            "uncertainty; `faircount judges evaluate` writes a summary with counts"
         )
     if len(run) > 1:
         return Measured(
-            None, None, f"the rows name several judges ({told(run)}), and one correction cannot be for all of them"
+            None, None, f"the rows name several judges ({told(run)}), and one correction cannot cover them all"
         )
     matching = [record for record in usable if run[0] is not None and _same(record.called, run[0])]
     if len(matching) > 1:
@@ -94,7 +94,7 @@ def _parameters_unknown(called: str) -> str:
         return ""
     if not call.positional and not call.keywords:
         return ""
-    return f"the summary measures {told([called])}, and the rows do not tell the parameters of their judge"
+    return f"the summary measures {told([called])}, and the rows do not record their judge's parameters"
 
 
 # -- before labelled texts --------------------------------------------------------------------------------------
@@ -108,7 +108,8 @@ def _evaluated(labels: Labels, path: str, run: Sequence[str | None]) -> Measured
         judge = make_trusted_only(run[0])
     except UsageError as error:
         raise UsageError(
-            f"--judge-quality {path}: the rows name the judge {told(run)}, which a result file cannot start; {_INSTEAD}"
+            f"--judge-quality {path}: the rows name the judge {told(run)}, which a result file may not start; "
+            f"{_INSTEAD}"
         ) from error
     evaluation = evaluate([judge], labels, EvaluateOptions(EvaluationSettings()))
     if not evaluation.qualities:

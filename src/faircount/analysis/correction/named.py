@@ -57,9 +57,9 @@ def unmeasured(ledger: LedgerView) -> list[Finding]:
         return []
     entries = sum(n for _, n in opinions)
     message = (
-        f"this rate rests on a judge that nobody measured: {told([name for name, _ in opinions])} judged "
-        f"{counted(entries, 'entry', 'entries')}; label a sample of them with `faircount results sample-for-labels`, "
-        "and give it to --judge-quality"
+        f"this rate rests on an unmeasured judge: {told([name for name, _ in opinions])} judged "
+        f"{counted(entries, 'entry', 'entries')}; label a sample of them with `faircount results "
+        "sample-for-labels`, and give it to --judge-quality"
     )
     return [finding("F031", entries, message)]
 

@@ -10,17 +10,14 @@ from faircount.model import Estimate, JudgeCorrection
 from faircount.stats.judge_error import CorrectionStatus
 from faircount.text import clip, visible
 
-FEW_LABELS = (
-    "there must be labels of entries that the judge calls a success and of those that it calls a failure; there are "
-    "{} and {}"
-)
+FEW_LABELS = "labels are needed of both judged successes and judged failures; there are {} and {}"
 NOT_AT_RANDOM = (
     "--correction ppi needs labels of entries drawn at random from all, and {} of {} labels are of judged successes, "
     "which are {:.1f}% of the run; use two-phase"
 )
 MANY_REQUESTS = (
-    "an entry had {:.1f} requests on average, and one judged success among them is enough: a judge that was measured "
-    "on single responses errs more often on entries; label a sample of this run instead"
+    "an entry had {:.1f} requests on average and counts if any is judged a success: a judge measured on single "
+    "responses errs more often on such entries; label a sample of this run instead"
 )
 
 
@@ -30,8 +27,8 @@ def not_corrected(status: str, sensitivity: Estimate, specificity: Estimate, you
         return "no entry has a verdict"
     if status == CorrectionStatus.INCOMPATIBLE_WITH_VALIDATION:
         return (
-            "the judge finds fewer successes, or more, than its own errors alone would give if it erred here as where "
-            "it was measured: the measurement does not hold for this run"
+            "the judge finds fewer or more successes than its measured errors allow: the measurement does not hold "
+            "for this run"
         )
     if status != CorrectionStatus.NOT_IDENTIFIABLE:
         return ""
@@ -40,8 +37,8 @@ def not_corrected(status: str, sensitivity: Estimate, specificity: Estimate, you
         return f"not identifiable: the judge was measured on labels without any {kind}"
     return (
         f"not identifiable: with a sensitivity of {formats.rate(sensitivity)} and a specificity of "
-        f"{formats.rate(specificity)} in {counted(sensitivity.n + specificity.n, 'label')} the judge cannot be told "
-        "from chance well enough"
+        f"{formats.rate(specificity)} in {counted(sensitivity.n + specificity.n, 'label')} the judge is too close "
+        "to chance"
     )
 
 
@@ -61,15 +58,18 @@ def _promises(correction: JudgeCorrection) -> Iterator[str]:
     else:
         judge = clip(visible(correction.judge or ""), 80)
         yield f"Valid only if the judge errs here as it did where it was measured ({judge})."
-        yield "Labels of a sample of this run need no such promise: see `faircount results sample-for-labels`."
+        yield "Labels of a sample of this run avoid this assumption: see `faircount results sample-for-labels`."
     if correction.status == CorrectionStatus.CLIPPED:
-        yield "The estimate lies outside of what is possible and is cut to it: the labels are few, or of another kind."
+        yield (
+            "The estimate is outside the possible range and is clipped to it: there are few labels, or they are "
+            "of another kind."
+        )
 
 
 def _more(correction: JudgeCorrection) -> Iterator[str]:
     if correction.method != "two-phase":
         return
     if correction.more_labels is not None:
-        yield f"{counted(correction.more_labels, 'more label')}, shared out as these are, would halve the interval."
+        yield f"{counted(correction.more_labels, 'more label')}, distributed as these are, would halve the interval."
     else:
-        yield "No number of labels would halve the interval: what is left comes from the number of entries."
+        yield "No number of labels would halve the interval: the rest comes from the number of entries."

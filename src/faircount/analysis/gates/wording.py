@@ -18,7 +18,7 @@ _NAMES = {
     "unjudged": "share of unjudged entries",
 }
 _NOT_CORRECTED = {
-    "not_identifiable": "it is not identifiable, since the judge cannot be told from chance well enough",
+    "not_identifiable": "it is not identifiable, since the judge is too close to chance",
     "incompatible_with_validation": "the judge was measured elsewhere, and that does not hold here",
     "no_verdicts": "no entry has a verdict",
     "too_few_labels": "there are too few labels",

@@ -161,7 +161,7 @@ def measure_agreement(
     asked = KeptPredictions()
     table = _gathered(labels, predictions, asked, judges, options, progress).table()
     if len(table.raters) < 2:
-        raise InputError(f"there is nothing to compare: {_only(table)}; give labels and a judge, or several of either")
+        raise InputError(f"nothing to compare: {_only(table)}; give labels and a judge, or several of either")
     parting, distances = table.parting()
     wanted = len(parting) if options.every_case else options.cases
     cases = cases_of(

@@ -67,12 +67,11 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _KINDS = {PERSON: "person", JUDGE: "judge"}
 
 _KAPPA = (
-    "Kappa is the share of possible agreement beyond chance that two raters reach: 1 is complete agreement, 0 what two "
-    "raters with the same habits would reach by chance, below 0 less than that. Alpha is the same idea for any number "
-    "of raters, with ratings missing."
+    "Kappa is agreement beyond chance: 1 is complete agreement, 0 what two raters with these habits would reach by "
+    "chance. Alpha does the same for any number of raters, with ratings missing."
 )
-_MISSING = "What a rater did not decide, and what a judge left unjudged, is missing there and no disagreement."
-_AC1 = "AC1 and PABAK stand beside kappa: they do not collapse when nearly all items fall in one category."
+_MISSING = "Undecided and unjudged items count as missing, not as disagreement."
+_AC1 = "AC1 and PABAK are shown beside kappa because they do not collapse when nearly all items fall in one category."
 
 
 def as_report(agreement: Agreement) -> Report:
@@ -82,7 +81,7 @@ def as_report(agreement: Agreement) -> Report:
         Section("Raters", (_raters(agreement),)),
         Section("All together", tuple(_all_together(agreement))),
         Section("Two by two", tuple(_two_by_two(agreement))),
-        Section("Where they part", (Paragraph(_parting(agreement)),)),
+        Section("Where they disagree", (Paragraph(_parting(agreement)),)),
         *(_case(agreement, number, case) for number, case in enumerate(agreement.shown, start=1)),
     ]
     sections.append(Section("What was read", tuple(_read(agreement))))
@@ -109,7 +108,7 @@ def _overview(agreement: Agreement) -> Iterator[Block]:
                 "parted",
                 agreement.parted,
                 wilson(agreement.parted, agreement.compared, unit="item", level=level),
-                "of those compared: not all decided alike",
+                "of those compared: not all decided the same",
                 depth=1,
             ),
             Fact(
@@ -126,27 +125,26 @@ def _cautions(agreement: Agreement) -> Iterator[str]:
     one_sided = sum((pair.prevailing or 0) > ONE_SIDED for pair in agreement.pairs)
     if one_sided:
         yield (
-            f"In {counted(one_sided, 'pair')} over {formats.exact_percent(ONE_SIDED)} of the decisions are the same. "
-            "There kappa can be low although the two hardly ever differ: read AC1 beside it."
+            f"In {counted(one_sided, 'pair')} over {formats.exact_percent(ONE_SIDED)} of the decisions are the "
+            "same. There kappa can be low although the two rarely differ: read AC1 as well."
         )
     apart = sum(pair.n == 0 for pair in agreement.pairs)
     if apart:
         yield (
-            f"{counted(apart, 'pair')} decided no item in common: nothing can be said of them. Items are the same if "
-            "their ids are."
+            f"{counted(apart, 'pair')} decided no common items, so they cannot be compared. Items are matched by id."
         )
     repeated = sum(figures.repeated for figures in agreement.raters)
     if repeated:
         yield f"{counted(repeated, 'rating')} of an item that the same rater had rated before: the last one counts."
     if agreement.threshold is not None:
-        yield f"People gave scores: on decisions, a score is a hit from {agreement.threshold:g} on."
+        yield f"People gave scores: as decisions, a score counts as a hit from {agreement.threshold:g} on."
         if not any(figures.rater.kind == PERSON and figures.scored for figures in agreement.raters):
             yield (
-                "Only these decisions are compared: scores are not read from standard input, nor from labels that are "
-                "keyed to results."
+                "Only decisions are compared: scores cannot be read from standard input or from labels keyed to "
+                "results."
             )
     if agreement.scores_apart:
-        yield "People's scores go beyond 0 to 1, the scale of judges: the scores of the two are not compared."
+        yield "People's scores exceed 0 to 1, the scale of judges, so scores are not compared between them."
 
 
 def _raters(agreement: Agreement) -> Grid:
@@ -175,13 +173,13 @@ def _raters(agreement: Agreement) -> Grid:
         columns = (*columns, Column("First error", numeric=False))
     note = ""
     if any(figures.rater.kind == PERSON and figures.name == LABEL for figures in agreement.raters):
-        note = f"The rater {LABEL} stands for people whose single ratings are not known."
+        note = f"The rater {LABEL} stands for people whose individual ratings are unknown."
     return Grid(columns, rows, note=note)
 
 
 def _all_together(agreement: Agreement) -> Iterator[Block]:
     if not agreement.together:
-        yield Paragraph("There are no two raters to look at together.")
+        yield Paragraph("There are fewer than two raters.")
         return
     columns = (
         Column("Who", numeric=False),
@@ -216,7 +214,7 @@ def _alpha_note(agreement: Agreement) -> str:
         words += " Fleiss' kappa is over the items that all of these raters decided."
     steps = [figures.step for figures in agreement.together if figures.step is not None]
     if steps:
-        words += f" There are too many different scores to tell all apart: they are taken in steps of {max(steps):.2g}."
+        words += f" There are too many different scores; they are grouped in steps of {max(steps):.2g}."
     return words
 
 
@@ -243,7 +241,7 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
     compared = [pair for pair in agreement.pairs if pair.n]
     if 1 < len(compared) <= _MOST_BARS:
         bars = tuple(Bar(_names(agreement, pair), pair.observed, pair.n < _SMALL) for pair in compared)
-        yield Bars("Share of items decided alike, chance included", bars)
+        yield Bars("Share of items decided the same, chance included", bars)
 
 
 def _pair_row(agreement: Agreement, pair: Pair) -> tuple[Cell, ...]:
@@ -297,7 +295,7 @@ def _number(value: float | None) -> str:
 
 def _parting(agreement: Agreement) -> str:
     if not agreement.parted:
-        return "There is no item that two raters decided differently."
+        return "No item was decided differently by two raters."
     shown = len(agreement.shown)
     if not shown:
         return f"{counted(agreement.parted, 'item')} are decided differently; --cases shows some."
@@ -305,12 +303,12 @@ def _parting(agreement: Agreement) -> str:
         "all of them" if shown == agreement.parted else f"the first {shown:,} of them" if shown > 1 else "one of them"
     )
     order = (
-        "Those on which people and judges are furthest apart come first, then those on which all are most evenly split."
+        "Items on which people and judges differ most come first, then the most evenly split."
         if len({figures.rater.kind for figures in agreement.raters}) > 1
-        else "Those on which they are most evenly split come first."
+        else "The most evenly split items come first."
     )
     differ = f"{counted(agreement.parted, 'item')} {'is' if agreement.parted == 1 else 'are'} decided differently"
-    return f"{differ}; here {'is' if shown == 1 else 'are'} {which}. {order} What looks like a secret is masked."
+    return f"{differ}; here {'is' if shown == 1 else 'are'} {which}. {order} Likely secrets are masked."
 
 
 def _case(agreement: Agreement, number: int, case: Case) -> Section:
@@ -331,7 +329,7 @@ def _case(agreement: Agreement, number: int, case: Case) -> Section:
     if told:
         blocks.append(Grid((Column("Text", numeric=False), Column("As recorded", numeric=False)), told))
     elif case.response is None:
-        blocks.append(Paragraph("Its text is not in what was read."))
+        blocks.append(Paragraph("Its text was not in the input."))
     return Section(f"Case {number}:", tuple(blocks), level=3, subject=Record(case.item))
 
 
@@ -389,7 +387,7 @@ def _read(agreement: Agreement) -> Iterator[Block]:
     )
     if doubts:
         heads = (
-            Column("Doubt about labels", numeric=False),
+            Column("Problem with labels", numeric=False),
             Column("Why", numeric=False),
             Column("Times"),
             Column("First places", numeric=False),

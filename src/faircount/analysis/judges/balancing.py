@@ -29,7 +29,7 @@ def balanced(labels: Iterable[Labelled], seed: int) -> bytes:
     each = min(hits, passes)
     if not each:
         missing = "hits" if not hits else "passes"
-        raise InputError(f"there are no {missing} among the labels, so classes cannot be made equal (--balance)")
+        raise InputError(f"the labels have no {missing}, so the classes cannot be balanced (--balance)")
     larger, count = (_HIT, hits) if hits > passes else (_PASS, passes)
     _draw(codes, larger, each, count, Random(seed))
     return bytes(codes).translate(_STAYS)

@@ -25,8 +25,8 @@ _ADAPTED = (
 )
 """Prefix, module and package of each tool, and a judge that every version of it has."""
 _HOW = (
-    'Parameters follow in brackets: contains(text="BYPASSED"), any(refusal, canary), threshold(refusal, at=0.8). '
-    "A judge of your own is ./file.py:Name."
+    'Parameters go in brackets: contains(text="BYPASSED"), any(refusal, canary), threshold(refusal, at=0.8). '
+    "For a judge of your own: ./file.py:Name."
 )
 _COLUMNS = (
     Column("judge", numeric=False),

@@ -103,7 +103,7 @@ class Predictions:
 
     def __init__(self, files: Sequence[str], *, max_line: int = MAX_LINE_BYTES) -> None:
         if STDIN in files:
-            raise UsageError("predictions are read twice, which standard input cannot be: name a file")
+            raise UsageError("predictions are read twice, and standard input can be read only once; name a file")
         self.files = tuple(dict.fromkeys(files))
         self._max_line = max_line
         self._read: dict[str, _PredictionsFile] = {}
@@ -193,7 +193,7 @@ class _PredictionsFile:
         if bad:
             what = "; ".join(f"{subject} ({count:,})" for subject, count in self.notes.subjects("F001"))
             is_ = "is" if bad == 1 else "are"
-            message = f"{counted(bad, 'line')} could not be read and {is_} in no figure: {clip(what, 400)}"
+            message = f"{counted(bad, 'line')} could not be read and {is_} not counted: {clip(what, 400)}"
             yield finding("F001", bad, message, self.notes.where("F001"))
         if self._stream is not None and self._stream.truncated:
             message = f"{self._stream.truncated}: what came before the break is counted, the rest is missing"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 UNIT = "labelled item"
-STRING_MATCHER = "it matches strings: its errors show what the strings do not cover, not a fault in the matching"
+STRING_MATCHER = "it matches strings: its errors show what the strings miss, not a fault in the matching"
 _FEW = 30
 _NO_INTERVAL = f"no interval: fewer than {LEAST_SAMPLES} samples"
 _MOST_STEPS = 200
@@ -243,11 +243,11 @@ def quality_of(
 
 def _check(options: QualityOptions) -> None:
     if not 0 < options.level < 1:
-        raise UsageError(f"--level must lie between 0 and 1, not at {options.level:g}")
+        raise UsageError(f"--level must be between 0 and 1, not {options.level:g}")
     if options.replicates is not None and options.replicates < 1:
         raise UsageError("--replicates must be 1 or more; leave it out for the exact form")
     if options.wanted_fpr is not None and not 0 < options.wanted_fpr < 1:
-        raise UsageError(f"a false positive rate to hold must lie between 0 and 1, not at {options.wanted_fpr:g}")
+        raise UsageError(f"a false positive rate must be between 0 and 1, not {options.wanted_fpr:g}")
 
 
 # -- counts -----------------------------------------------------------------------------------------------------
@@ -368,9 +368,9 @@ def spread(count: int, most: int) -> list[int]:
 def _doubts(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, options: QualityOptions) -> Iterator[str]:
     """Yield what keeps the figures from saying what they seem to say."""
     if counts.errors:
-        yield f"the judge failed on {counted(counts.errors, 'item')}, in no figure here"
+        yield f"the judge failed on {counted(counts.errors, 'item')}, not counted here"
     if not counts.n:
-        yield "no labelled item was decided: everything is undefined"
+        yield "no labelled item was decided, so everything is undefined"
         return
     if not counts.hits or not counts.passes:
         missing, there = ("hits", "passes") if not counts.hits else ("passes", "hits")
@@ -389,8 +389,8 @@ def _doubts_about_intervals(
     flat = [name for name, f1 in (("hits", hit_f1), ("passes", pass_f1)) if f1.low is not None and f1.low == f1.high]
     if flat:
         yield (
-            f"the interval of F1 of {' and '.join(flat)} has no width: the bootstrap cannot draw what was not seen; "
-            "read the Wilson intervals of precision and recall instead"
+            f"the interval of F1 of {' and '.join(flat)} has zero width: the bootstrap cannot draw what was not "
+            "seen; use the Wilson intervals of precision and recall instead"
         )
     if not counts.hits or not counts.passes:
         return
@@ -401,7 +401,7 @@ def _doubts_about_intervals(
     if 0 in (counts.tp, counts.fn, counts.tn, counts.fp):
         reasons.append("a cell of the table is empty")
     if reasons:
-        yield f"the interval of F1 is too short, because {' and '.join(reasons)}{_better(counts, hit_f1, options)}"
+        yield f"the interval of F1 is too narrow, because {' and '.join(reasons)}{_better(counts, hit_f1, options)}"
 
 
 def _better(counts: Confusion, hit_f1: Estimate, options: QualityOptions) -> str:
@@ -430,7 +430,7 @@ def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
 
 def _why_no_interval(auc: Estimate) -> str:
     if auc.value == 1:
-        return "every hit scores higher than every pass, and what was never seen has no error to go by"
+        return "every hit scores higher than every pass, so there is no error to estimate from"
     if auc.value == 0:
         return "every hit scores lower than every pass"
     return "a class has one sample only, or all scores are equal"

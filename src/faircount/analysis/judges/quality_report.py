@@ -42,12 +42,12 @@ def as_report(evaluation: Evaluation) -> Report:
         Section("Judges against labels", tuple(_opening(evaluation)), level=1),
         *([Section("Quality", tuple(_quality(evaluation)))] if evaluation.qualities else []),
         *_by_class(evaluation),
-        *([Section("What the judges said", (_counts(evaluation),))] if evaluation.qualities else []),
+        *([Section("Decisions", (_counts(evaluation),))] if evaluation.qualities else []),
         *[_scores(item, item.scores) for item in evaluation.qualities if item.scores is not None],
         *_doubts(evaluation),
         *_label_doubts(evaluation),
         *_troubles(evaluation),
-        *([Section("Who the judges are", (_identities(evaluation),))] if evaluation.qualities else []),
+        *([Section("Judges", (_identities(evaluation),))] if evaluation.qualities else []),
     ]
     return Report(tuple(sections), evaluation_document(evaluation))
 
@@ -64,7 +64,7 @@ def _opening(evaluation: Evaluation) -> Iterator[Block]:
             f"Both classes have the same size: items of the larger one were left out, seed {settings.seed}."
         )
     if settings.inverted:
-        yield Paragraph("The labels were turned over: a hit there is a pass here.")
+        yield Paragraph("The labels were inverted: a hit there is a pass here.")
     if not evaluation.qualities:
         yield Paragraph("No judge was measured.")
     yield from (Paragraph(note) for note in evaluation.notes)
@@ -94,7 +94,7 @@ def _labels(evaluation: Evaluation) -> Grid:
         )
         for source in evaluation.labels
     )
-    return Grid(columns, rows, note="A tie between raters is no label; neither ties nor unlabelled items are counted.")
+    return Grid(columns, rows, note="Ties between raters and unlabelled items are not counted.")
 
 
 # -- figures ----------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _counts(evaluation: Evaluation) -> Grid:
         (Record(item.called), item.counts.tp, item.counts.fn, item.counts.tn, item.counts.fp, item.counts.errors)
         for item in evaluation.qualities
     )
-    return Grid(columns, rows, note="Items on which a judge failed are in no figure: they are no passes.")
+    return Grid(columns, rows, note="Items on which a judge failed are not counted: they are not passes.")
 
 
 def _identities(evaluation: Evaluation) -> Grid:
@@ -182,7 +182,7 @@ def _identities(evaluation: Evaluation) -> Grid:
         )
         for item in evaluation.qualities
     )
-    return Grid(columns, rows, note="The digest stands for name, version, parameters and prompt.")
+    return Grid(columns, rows, note="The digest covers name, version, parameters and prompt.")
 
 
 def _doubts(evaluation: Evaluation) -> Iterator[Section]:
@@ -195,7 +195,7 @@ def _label_doubts(evaluation: Evaluation) -> Iterator[Section]:
     columns = (Column("Doubt", numeric=False), Column("Count"), Column("Where", numeric=False))
     rows = tuple((Record(doubt.what), doubt.count, _where(doubt)) for doubt in evaluation.doubts)
     if rows:
-        yield Section("Doubts about the labels", (Grid(columns, rows),))
+        yield Section("Problems with the labels", (Grid(columns, rows),))
 
 
 def _where(doubt: LabelDoubt) -> Place:
@@ -249,7 +249,11 @@ def _score_facts(scores: ScoreQuality) -> Iterator[Fact]:
     if scores.in_use is not None:
         yield Fact("Threshold in use", _number(scores.in_use.threshold), _plain(scores.in_use.f1, scores.n), "F1 there")
     if scores.best is not None:
-        also = "" if scores.best_count == 1 else f"; {scores.best_count:,} thresholds are as good, this is the lowest"
+        also = (
+            ""
+            if scores.best_count == 1
+            else (f"; {scores.best_count:,} thresholds are equally good, this is the lowest")
+        )
         best = scores.best
         yield Fact(
             "Best threshold", _number(best.threshold), _plain(best.f1, scores.n), f"F1, tuned on this data{also}"

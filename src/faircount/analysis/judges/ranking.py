@@ -89,11 +89,11 @@ class Ranking(Struct, frozen=True):
 
 
 METHODS = {
-    DRAWN: f"{DEFAULT_REPLICATES:,} bootstrap draws from the counts of each judge, one judge independent of the other; "
-    "judges measured on the same labels mostly differ more surely than this says",
-    OVERLAP: "overlap of the intervals: a judge is behind those whose interval lies wholly above its own; a judge "
-    "without an interval may be anywhere",
-    UNKNOWN: "no judge has an interval: how sure the places are is not known",
+    DRAWN: f"{DEFAULT_REPLICATES:,} bootstrap draws from the counts of each judge, judges treated as independent; "
+    "judges measured on the same labels mostly differ more clearly than this",
+    OVERLAP: "overlap of the intervals: a judge ranks behind those whose interval lies entirely above its own; "
+    "without an interval it may be anywhere",
+    UNKNOWN: "no judge has an interval, so the places are uncertain",
 }
 
 
@@ -108,12 +108,12 @@ def ranked(
     if by not in RANKED_BY:
         raise UsageError(f"--by {by}: judges can be ranked by {', '.join(RANKED_BY)}")
     if not 0 < level < 1:
-        raise UsageError(f"--level must lie between 0 and 1, not at {level:g}")
+        raise UsageError(f"--level must be between 0 and 1, not {level:g}")
     found = [_candidate(record, summary.path, by, level) for summary in summaries for record in summary.judges]
     candidates = [item for item in found if isinstance(item, Placed)]
     left_out = tuple(item for item in found if isinstance(item, LeftOut))
     if not found:
-        raise InputError(f"{', '.join(summary.path for summary in summaries)}: there is no judge in it")
+        raise InputError(f"{', '.join(summary.path for summary in summaries)}: contains no judge")
     ordered = _in_order(candidates)
     method, ranges = _ranges(ordered, by, level, seed)
     placed = tuple(replace(item, low=low, high=high) for item, (low, high) in zip(ordered, ranges, strict=True))
@@ -339,10 +339,10 @@ def _doubts_of_figures(metrics: Mapping[str, Any], by: str) -> Iterator[str]:
     missing = missing_class(metrics)
     if missing is not None:
         of_class = by in (_FIRST_CLASS if missing == "hits" else _SECOND_CLASS)
-        so = "the 0 is undefined in truth" if of_class else f"{by} says little about one class alone"
+        so = "the 0 is really undefined" if of_class else f"{by} says little about one class alone"
         yield f"there were no {missing} in the data, as accuracy and recall show: {so}"
     if metrics.get("accuracy") == 0:
-        yield "accuracy 0: every sample was decided wrongly, or none was; the summary does not tell"
+        yield "accuracy 0: every sample was decided wrongly, or none was decided; the summary does not show which"
     if by in ("hit_f1", "pass_f1") and not metrics.get(f"{by}_ci"):
         yield f"n < {LEAST_SAMPLES}: no interval"
 
@@ -355,11 +355,11 @@ def _notes(placed: Sequence[Placed], by: str, level: float) -> Iterator[str]:
     if by == "mcc" and placed:
         yield "MCC has no interval here"
     if len({item.labels for item in placed}) > 1:
-        yield "the judges were not all measured on the same labels: their places compare the labels, too"
+        yield "the judges were not all measured on the same labels, so the ranking also compares the labels"
     published = sum(item.estimate.method == _PUBLISHED for item in placed)
     if published and level != PUBLISHED_LEVEL:
         yield f"published intervals are taken as they are, at a level of 95%: {published:,} of {len(placed):,}"
     names = [item.called for item in placed]
     repeated = len({name for name in names if names.count(name) > 1})
     if repeated:
-        yield f"{repeated:,} judges stand in several summaries: each is shown with its file, and takes its own place"
+        yield f"{repeated:,} judges are in several summaries: each is listed with its file"

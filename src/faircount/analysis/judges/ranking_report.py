@@ -59,7 +59,7 @@ def _blocks(ranking: Ranking) -> Iterator[Block]:
         *([Column("Summary", rank=3, numeric=False)] if several else []),
     )
     rows = tuple(tuple(_cells(item, ranking, tiers=tiers, several=several)) for item in ranking.placed)
-    yield Grid(columns, rows, note=f"Places: where a judge may really stand; {METHODS[ranking.method]}.")
+    yield Grid(columns, rows, note=f"Places: the range of ranks that the data support; {METHODS[ranking.method]}.")
     if ranking.by != "mcc":
         labels = [Record(item.called) for item in ranking.placed]
         bars = tuple(Bar(label, item.estimate) for label, item in zip(labels, ranking.placed, strict=True))
@@ -87,7 +87,7 @@ def _doubts(ranking: Ranking) -> Iterator[Section]:
         if item.notes:
             rows.append((Record(item.called), "; ".join(item.notes), *place))
     if rows:
-        yield Section("Where the figure says little", (Grid(columns, tuple(rows)),))
+        yield Section("Weak figures", (Grid(columns, tuple(rows)),))
 
 
 def _left_out(ranking: Ranking) -> Iterator[Section]:

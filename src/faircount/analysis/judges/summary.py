@@ -246,7 +246,7 @@ def read_summary(path: str) -> Summary:
             raise InputError(f"{path}: is too large for a summary of judges")
         content = Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file; `faircount judges evaluate` writes one") from error
+        raise InputError(f"{path}: no such file; `faircount judges evaluate` writes one") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     return summary_of(_parsed(path, content), path)
@@ -263,7 +263,7 @@ def _parsed(path: str, content: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 (byte {error.start}); a summary of judges is JSON") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: is not whole JSON: {error.msg}") from error
+        raise InputError(f"{path}:{error.lineno}: incomplete JSON: {error.msg}") from error
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply for a summary of judges") from error
     except ValueError as error:
@@ -275,12 +275,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {_shown(twice)} stands twice in one object; it is not clear which one holds")
+        raise ValueError(f"the name {_shown(twice)} appears twice in one object, so it is ambiguous")
     return found
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON; write null for what is undefined")
+    raise ValueError(f"{name} is not JSON; write null for undefined values")
 
 
 def _finite(text: str) -> float:
@@ -297,13 +297,13 @@ def _shown(name: object) -> str:
 def summary_of(document: object, path: str) -> Summary:
     """Return a document as a summary; `path` is what errors call it."""
     if not isinstance(document, dict) or "results" not in document:
-        raise InputError(f"{path}: is no summary of judges: there is no object with `results`")
+        raise InputError(f"{path}: not a summary of judges: there is no object with `results`")
     _refuse_later(document, path)
     results, metadata = document["results"], document.get("metadata", {})
     if not isinstance(results, dict):
-        raise InputError(f"{path}: `results` is no object of judges by name")
+        raise InputError(f"{path}: `results` is not an object of judges by name")
     if not isinstance(metadata, dict):
-        raise InputError(f"{path}: `metadata` is no object")
+        raise InputError(f"{path}: `metadata` is not an object")
     judges = tuple(_record(called, result, f"{path}: {_shown(called)}") for called, result in results.items())
     return Summary(path, judges, document)
 
@@ -320,10 +320,10 @@ def _record(called: str, result: object, where: str) -> JudgeRecord:
     if result is None:
         return JudgeRecord(called, None)
     if not isinstance(result, dict):
-        raise InputError(f"{where}: is no object with `metrics`")
+        raise InputError(f"{where}: not an object with `metrics`")
     metrics = result.get("metrics")
     if metrics is not None and not isinstance(metrics, dict):
-        raise InputError(f"{where}: `metrics` is no object")
+        raise InputError(f"{where}: `metrics` is not an object")
     if metrics:
         _check_metrics(metrics, where)
     for name, lowest in (("mcc", -1.0), ("balanced_accuracy", 0.0)):
@@ -358,12 +358,12 @@ def _check_metrics(metrics: Mapping[str, Any], where: str) -> None:
         if interval is None:
             continue
         if not isinstance(interval, dict):
-            raise InputError(f"{where}: {name} is no object with ci_lower and ci_upper")
+            raise InputError(f"{where}: {name} is not an object with ci_lower and ci_upper")
         for key in _INTERVAL_KEYS[:4]:
             _check_number(interval.get(key), f"{where}: {name}: {key}", 0.0)
         n = interval.get("n_samples")
         if n is not None and not _is_count(n):
-            raise InputError(f"{where}: {name}: n_samples is no number of samples")
+            raise InputError(f"{where}: {name}: n_samples is not a number of samples")
 
 
 def _check_number(value: object, where: str, lowest: float) -> None:
@@ -371,7 +371,7 @@ def _check_number(value: object, where: str, lowest: float) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not lowest - 1e-9 <= value <= 1 + 1e-9:
-        raise InputError(f"{where} is no number from {lowest:g} to 1, nor null: {_shown(json.dumps(value))}")
+        raise InputError(f"{where} is neither a number from {lowest:g} to 1 nor null: {_shown(json.dumps(value))}")
 
 
 def _counts(value: object, where: str) -> Confusion | None:

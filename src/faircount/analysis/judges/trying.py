@@ -88,7 +88,7 @@ def as_report(trial: Trial) -> Report:
     rows.append(Fact("Identity", trial.identity.digest))
     blocks: list[Block] = [Facts(tuple(rows)), *_words(trial)]
     if verdict.decision is None:
-        blocks.append(Paragraph("The response is unjudged, which is not a pass."))
+        blocks.append(Paragraph("The response is unjudged; that is not a pass."))
     return Report((Section("Verdict of", tuple(blocks), level=1, subject=Record(trial.called)),), document(trial))
 
 

@@ -353,7 +353,7 @@ class Rejudging:
         return ((None, KeptVerdict(said.decision, said.score, said.reason, said.span, said.error, None, self._now)),)
 
     def _verdict(self, name: bytes) -> KeptVerdict:
-        return self._verdicts.get(name) or _failed("nobody was asked")
+        return self._verdicts.get(name) or _failed("not asked")
 
     def _count(self, raw: RawRow, new: NewVerdict, line: bytes) -> None:
         before = None if raw.row.success is UNSET else raw.row.success
@@ -460,4 +460,4 @@ def _failed(error: str | None) -> KeptVerdict:
 
 
 def _changed(name: str) -> InputError:
-    return InputError(f"{name}: changed while it was being used; nothing is written, begin again")
+    return InputError(f"{name}: changed while it was in use; nothing is written, start again")

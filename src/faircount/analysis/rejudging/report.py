@@ -39,12 +39,12 @@ _HIT = {"attack": "A success is", "task": "A test passes with"}
 _NOW_WON = {"attack": "Entries that now succeed", "task": "Entries that now pass"}
 _LEFT_ALONE = {
     LeftAlone.ERROR: "an error is recorded",
-    LeftAlone.BLOCKED: "a guardrail blocked them",
+    LeftAlone.BLOCKED: "blocked by a guardrail",
     LeftAlone.BOOLEAN: "a guardrail's true or false",
     LeftAlone.NOT_TEXT: "audio or an image",
     LeftAlone.EMPTY: "the response is empty",
-    LeftAlone.NO_JUDGE: "they name no judge",
-    LeftAlone.NOT_ALLOWED: "they name a judge that is not allowed",
+    LeftAlone.NO_JUDGE: "no judge named",
+    LeftAlone.NOT_ALLOWED: "the named judge is not allowed",
 }
 _LONGEST_ERROR = 200
 
@@ -97,7 +97,7 @@ def _cost(work: Work, prices: Prices) -> str:
     unknown = [visible(model) for model in work.planned if prices.of(model or None) is None and model]
     if not unknown:
         return "unknown: no model is named, see --model"
-    return f"unknown: no price of {', '.join(unknown)}; give it in --config, under [prices]"
+    return f"unknown: no price for {', '.join(unknown)}; give it in --config, under [prices]"
 
 
 # -- what became of a file --------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _sections(result: Rejudged) -> Iterator[Section]:
         Fact("Asked for now", work.asked, depth=1),
     ]
     if work.failed:
-        facts.append(Fact("Failed", work.failed, depth=2, note="not kept: they are asked for the next time"))
+        facts.append(Fact("Failed", work.failed, depth=2, note="not kept: they will be asked for again"))
     if work.usage.requests:
         cost = "unknown" if work.usage.cost is None else f"{work.usage.cost:.4f}"
         tokens = work.usage.prompt_tokens + work.usage.completion_tokens
@@ -147,7 +147,7 @@ def _rows(result: Rejudged, judged: str) -> Iterator[Fact]:
 
 def _repeated(work: Work) -> Iterator[Fact]:
     if work.repeated:
-        yield Fact("The same once more", work.repeated, depth=1, note="judged once")
+        yield Fact("Repeated", work.repeated, depth=1, note="judged once")
 
 
 def _judges(result: Rejudged) -> Iterator[Block]:
@@ -174,9 +174,9 @@ def _not_allowed(result: Rejudged) -> Iterator[Block]:
     names = [clip(visible(name), 40) for name, _ in result.not_allowed]
     if names:
         yield Paragraph(
-            f"{counted(result.left_alone[LeftAlone.NOT_ALLOWED], 'row')} not judged: a file may name only judges that "
-            f"compare strings, and these are others: {', '.join(names[:5])}. Say which judge you mean with "
-            f"--allow-judge NAME=JUDGE, or name one for all rows with --judge."
+            f"{counted(result.left_alone[LeftAlone.NOT_ALLOWED], 'row')} not judged: a file may only name judges "
+            f"that compare strings; these do not: {', '.join(names[:5])}. Say which judge you mean with "
+            "--allow-judge NAME=JUDGE, or name one for all rows with --judge."
         )
     if result.left_alone.get(LeftAlone.NO_JUDGE):
         yield Paragraph("Rows that name no judge need --judge.")
@@ -184,7 +184,7 @@ def _not_allowed(result: Rejudged) -> Iterator[Block]:
 
 def _written(result: Rejudged) -> Iterator[Block]:
     if result.path is None:
-        yield Paragraph("There is nothing to judge, and no file is written.")
+        yield Paragraph("Nothing to judge; no file is written.")
     else:
         yield Paragraph(f"Written to {visible(result.path)}")
 
