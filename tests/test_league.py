@@ -297,7 +297,7 @@ def test_doubts_of_several_files_are_told_once_with_the_files(write: Write) -> N
     paths = [write([standard(1), *["torn {"] * (n + 1)], f"results_{'abcdef'[n]}.jsonl") for n in range(6)]
     report = as_report(analyze(paths).analyses, details=False)
     assert findings(report) == [
-        "lines that could not be read, in 6 files: a (1), b (2), c (3), d (4) and 2 more",
+        "unreadable lines, in 6 files: a (1), b (2), c (3), d (4) and 2 more",
     ]
     (block,) = [block for block in report.sections[0].blocks if isinstance(block, Findings)]
     assert (block.items[0].code, block.items[0].count, block.items[0].where) == ("F001", 21, ())
