@@ -62,7 +62,7 @@ def test_a_run_in_a_folder_is_found_whatever_its_name(tmp_path: Path, cli: Cli) 
 def test_a_folder_without_results_is_an_error_that_names_what_is_there(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "notes.md").write_text("# notes\n")
     ran = cli("results", "analyze", str(tmp_path))
-    assert (ran.code, ran.err) == (3, f"faircount: {tmp_path}: holds no result files, only notes.md\n")
+    assert (ran.code, ran.err) == (3, f"faircount: {tmp_path}: no result files, only notes.md\n")
 
 
 TOOLS = {

@@ -189,8 +189,8 @@ def test_columns_are_taken_by_their_names(tmp_path: Path, header: str, taken: Co
         ("text,label,hit", {}, r"several columns .*label, hit; name one with --label-column"),
         ("text,label,label", {}, r"several columns .*label, label; name one with --label-column"),
         ("text,rater_1,human_score_1", {}, r"several columns .*--label-column"),
-        ("reply,label", {}, r"no column that holds the responses .*--text-column.*reply, label"),
-        ("text,verdict", {}, r"no column that holds labels .*--label-column.*text, verdict"),
+        ("reply,label", {}, r"no column that contains the responses; .*--text-column.*reply, label"),
+        ("text,verdict", {}, r"no column that contains labels; .*--label-column.*text, verdict"),
         ("text,label", {"label_columns": ("gold",)}, r"no column gold \(--label-column\).*text, label"),
         ("text,label", {"text_column": "body"}, r"no column body \(--text-column\)"),
         ("text,a b,a-b,label", {"prompt_column": "a_b"}, r"several columns .*a b, a-b; name one with --prompt-column"),
@@ -349,11 +349,11 @@ def test_comments_marks_and_empty_lines_are_no_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (b"just one", "1 fields, where the header has 2"),
-        (b"a,1,and more", "3 fields, where the header has 2"),
+        (b"just one", "1 field, but the header has 2"),
+        (b"a,1,and more", "3 fields, but the header has 2"),
         (b'"a"b,1', "text after the closing quote of a field"),
         (b"caf\xe9,1", "not UTF-8"),
-        (b"x" * 2000 + b",1", "a record longer than 1000 characters; is there a quote that is never closed?"),
+        (b"x" * 2000 + b",1", "a record longer than 1000 characters; is a quote never closed?"),
     ],
 )
 def test_a_bad_record_is_reported_and_the_next_one_is_read(tmp_path: Path, record: bytes, reason: str) -> None:
@@ -370,7 +370,7 @@ def test_a_quote_that_is_never_closed_is_reported_where_it_opens(tmp_path: Path)
     labels = labels_in(write_text(tmp_path, 'text,label\na,1\n"b,0\nc,1\nd,1\n'))
     assert said(labels) == [HIT]
     assert places(labels, DoubtKind.BAD_LINE) == [3]
-    assert labels.doubts[0].reason == "a quote that is never closed"
+    assert labels.doubts[0].reason == "a quote is never closed"
 
 
 def test_a_record_that_does_not_end_takes_no_more_than_the_limit(tmp_path: Path) -> None:
@@ -396,7 +396,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path, content: bytes) -> N
 
 def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
     labels = labels_in(write_text(tmp_path, "text,label\nonly one field\n"))
-    with pytest.raises(InputError, match=r"no item that can be read; .*:2: 1 fields, where the header has 2"):
+    with pytest.raises(InputError, match=r"no readable items; .*:2: 1 field, but the header has 2"):
         list(labels)
 
 
@@ -510,7 +510,7 @@ def test_what_is_no_text_is_no_response(write: Write, value: Any, text: str | No
         (b'["response"]', "not a JSON object but a list"),
         (b'{"response": "\xff", "label": 1}', "not UTF-8"),
         (b'{"response": "x", "other": "\xff", "label": 1}', "not UTF-8"),
-        (b'{"label": 0, "response": "x", "label": 1}', "the key label stands twice, with different values"),
+        (b'{"label": 0, "response": "x", "label": 1}', "the key label appears twice, with different values"),
         (b'{"response": "x", "label": 1, "o": ' + b"[" * 200 + b"]" * 200 + b"}", "nested more than 128 levels deep"),
         (b'{"response": "' + b"x" * 70_000 + b'", "label": 1}', "longer than 65000 bytes"),
     ],
@@ -554,9 +554,9 @@ def test_comments_blank_lines_and_windows_line_ends_are_fine(write: Write) -> No
 def test_jsonl_is_known_by_what_it_holds(tmp_path: Path) -> None:
     row = '{"response": "r", "label": 1}\n'
     assert said(labels_in(write_text(tmp_path, row * 2, "labels.txt"))) == [HIT, HIT]
-    with pytest.raises(InputError, match="is a JSON array; write one object on each line"):
+    with pytest.raises(InputError, match="is a JSON array; write one object per line"):
         labels_in(write_text(tmp_path, f"[{row}]", "labels.json"))
-    with pytest.raises(InputError, match="not one line of it is a JSON object"):
+    with pytest.raises(InputError, match="no line is a JSON object"):
         labels_in(write_text(tmp_path, "text,label\na,1\n", "labels.jsonl"))
 
 
@@ -676,7 +676,7 @@ def test_standard_input_can_be_read_again_and_is_removed(monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("files", "sentence"), [([], "no file with labels"), (["."], r"\.: is a folder")])
+@pytest.mark.parametrize(("files", "sentence"), [([], "no file with labels"), (["."], r"\.: this is a folder")])
 def test_what_is_no_file_is_refused(files: list[str], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         read_labels(files)

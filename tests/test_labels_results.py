@@ -144,7 +144,7 @@ def test_an_id_in_several_files_needs_to_be_told_apart(tmp_path: Path, write: Wr
     one = write([standard(1, response="from one")], "one.jsonl")
     two = write([standard(1, response="from two"), standard(2, response="second")], "two.jsonl")
     with pytest.raises(
-        InputError, match=r"1 key could mean several rows .*labels\.csv:2: 1 is .*one\.jsonl:1 and 1 ot"
+        InputError, match=r"1 key could match several rows .*labels\.csv:2: 1 is .*one\.jsonl:1 and 1 ot"
     ):
         list(keyed(table(tmp_path, "id,label\n1,1\n2,0\n"), one, two))
     labels = keyed(table(tmp_path, f"file,id,label\none.jsonl,1,1\n{two},1,0\n,2,1\nthree.jsonl,1,1\n"), one, two)
@@ -173,7 +173,7 @@ def test_a_line_of_another_file_than_the_column_says_is_no_row(tmp_path: Path, w
 
 def test_files_of_one_name_are_told_apart_by_their_paths(tmp_path: Path, write: Write) -> None:
     one, two = (write([standard(1, response=name)], f"{name}/r.jsonl") for name in ("a", "b"))
-    with pytest.raises(InputError, match=r"several result files are called r\.jsonl"):
+    with pytest.raises(InputError, match=r"several result files are named r\.jsonl"):
         list(keyed(table(tmp_path, "file,id,label\nr.jsonl,1,1\n"), one, two))
     assert found(keyed(table(tmp_path, f"file,id,label\n{two},1,1\n"), one, two)) == [("1", "b", HIT)]
 
@@ -215,13 +215,13 @@ def test_labels_can_be_iterated_again_until_the_results_change(tmp_path: Path, w
 
 def test_what_cannot_be_matched_is_refused(tmp_path: Path, write: Write) -> None:
     results = write([standard(1)])
-    with pytest.raises(UsageError, match=r"no column that names the rows of the results .*--id-column"):
+    with pytest.raises(UsageError, match=r"no column that names the rows of the results; .*--id-column"):
         keyed(table(tmp_path, "name,label\n1,1\n"), results)
     with pytest.raises(UsageError, match="not standard input"):
         keyed(table(tmp_path, "id,label\n1,1\n"), "-")
-    with pytest.raises(InputError, match="none of its keys names a row of the results"):
+    with pytest.raises(InputError, match="none of its keys matches a row of the results"):
         list(keyed(table(tmp_path, "id,label\n7,1\n"), results))
-    with pytest.raises(InputError, match="holds no label that can be read"):
+    with pytest.raises(InputError, match="no readable labels"):
         list(keyed(table(tmp_path, "id,label\n"), results))
 
 

@@ -51,7 +51,7 @@ def test_files_folders_globs_and_paths_are_taken(write: Write, tmp_path: Path) -
 def test_names_that_lead_nowhere_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         faircount.read(tmp_path / "missing.jsonl")
-    with pytest.raises(InputError, match="holds no file"):
+    with pytest.raises(InputError, match="no file whose name starts with"):
         faircount.read(tmp_path)
     with pytest.raises(UsageError, match="no result file given"):
         faircount.read()

@@ -69,7 +69,7 @@ BAD_LINES = {
     "null": ("null", "not a JSON object but null"),
     "no id": ('{"success": true}', "no id"),
     "id null": ('{"id": null}', "no id"),
-    "id of the wrong kind": ('{"id": [1]}', "neither a text nor a number"),
+    "id of the wrong kind": ('{"id": [1]}', "neither a string nor a number"),
     "raw escape": (b'{"id": 1, "response": "a\x1b[31m"}', "raw control character"),
     "raw NUL": (b'{"id": 1, "response": "a\x00b"}', "raw control character"),
     "not UTF-8": (b'{"id": 1, "response": "\xff\xfe"}', "not UTF-8"),

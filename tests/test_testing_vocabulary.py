@@ -148,7 +148,7 @@ def test_data_is_read_from_dictionaries_as_pydantic_reads_them() -> None:
     for wrong, problem in (({"role": "user"}, "Message needs content"), ([], "from a dictionary, not from list")):
         with pytest.raises(ValueError, match=problem):
             Message.model_validate(wrong)
-    with pytest.raises(ValueError, match="content must be a text"):
+    with pytest.raises(ValueError, match="content must be a string"):
         Message.model_validate({"role": "user", "content": 3})
 
 
@@ -194,18 +194,18 @@ def test_data_shows_itself_as_the_call_that_makes_it() -> None:
     [
         (Message, {"role": "user"}, "Message needs content"),
         (Message, {"role": "user", "content": "x", "name": "y"}, "Message has no parameter name; it takes role"),
-        (Message, {"role": "user", "content": 3}, "content must be a text, not int"),
-        (AssistantOutput, {"context": "a text"}, "context must be a list of texts"),
-        (AssistantOutput, {"output": 7}, "output must be a text, not int"),
+        (Message, {"role": "user", "content": 3}, "content must be a string, not int"),
+        (AssistantOutput, {"context": "a text"}, "context must be a list of strings"),
+        (AssistantOutput, {"output": 7}, "output must be a string, not int"),
         (AssistantOutput, {"tools_called": ["f"]}, "tools_called must be ToolCall, not str"),
         (AssistantInput, {"messages": "hi"}, "messages must be a list of Message, not str"),
         (AssistantInput, {"messages": [], "api_params": [1]}, "api_params must be a dictionary"),
         (RetryParams, {}, "RetryParams needs count"),
         (RetryParams, {"count": "3"}, "count must be a whole number, not '3'"),
         (RetryParams, {"count": True}, "count must be a whole number"),
-        (ParameterGrid, {"parameters": {"n": "abc"}}, "'n' must be a text with a list of values"),
+        (ParameterGrid, {"parameters": {"n": "abc"}}, "'n' must be a string with a list of values"),
         (TestGroup, {}, "TestGroup needs metrics"),
-        (TestGroup, {"metrics": [], "tags": "basic"}, "tags must be a list of texts"),
+        (TestGroup, {"metrics": [], "tags": "basic"}, "tags must be a list of strings"),
         (TestGroup, {"metrics": [], "retry_params": 3}, "retry_params must be RetryParams, not int"),
         (EvaluationResult, {"score": None, "verdict": "passed"}, "the score must be a number, not NoneType"),
         (EvaluationResult, {"score": 1.0}, "EvaluationResult needs verdict"),
@@ -254,13 +254,13 @@ def test_every_reducer_can_be_named() -> None:
 
 @pytest.mark.parametrize("name", ["average", "pass@k", "pass@0", "pass@", "at_least_k", "MEAN", "", "pass@9999999999"])
 def test_a_way_to_aggregate_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"there is no way to aggregate called .*; there are mean, median"):
+    with pytest.raises(ValueError, match=r"no such aggregation: .*; available: mean, median"):
         read_aggregation(name)
 
 
 def test_a_number_of_passes_needs_as_many_attempts() -> None:
     check_attempts(read_aggregation("pass@3"), 3)
-    with pytest.raises(ValueError, match="pass@3 needs 3 attempts or more, and there are 2"):
+    with pytest.raises(ValueError, match="pass@3 needs 3 attempts or more, but there are 2"):
         check_attempts(read_aggregation("pass@3"), 2)
 
 
@@ -297,7 +297,7 @@ def test_a_name_that_is_unknown_or_missing_is_a_type_error() -> None:
         unchecked(lable="x")
     with pytest.raises(TypeError, match="has no parameter kind"):
         unchecked(label="x", kind="y")
-    with pytest.raises(TypeError, match="the parameters of Saying have names: Saying"):
+    with pytest.raises(TypeError, match="Saying takes its parameters by name: Saying"):
         unchecked("x")
 
 
@@ -457,7 +457,7 @@ def test_calls_are_put_together_in_the_best_way() -> None:
 
 
 def test_a_distance_that_is_no_number_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the distance of two calls is nan"):
+    with pytest.raises(ValueError, match="the distance between two calls is nan"):
         accuracy([call("0")], [call("0")], distance=Table(table=[[float("nan")]]))
 
 
@@ -522,7 +522,7 @@ def test_any_judge_is_a_metric() -> None:
 
 def test_a_judge_that_does_not_decide_is_an_error() -> None:
     result = measured(JudgeMetric(judge="tool-calls"), AssistantOutput(), AssistantOutput())
-    assert (result.verdict, result.reason) == ("error", "the record does not say which calls of tools were expected")
+    assert (result.verdict, result.reason) == ("error", "the record does not list the expected tool calls")
     said = measured(JudgeMetric(judge="tool-calls"), AssistantOutput(tools_called=[]), AssistantOutput())
     assert (said.verdict, said.score) == ("passed", 1.0)
     # REBEL's own metric takes silence for an empty list.

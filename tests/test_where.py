@@ -97,7 +97,7 @@ def test_several_processes_choose_the_same_rows(write: Write, monkeypatch: pytes
 
 
 def test_the_outcome_of_an_entry_cannot_choose_its_rows(write: Write) -> None:
-    with pytest.raises(UsageError, match="outcome is what an analysis finds out"):
+    with pytest.raises(UsageError, match="outcome is computed from all rows"):
         analysis_of(write(rows()), where="outcome = success")
 
 

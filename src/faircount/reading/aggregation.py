@@ -53,14 +53,14 @@ def read_aggregation(text: str) -> Aggregation:
     numbered = _NUMBERED.fullmatch(word)
     if numbered is None or int(numbered[2]) < 1:
         known = ", ".join([*plain_names(), "pass@3", "pass^3", "at_least_3"])
-        raise ValueError(f'there is no way to aggregate called "{text}"; there are {known} (any number for 3)')
+        raise ValueError(f'no such aggregation: "{text}"; available: {known} (any number instead of 3)')
     return Aggregation(cast(ReducerName, f"{numbered[1]}k"), int(numbered[2]))
 
 
 def check_attempts(aggregation: Aggregation, attempts: int) -> None:
     """Raise a ValueError for a number that more attempts than there are would be needed for."""
     if aggregation.k is not None and aggregation.k > attempts:
-        raise ValueError(f"{aggregation.name} needs {aggregation.k} attempts or more, and there are {attempts}")
+        raise ValueError(f"{aggregation.name} needs {aggregation.k} attempts or more, but there are {attempts}")
 
 
 # -- several results made into one ------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def aggregated(strategy: str, results: Sequence[Result], *, per_attempt: int = 1
     way = read_aggregation(strategy)
     told = _told(results)
     if not any(result.verdict != ERROR for result in results):
-        return Aggregated(None, ERROR, f"nothing was decided: {told}" if results else "there are no results")
+        return Aggregated(None, ERROR, f"nothing was decided: {told}" if results else "no results")
     if way.name in REBEL_NAMES:
         return _as_rebel(way.name, results, told)
     attempts = [_attempt(results[start : start + per_attempt]) for start in range(0, len(results), per_attempt)]

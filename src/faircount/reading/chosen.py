@@ -15,7 +15,7 @@ from faircount.reading.spikee import attack_name_of
 from faircount.reading.spikee_rows import Row
 
 Keep = Callable[[bytes, Row, int], bool]
-"""Tells whether a row is wanted, by its line, what was read of it, and its number."""
+"""Returns whether a row is wanted, by its line, what was read of it, and its number."""
 
 
 def parse_row_query(text: str) -> Query:
@@ -23,7 +23,7 @@ def parse_row_query(text: str) -> Query:
     query = parse(text)
     if "outcome" in query.computed:
         raise UsageError(
-            "--where: outcome is what an analysis finds out of all rows of an entry; choose rows by success, error or "
+            "--where: outcome is computed from all rows of an entry; select rows by success, error or "
             "guardrail, or write them to a file with `results extract --where`"
         )
     return query
@@ -48,7 +48,7 @@ def refuse_unknown_fields(query: Query | None, origins: Sequence[Origin], max_li
 
 
 def needs_line_numbers(query: Query) -> bool:
-    """Tell whether a query asks for the number of a line, which only who reads from the beginning knows."""
+    """Return whether a query asks for the number of a line, which only who reads from the beginning knows."""
     return "line" in query.computed
 
 

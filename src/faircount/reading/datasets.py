@@ -139,11 +139,11 @@ class Dataset:
         return len(self) - len(set(zip(self.ids, self.contents, strict=True))) if self.repeated_ids else 0
 
     def has_content(self, row: int) -> bool:
-        """Tell whether a row has any content to compare."""
+        """Return whether a row has any content to compare."""
         return self.contents[row] not in NO_CONTENT
 
     def holds(self, row: int, content: int) -> bool:
-        """Tell whether a checksum is that of the row's content, in this or another way to write it as JSON."""
+        """Return whether a checksum is that of the row's content, in this or another way to write it as JSON."""
         return self.contents[row] == content or content in self._other_forms.get(row, ())
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Dataset:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
     def _lines_gathered(self, rows: Iterable[int]) -> dict[int, bytes]:
-        """Return lines of a packed file, which can only be read from its beginning."""
+        """Return lines of a compressed file, which can only be read from its beginning."""
         wanted = {self._lines[row] for row in rows}
         found, number = dict[int, bytes](), 0
         for block in blocks(open_stream(self.path, self.path), max(self._lengths)):
@@ -291,7 +291,7 @@ def _ends(buffer: bytes | bytearray, length: int) -> list[int]:
 
 
 def _one_on_every_line(buffer: bytes | bytearray, ends: Sequence[int]) -> bool:
-    """Tell whether every line begins and ends like an object, so that none can reach over the end of a line."""
+    """Return whether every line begins and ends like an object, so that none can reach over the end of a line."""
     start = 0
     for end in ends:
         if buffer[start] != _OPEN or (buffer[end - 1] != _CLOSE and buffer[end - 2 : end] != b"}\r"):
@@ -319,7 +319,7 @@ def _decoded_loosely(line: bytes) -> _Row:
     if name is None:
         raise BadLine("no id")
     if isinstance(name, bool | list | dict):
-        raise BadLine("the id is neither a text nor a number")
+        raise BadLine("the id is neither a string nor a number")
     long_id, parent = values.get("long_id"), values.get("result_parent_id")
     return _Row(
         name if isinstance(name, int) else str(name),

@@ -68,7 +68,7 @@ def results_in(folder: str) -> tuple[list[str], list[str]]:
             else:
                 others.append(path.name)
     if not results:
-        raise InputError(f"{folder}: holds no result files" + (f", only {listed(others)}" if others else ""))
+        raise InputError(f"{folder}: no result files" + (f", only {listed(others)}" if others else ""))
     return results, others
 
 
@@ -109,9 +109,7 @@ def expand_folder(folder: str) -> list[str]:
         if path.name.startswith(RESULT_PREFIX) and path.name.endswith(RESULT_SUFFIXES) and path.is_file()
     )
     if not found:
-        raise InputError(
-            f"{folder}: holds no file whose name starts with {RESULT_PREFIX} and ends with .jsonl, .gz or .zst"
-        )
+        raise InputError(f"{folder}: no file whose name starts with {RESULT_PREFIX} and ends with .jsonl, .gz or .zst")
     return [str(Path(folder) / name) for name in found]
 
 

@@ -109,7 +109,7 @@ def _header(line: bytes | None, name: str) -> dict[str, Any]:
     try:
         header = decode_record(line or b"")
     except BadLine as bad:
-        raise InputError(f"{name}:1: this is not the header of a run journal: {bad}") from None
+        raise InputError(f"{name}:1: not the header of a run journal: {bad}") from None
     check_header(header, name)
     return header
 
@@ -255,7 +255,7 @@ class EntryGathering:
         return None
 
     def is_complete(self, name: str) -> bool:
-        """Tell whether all rows of an entry were given."""
+        """Return whether all rows of an entry were given."""
         return name not in self._rows_left
 
     def _has_row(self, name: str, *, of_attack: bool) -> bool:
@@ -266,7 +266,7 @@ class EntryGathering:
         return tried or self._state.is_finished(name)
 
     def _failed_at_once(self, name: str, offset: int) -> bool:
-        """Tell whether this is where it is told that an attack failed before its first attempt."""
+        """Return whether this is where it is told that an attack failed before its first attempt."""
         failure = self._state.attack_failures.get(name)
         return failure is not None and failure.offset == offset and name not in self._last[True]
 

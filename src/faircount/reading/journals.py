@@ -122,7 +122,7 @@ class State:
         self._indices: dict[str, int] = {}
         self._marks: dict[int, int] = {}
         self._calls: dict[int, int] = {}
-        """How often the attempts were called that have no record yet; a `retry` begins to count anew."""
+        """How often the attempts were called that have no record yet; a `retry` starts the count again."""
 
     @property
     def aim(self) -> str:
@@ -130,19 +130,19 @@ class State:
         return aim_of(self.header)
 
     def is_done(self, case: str, attempt: int) -> bool:
-        """Tell whether an attempt has a record that counts."""
+        """Return whether an attempt has a record that counts."""
         return self._mark(case, attempt) >> _FLAG_BITS > 0
 
     def is_finished(self, case: str) -> bool:
-        """Tell whether nothing more is to be tried on an entry."""
+        """Return whether nothing more is to be tried on an entry."""
         return case in self.finished
 
     def is_error(self, case: str, attempt: int) -> bool:
-        """Tell whether the record that counts says that the attempt ended in an error."""
+        """Return whether the record that counts says that the attempt ended in an error."""
         return bool(self._mark(case, attempt) & _ERROR)
 
     def is_under_way(self, case: str, attempt: int) -> bool:
-        """Tell whether an attempt was called and has no record that counts."""
+        """Return whether an attempt was called and has no record that counts."""
         return _waits(self._mark(case, attempt))
 
     def offset_of(self, case: str, attempt: int) -> int | None:
@@ -150,7 +150,7 @@ class State:
         return self._mark(case, attempt) >> _FLAG_BITS or None
 
     def counts(self, line: Line) -> bool:
-        """Tell whether a record of an attempt is the one that counts, being neither void nor a second one."""
+        """Return whether a record of an attempt is the one that counts, being neither void nor a second one."""
         case, attempt = line.record.get("case"), line.record.get("attempt")
         return isinstance(case, str) and isinstance(attempt, int) and self.offset_of(case, attempt) == line.offset
 
@@ -205,7 +205,7 @@ class State:
         self.lines = number
         kind = mark.kind
         if not isinstance(kind, str):
-            raise BadLine("it does not say its kind")
+            raise BadLine("it has no kind")
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if kind in NUMBERED:
             self._take_numbered(kind, number, offset, mark)
@@ -220,7 +220,7 @@ class State:
             self.stopped_early |= mark.decided is True
             self.why = mark.why if isinstance(mark.why, str) else ""
         elif kind == "run" and number > 1:
-            raise BadLine("it is a second header, so that two runs share the file")
+            raise BadLine("it is a second header, so two runs share the file")
 
     def _take_case(self, number: int, offset: int, name: object) -> None:
         if not isinstance(name, str):
@@ -248,13 +248,13 @@ class State:
         index = self._indices.get(case)
         if index is None:
             name = clip(visible(case), _LONGEST_NAME)
-            raise BadLine(f"the record of its case, {name}, does not stand before it")
+            raise BadLine(f"no record of its case, {name}, comes before it")
         return index
 
     def _take_numbered(self, kind: str, number: int, offset: int, mark: RecordMark) -> None:
         attempt = mark.attempt
         if not isinstance(mark.case, str) or type(attempt) is not int or not 0 <= attempt <= MAX_ATTEMPT:
-            raise BadLine("it does not say which attempt of which case it is about")
+            raise BadLine("it does not name its case and attempt")
         key = self._index(mark.case) << _ATTEMPT_BITS | attempt
         before = self._marks.get(key, 0)
         if kind == "call":
@@ -289,12 +289,12 @@ def _waits(mark: int) -> bool:
 
 
 def is_block(error: object) -> bool:
-    """Tell whether the error of an attempt is a block."""
+    """Return whether the error of an attempt is a block."""
     return isinstance(error, Mapping) and error.get("kind") == BLOCKED
 
 
 def is_of_attack(strategy: object) -> bool:
-    """Tell whether a strategy is a dynamic attack."""
+    """Return whether a strategy is a dynamic attack."""
     return isinstance(strategy, str) and strategy != STANDARD
 
 
@@ -306,11 +306,11 @@ def aim_of(header: Mapping[str, Any]) -> str:
 def check_header(header: Mapping[str, Any], path: str) -> None:
     """Raise if the first record of a journal is no header, or that of another form of journal."""
     if header.get("kind") != "run":
-        raise InputError(f'{path}:1: this is not a run journal: its first record is not of the kind "run"')
+        raise InputError(f'{path}:1: not a run journal: its first record is not of kind "run"')
     if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
         found = clip(visible(str(header.get("schema"))), 20)
         raise InputError(
-            f"{path}:1: the journal has schema {found}, and this version reads schema {SCHEMA}; "
+            f"{path}:1: the journal has schema {found}, but this version reads schema {SCHEMA}; "
             "use the version of Faircount that wrote it"
         )
 

@@ -80,7 +80,7 @@ class _Chooser:
         text = text or self._guess("text", TEXT_NAMES, "--text-column")
         prompt = prompt or self._guess("prompt", PROMPT_NAMES, "--prompt-column")
         if text is None and options.text_needed and set(self._names) - self._taken:
-            raise self._missing("holds the responses", "--text-column")
+            raise self._missing("contains the responses", "--text-column")
         return Columns(labels, text, prompt, item, guessed=tuple(self._guessed))
 
     def _named_or_none(self, name: str | None, option: str) -> str | None:
@@ -124,7 +124,7 @@ class _Chooser:
         """Return the column of labels, or else those of raters."""
         found = self._only(LABEL_NAMES) or self._raters() or self._only(RATINGS_NAMES) or self._only(LATE_LABEL_NAMES)
         if not found:
-            raise self._missing("holds labels", "--label-column")
+            raise self._missing("contains labels", "--label-column")
         return self._take("labels", found)
 
     def _only(self, wanted: Sequence[str]) -> list[str]:
@@ -156,9 +156,9 @@ class _Chooser:
         return self._take("file", found[:1])[0] if found else None
 
     def _ambiguous(self, found: Sequence[str], option: str) -> UsageError:
-        return UsageError(f"{self._path}: several columns could be meant: {listed(found)}; name one with {option}")
+        return UsageError(f"{self._path}: several columns match: {listed(found)}; name one with {option}")
 
     def _missing(self, what: str, option: str) -> UsageError:
         return UsageError(
-            f"{self._path}: no column that {what} was found; name it with {option}. Its columns: {listed(self._names)}"
+            f"{self._path}: found no column that {what}; name it with {option}. Its columns: {listed(self._names)}"
         )

@@ -111,7 +111,7 @@ class KeyedLabels:
                     attempt = _attempt(raw)
                     yield Labelled(key.name, f"{path}:{raw.number}", attempt, told.ratings, told.label)
             if digest.hexdigest() != index.results[number].sha256:
-                raise InputError(f"{path}: changed while it was being used; begin again")
+                raise InputError(f"{path}: changed while it was being used; start again")
 
     @cached_property
     def _index(self) -> _Index:
@@ -129,7 +129,7 @@ class KeyedLabels:
 def _results(files: Sequence[str]) -> list[str]:
     paths = [file.path for file in inputs.distinct(inputs.expand(files))]
     if STDIN in paths:
-        raise UsageError("results that labels are keyed to are read more than once; name a file, not standard input")
+        raise UsageError("the results that labels refer to are read more than once; give a file, not standard input")
     return paths
 
 
@@ -174,9 +174,9 @@ class _Index:
         )
         self.sources = tuple(self._source(number, *read) for number, read in enumerate(self._read))
         if not any(source.good for source in self.sources):
-            raise InputError(f"{files[0].file.name}: holds no label that can be read")
+            raise InputError(f"{files[0].file.name}: no readable labels")
         if not any(self.rows):
-            raise InputError(f"{files[0].file.name}: none of its keys names a row of the results")
+            raise InputError(f"{files[0].file.name}: none of its keys matches a row of the results")
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
@@ -206,9 +206,7 @@ class _Index:
     def _which_file(self, name: str, place: str) -> int:
         found = self._by_name[name]
         if len(found) > 1:
-            raise InputError(
-                f"{place}: several result files are called {listed([name])}; write the path as it is given"
-            )
+            raise InputError(f"{place}: several result files are named {listed([name])}; write the path as given")
         return next(iter(found))
 
     def _add(self, key: _Key) -> None:
@@ -266,7 +264,7 @@ class _Index:
             for key in ambiguous[:_AMBIGUOUS_TOLD]
         )
         raise InputError(
-            f"{counted(len(ambiguous), 'key')} could mean several rows of the results ({told}); give the labels a "
+            f"{counted(len(ambiguous), 'key')} could match several rows of the results ({told}); give the labels a "
             "column `file` with the name of the results file, or write file:line as the key"
         )
 

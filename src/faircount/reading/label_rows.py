@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from faircount.errors import InputError
+from faircount.findings import counted
 from faircount.reading import loose
 from faircount.reading.identity import ContentHash
 from faircount.reading.labelled import DoubtKind, Doubts
@@ -89,10 +90,10 @@ def _format_inside(name: str, path: str, max_line: int) -> str:
         for line in block.lines:
             start = line.lstrip()[:1]
             if start == b"[":
-                raise InputError(f"{name}: is a JSON array; write one object on each line (JSONL), or CSV")
+                raise InputError(f"{name}: this is a JSON array; write one object per line (JSONL), or CSV")
             if start and start != COMMENT.encode():
                 return JSONL if start == b"{" else CSV
-    raise InputError(f"{name}: holds nothing")
+    raise InputError(f"{name}: the file is empty")
 
 
 def names_of(file: LabelFile, max_line: int) -> tuple[list[str], bool]:
@@ -107,7 +108,7 @@ def names_of(file: LabelFile, max_line: int) -> tuple[list[str], bool]:
         if seen == RECORDS_SAMPLED:
             return list(names), False
     if not seen:
-        raise InputError(f"{file.name}: not one line of it is a JSON object")
+        raise InputError(f"{file.name}: no line is a JSON object")
     return list(names), True
 
 
@@ -130,7 +131,7 @@ def records_of(
 ) -> Records:
     """Return what reads the wanted columns of a file.
 
-    A record in which a decisive one (by default any that is wanted) stands twice with different values is bad.
+    A record in which a decisive one (by default any that is wanted) appears twice with different values is bad.
     """
     if file.format == CSV:
         return CsvRecords(stream, max_line, doubts).wanting(names)
@@ -154,10 +155,10 @@ class Records:
         self._doubts.add(DoubtKind.BAD_LINE, str(reason), f"{self.stream.name}:{line}")
 
     def _cut_short(self) -> None:
-        """Note that a packed file ends too early."""
+        """Note that a compressed file ends too early."""
         if self.stream.truncated:
             place = f"{self.stream.name}:{self.fared.lines}"
-            self._doubts.add(DoubtKind.BAD_LINE, f"nothing more: {self.stream.truncated}", place)
+            self._doubts.add(DoubtKind.BAD_LINE, f"the rest was not read: {self.stream.truncated}", place)
 
 
 # -- JSONL ------------------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class JsonRecords(Records):
         # Only keys at the top of a record are wanted; the same name may stand inside, and stand there twice.
         twice = [name for name in doubts.duplicate_keys if name in self._decisive]
         if twice:
-            raise BadLine(f"the key {visible(twice[0])} stands twice, with different values")
+            raise BadLine(f"the key {visible(twice[0])} appears twice, with different values")
         values = tuple(map(fields.get, self._names))
         if _HALF_ESCAPED in line.lower():
             whole = tuple(map(without_halves, values))
@@ -253,7 +254,7 @@ class JsonRecords(Records):
 
 
 def _objects_only(buffer: bytes | bytearray, length: int, count: int) -> bool:
-    """Tell whether every line begins and ends as an object does; then none can reach over the end of its line."""
+    """Return whether every line begins and ends as an object does; then none can reach over the end of its line."""
     if buffer.count(b"\n{", 0, length) + buffer.startswith(b"{", 0, length) != count:
         return False
     ended = buffer.count(b"}\n", 0, length) + buffer.endswith((b"}", b"}\r"), 0, length)
@@ -294,7 +295,7 @@ class _Lines:
         self._left = self._limit = max_line
         self.number = 0
         self.damaged = False
-        """Whether bytes were met that are no UTF-8; they are half characters now."""
+        """Whether bytes were met that are no UTF-8; they are lone surrogates now."""
 
     def __iter__(self) -> _Lines:
         return self
@@ -375,7 +376,7 @@ class CsvRecords(Records):
             header = next(self._reader)
         except (csv.Error, _TooLong) as error:
             reason = self._reason(error)
-            raise InputError(f"{self.stream.name}:{self.header_line}: the header cannot be read: {reason}") from None
+            raise InputError(f"{self.stream.name}:{self.header_line}: cannot read the header: {reason}") from None
         if _has_halves(header):
             raise InputError(f"{self.stream.name}:{self.header_line}: the header is not UTF-8; convert the file first")
         return [name.strip() for name in header]
@@ -399,22 +400,22 @@ class CsvRecords(Records):
         self._cut_short()
 
     def _is_good(self, row: Sequence[str], width: int) -> bool:
-        """Tell whether a record holds anything; raise where it is not as the header says."""
+        """Return whether a record holds anything; raise where it is not as the header says."""
         if not any(row):
             self.fared.blank += 1
             return False
         if self._lines.damaged and _has_halves(row):
             raise BadLine("not UTF-8")
         if len(row) < width or any(row[width:]):
-            raise BadLine(f"{len(row)} fields, where the header has {width}")
+            raise BadLine(f"{counted(len(row), 'field')}, but the header has {width}")
         return True
 
     def _reason(self, error: Exception) -> str:
         message = str(error)
         if isinstance(error, _TooLong) or "field limit" in message:
-            return f"a record longer than {self._max_line} characters; is there a quote that is never closed?"
+            return f"a record longer than {self._max_line} characters; is a quote never closed?"
         if "unexpected end" in message:
-            return "a quote that is never closed"
+            return "a quote is never closed"
         if "expected after" in message:
             return "text after the closing quote of a field"
         return visible(message)

@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
 def is_workbook(path: str) -> bool:
-    """Tell whether a file is a workbook (.xlsx), by what it begins with."""
+    """Return whether a file is a workbook (.xlsx), by what it begins with."""
     with Path(path).open("rb") as file:
         return file.read(len(_SIGNATURE)) == _SIGNATURE
 
@@ -44,7 +44,7 @@ def sheet_as_csv(path: str) -> str:
             csv.writer(file).writerows(_rows(packed, path))
     except (zipfile.BadZipFile, LookupError, SyntaxError, ValueError, NotImplementedError, RuntimeError) as error:
         # SyntaxError is what a parser of XML raises.
-        raise InputError(f"{path}: is no workbook that can be read; save it again as .xlsx, or as CSV") from error
+        raise InputError(f"{path}: cannot read this workbook; save it again as .xlsx, or as CSV") from error
     return str(target)
 
 
@@ -98,7 +98,9 @@ def _chunks(part: IO[bytes], path: str) -> Iterator[bytes]:
     while chunk := part.read(_STEP):
         total += len(chunk)
         if total > _LARGEST_PART or b"<!DOCTYPE" in before + chunk:
-            raise InputError(f"{path}: holds what no sheet of labels holds; save the labels as CSV")
+            raise InputError(
+                f"{path}: too large, or contains what a sheet of labels should not; save the labels as CSV"
+            )
         before = chunk[-16:]
         yield chunk
 

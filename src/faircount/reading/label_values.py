@@ -112,12 +112,12 @@ class LabelReader:
 
     def _compared(self, score: float, written: Any) -> tuple[Decision, bool]:
         if not isinstance(score, int) and not math.isfinite(score):
-            raise NoLabel(f"{shown(written)} is no finite number")
+            raise NoLabel(f"{shown(written)} is not a finite number")
         if self._threshold is not None:
             return Decision.of(score >= self._threshold), True
         if not 0 <= score <= 1:
             raise NoLabel(
-                f"{shown(written)} is a score beyond 0 to 1: say from where on it is a hit, --label-threshold"
+                f"{shown(written)} is a score outside 0 to 1: set the lowest score of a hit with --label-threshold"
             )
         return Decision.of(score >= DEFAULT_THRESHOLD), score not in (0, 1)
 

@@ -123,14 +123,14 @@ class DoubtKind(enum.StrEnum):
 
     BAD_LINE = "could not be read"
     BAD_LABEL = "a label that is neither a hit nor a pass"
-    TIE = "raters are equally divided"
-    WRONG_KIND = "a field of the wrong kind, which is left out"
-    CHANGED_TEXT = "half characters were replaced"
+    TIE = "raters are evenly split"
+    WRONG_KIND = "a field of the wrong type, which is ignored"
+    CHANGED_TEXT = "lone surrogates were replaced"
     REPEATED = "the same text with the same label again"
     CONTRADICTED = "the same text is both a hit and a pass"
     SAME_ID = "an id that has both a hit and a pass"
     SAME_FILE = "the same file given more than once"
-    KEY_TWICE = "a key that stands more than once"
+    KEY_TWICE = "a key that appears more than once"
     KEY_CONTRADICTED = "a key with different labels, which counts as unlabelled"
     KEY_WITHOUT_ROW = "a key without a row in the results"
 

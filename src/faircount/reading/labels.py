@@ -153,11 +153,11 @@ class Labels:
         if self._known is not None:
             changed = [now.path for now, before in zip(sources, self._known[0], strict=True) if now != before]
             if changed:
-                raise InputError(f"{changed[0]}: changed while it was being used; begin again")
+                raise InputError(f"{changed[0]}: changed while it was being used; start again")
             return
         if not any(source.good for source in sources):
             reasons = [f"{doubt.places[0]}: {doubt.reason}" for doubt in reading.doubts.told()][:_REASONS_TOLD]
-            raise InputError("; ".join([f"{sources[0].path}: holds no item that can be read", *reasons]))
+            raise InputError("; ".join([f"{sources[0].path}: no readable items", *reasons]))
         self._known = (sources, (), self._repeated.told() + reading.doubts.told())
 
 
@@ -165,10 +165,10 @@ def _given(files: Sequence[str], doubts: Doubts) -> list[str]:
     """Return the files that are meant, each once."""
     for name in files:
         if name != STDIN and Path(name).is_dir():
-            raise UsageError(f"{name}: is a folder; name the files with labels")
+            raise UsageError(f"{name}: this is a folder; name the files with labels")
     found = inputs.distinct(inputs.expand(files))
     if not found:
-        raise UsageError("no file with labels given: name one with --labels")
+        raise UsageError("no file with labels; give one with --labels")
     for file in found:
         for copy in file.also:
             doubts.add(DoubtKind.SAME_FILE, "read once", copy)

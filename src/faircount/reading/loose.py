@@ -1,7 +1,7 @@
 """One line of JSON as people really write it, decided in one place.
 
 What the strict decoder refuses comes here. The standard parser accepts NaN, lone surrogates and huge integers; the
-rest becomes a `BadLine` with a reason in plain words. Doubts (a key that stands twice, a NaN) are handed back beside
+rest becomes a `BadLine` with a reason in plain words. Doubts (a key that appears twice, a NaN) are handed back beside
 the value, so that the reader can raise them as findings.
 """
 
@@ -80,7 +80,7 @@ def _kind(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true or false"
-    names = {list: "a list", str: "a text", int: "a number", float: "a number"}
+    names = {list: "a list", str: "a string", int: "a number", float: "a number"}
     return names.get(type(value), "something else")
 
 
@@ -89,7 +89,7 @@ def _reason(text: str, error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Extra data"):
         return f"more than one value on the line ({column})"
     if error.msg.startswith("Invalid control character"):
-        return f"a raw control character inside a text ({column})"
+        return f"a raw control character inside a string ({column})"
     written = text.strip()
     if error.pos >= len(text.rstrip()) or (written.startswith("{") and not written.endswith("}")):
         return "torn: the line ends in the middle of a value"

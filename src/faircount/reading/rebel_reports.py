@@ -47,7 +47,7 @@ _decoder = json.JSONDecoder(parse_int=str)
 
 
 def begins_report(start: bytes) -> bool:
-    """Tell whether a JSON document that begins so has test cases at its top."""
+    """Return whether a JSON document that begins so has test cases at its top."""
     text = start.removeprefix(_MARK).decode("latin-1")
     try:
         return any(key == CASES for key, _ in _members(text))
@@ -65,7 +65,7 @@ def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
         line = text.count("\n", 0, damage.place) + 1
         column = damage.place - text.rfind("\n", 0, damage.place)
         raise InputError(
-            f"{name}:{line}: the report is damaged here: {damage}, at character {column}; nothing of it was counted"
+            f"{name}:{line}: the report is damaged here: {damage}, at character {column}; none of it was counted"
         ) from None
     _place(text, entries)
     yield from _pieces(_lines(text, entries, run))

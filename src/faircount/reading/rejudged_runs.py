@@ -69,13 +69,13 @@ def _rows(chunks: Iterable[bytes], run: RunFile) -> Iterator[bytes]:
 
 
 def _row_or_bad(text: bytes | None, number: int, run: RunFile) -> bytes:
-    """Return a row that somebody has written anew; what is no row of a run is noted."""
+    """Return a row that somebody has rewritten; what is no row of a run is noted."""
     try:
         if text is None:
             raise BadLine(TOO_LONG)
         values, _ = parse(text)
         if _run_of(values.pop(RUN_MARK, None)) is None:
-            raise BadLine("no result of a test, in a file of such results")
+            raise BadLine("not a test result, in a file of test results")
     except BadLine as bad:
         run.bad[number] = str(bad)
         return BAD

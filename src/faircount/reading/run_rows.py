@@ -189,7 +189,7 @@ def error_text(error: Any) -> str | None:
     if not isinstance(error, Mapping):
         return json.dumps(error)
     parts = [str(error[name]) for name in ("kind", "message") if error.get(name)]
-    return ": ".join(parts) or "an error without words"
+    return ": ".join(parts) or "an error without a message"
 
 
 def _number(score: Any) -> float | None:
@@ -206,7 +206,7 @@ def objects(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     found = listed(holder, name)
     for item in found:
         if not isinstance(item, dict):
-            raise BadLine(f"{name} holds something else than objects")
+            raise BadLine(f"{name} contains something other than objects")
     return found
 
 

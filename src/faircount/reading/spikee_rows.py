@@ -161,7 +161,7 @@ class RowDecoder:
         """Parse a line loosely and clean its fields; also return spikee's own reading of the verdict."""
         values, doubts = loose.parse(line)
         if RUN_MARK in values:
-            raise BadLine("the result of a test, in a file that does not begin with one")
+            raise BadLine("a test result, in a file that does not begin with one")
         for key in doubts.duplicate_keys:
             self.notes.add("F011", self._cleaner.whole("key", key), number)
         if doubts.not_finite:
@@ -237,7 +237,7 @@ class RowDecoder:
 
 
 def is_utf8(text: bytes | memoryview) -> bool:
-    """Tell whether text is UTF-8: the strict decoder does not look at what it skips."""
+    """Return whether text is UTF-8: the strict decoder does not look at what it skips."""
     try:
         str(text, "utf-8")
     except UnicodeDecodeError:
@@ -246,7 +246,7 @@ def is_utf8(text: bytes | memoryview) -> bool:
 
 
 def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]) -> bool:
-    """Tell whether every line is one row that could not be read otherwise.
+    """Return whether every line is one row that could not be read otherwise.
 
     Where every line begins with `{` and ends with `}`, no row can reach over the end of a line. The decisive keys
     stand once, or at least the first value of each is also its last, which counts. Nothing nests too deep.
@@ -284,7 +284,7 @@ def _id_stands_once(data: bytes | bytearray, start: int, end: int) -> bool:
 
 
 def _plain_name(name: str) -> bool:
-    """Tell whether a field's name can be a facet's: printable, without quotes and backslashes."""
+    """Return whether a field's name can be a facet's: printable, without quotes and backslashes."""
     return name.isprintable() and '"' not in name and "\\" not in name
 
 
@@ -292,7 +292,7 @@ def _entry_id(value: Any, cleaner: Cleaner) -> int | str | None:
     if value is None:
         return None
     if isinstance(value, bool | list | dict):
-        raise BadLine("the id is neither a text nor a number")
+        raise BadLine("the id is neither a string nor a number")
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) else cleaner.label("id", value)
@@ -310,7 +310,7 @@ def _raw(value: Any) -> Raw:
 
 
 def _doubled(line: bytes, row: Row) -> bool:
-    """Tell whether a decisive key stands more than once at the top of a line, not inside what it holds."""
+    """Return whether a decisive key stands more than once at the top of a line, not inside what it holds."""
     for key in _DECISIVE_KEYS:
         extra = line.count(key) - 1
         if extra > 0:

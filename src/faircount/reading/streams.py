@@ -1,6 +1,6 @@
 """Bytes of a source as blocks of whole lines, with exact line numbers and byte offsets.
 
-Plain, gzip and Zstandard streams are told apart by their first bytes, whatever the file is called. A file that tells
+Plain, gzip and Zstandard streams are distinguished by their first bytes, whatever the file is called. A file that tells
 of a run (`run_files`) is expanded as well: into rows. Lines end at
 `\\n` only (U+2028 and its kin are text). Memory is bounded: a line over the limit is passed over, a stream that
 expands out of proportion is refused, a stream that ends too early is noticed after its whole lines were given.
@@ -122,12 +122,12 @@ class Stream(Struct):
         if self._expanded > MAX_EXPANDED_BYTES:
             raise InputError(
                 f"{self.name}: expands beyond {MAX_EXPANDED_BYTES // 1024**3} GiB and was not read further; "
-                "unpack it yourself if you trust it"
+                "decompress it yourself if you trust it"
             )
         if self._expanded > max(EXPANSION_CHECKED_FROM, MAX_EXPANSION * self.bytes_read):
             raise InputError(
                 f"{self.name}: expands more than {MAX_EXPANSION} times and was not read further, as a decompression "
-                "bomb would; unpack it yourself if you trust it"
+                "bomb would; decompress it yourself if you trust it"
             )
         return piece
 
@@ -138,14 +138,14 @@ def open_stream(path: str, name: str, content: ContentHash | None = None) -> Str
     raw = map(stream.count, _raw_chunks(path, name))
     first = next(raw, b"")
     if first[:2] in _UTF16_MARKS:
-        raise InputError(f"{name}: is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
+        raise InputError(f"{name}: this is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
     stream.chunks = _expand(stream, first, raw)
     _expand_run(stream, path, packed=first.startswith(_PACKED))
     return stream
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether a file is neither packed nor UTF-16 nor of a run, so that it can be read from anywhere in it."""
+    """Return whether a file is neither compressed nor UTF-16 nor of a run, so it can be read from anywhere."""
     try:
         with Path(path).open("rb") as file:
             start = file.read(_TELLING_BYTES)
@@ -172,7 +172,7 @@ def _expand_run(stream: Stream, path: str, *, packed: bool) -> None:
     stream.run = _run_of(start[:_TELLING_BYTES])
     if stream.run is None:
         if tool := other_tool(start[:_TELLING_BYTES]):
-            raise InputError(f"{stream.name}: is {tool}, which Faircount does not read yet")
+            raise InputError(f"{stream.name}: this is {tool}, which Faircount does not read yet")
         return
     from faircount.reading import run_files
 

@@ -62,7 +62,7 @@ class ParameterGrid(Data):
             raise TypeError("ParameterGrid: parameters must be a dictionary of lists")
         for name, values in given.items():
             if not isinstance(name, str) or isinstance(values, str | bytes) or not isinstance(values, Iterable):
-                raise TypeError(f"ParameterGrid: {name!r} must be a text with a list of values")
+                raise TypeError(f"ParameterGrid: {name!r} must be a string with a list of values")
         self.parameters = {name: list(values) for name, values in given.items()}
 
     def expand(self) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ class TestGroup(Data):
         if self.retry_params is not None:
             self.retry_params = data_of(RetryParams, self.retry_params, "TestGroup", "retry_params")
         if not isinstance(self.postfix, str | None):
-            raise TypeError("TestGroup: postfix must be a text")
+            raise TypeError("TestGroup: postfix must be a string")
         self.metrics = list(self.metrics)
         self.tags = _tags(self.tags, "TestGroup")
 
@@ -143,7 +143,7 @@ def _tags(tags: Any, owner: str) -> list[str]:
     if tags is None:
         return []
     if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
-        raise TypeError(f"{owner}: tags must be a list of texts")
+        raise TypeError(f"{owner}: tags must be a list of strings")
     return list(tags)
 
 
@@ -151,7 +151,7 @@ def _groups(function: Callable[..., Any]) -> Iterator[tuple[TestGroup, tuple[str
     """Yield the groups of a test, each with the file and line that it comes from."""
     code = getattr(function, "__code__", None)
     if code is None or not hasattr(function, "__name__"):
-        raise TypeError("test_case stands above a function")
+        raise TypeError("test_case decorates a function")
     own = (code.co_filename, code.co_firstlineno)
     made = function()
     if isgenerator(made):
@@ -171,5 +171,5 @@ def _groups(function: Callable[..., Any]) -> Iterator[tuple[TestGroup, tuple[str
 
 def _group(group: object, function: str) -> TestGroup:
     if not isinstance(group, TestGroup):
-        raise TypeError(f"{function}: must yield or return TestGroups; there is one {type(group).__name__}")
+        raise TypeError(f"{function}: must yield or return TestGroups, not {type(group).__name__}")
     return group

@@ -66,7 +66,7 @@ class ContextualFScore(Metric):
         if self.definition is None:
             self.definition = "statements" if self.template is None else "rebel"
         if self.template is not None and self.definition != "rebel":
-            raise ValueError('ContextualFScore: a template is counted by the definition "rebel"')
+            raise ValueError('ContextualFScore: a template needs the definition "rebel"')
         self._judge = ContextualJudge(
             beta=self.beta,
             threshold=self.threshold,
@@ -88,7 +88,7 @@ class ContextualFScore(Metric):
             return result_of(verdict_of(self._judge, attempt_from(input, expected, actual)))
         context = list(actual.context or expected.context or ())
         if not context:
-            raise ValueError("there is no context to compare with")
+            raise ValueError("no context to compare with")
         question = text_of(input.messages[-1].content) if input.messages else ""
         return self._decided(self._counted(context, question, actual.output or ""))
 

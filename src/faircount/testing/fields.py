@@ -257,7 +257,7 @@ class Declared(Model):
         kind = type(self).__name__
         if values:
             names = ", ".join(f"{name}=…" for name in public_fields(type(self)))
-            raise TypeError(f"the parameters of {kind} have names: {kind}({names})")
+            raise TypeError(f"{kind} takes its parameters by name: {kind}({names})")
         assign(self, named)
         self.model_post_init(None)
 

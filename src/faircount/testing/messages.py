@@ -83,7 +83,7 @@ class Message(Data):
     def _settle(self) -> None:
         self.role = _role(self.role)
         if not isinstance(self.content, str | list | None):
-            raise TypeError(f"Message: content must be a text, not {type(self.content).__name__}")
+            raise TypeError(f"Message: content must be a string, not {type(self.content).__name__}")
         if self.tool_calls is not None:
             self.tool_calls = list_of(ToolCall, self.tool_calls, "Message", "tool_calls")
 
@@ -114,13 +114,13 @@ class AssistantOutput(Data):
 
     def _settle(self) -> None:
         if not isinstance(self.output, str | None):
-            raise TypeError(f"AssistantOutput: output must be a text, not {type(self.output).__name__}")
+            raise TypeError(f"AssistantOutput: output must be a string, not {type(self.output).__name__}")
         if self.tools_called is not None:
             self.tools_called = list_of(ToolCall, self.tools_called, "AssistantOutput", "tools_called")
         context: Any = self.context
         if context is not None:
             if not isinstance(context, list | tuple) or not all(isinstance(text, str) for text in context):
-                raise TypeError("AssistantOutput: context must be a list of texts")
+                raise TypeError("AssistantOutput: context must be a list of strings")
             self.context = list(context)
 
 
@@ -146,7 +146,7 @@ def _require_text(data: Data, *names: str) -> None:
     for name in names:
         value = getattr(data, name)
         if not isinstance(value, str):
-            raise TypeError(f"{type(data).__name__}: {name} must be a text, not {type(value).__name__}")
+            raise TypeError(f"{type(data).__name__}: {name} must be a string, not {type(value).__name__}")
 
 
 def data_of(kind: type[T], value: object, owner: str, name: str) -> T:
@@ -169,5 +169,5 @@ def list_of(kind: type[T], values: object, owner: str, name: str) -> list[T]:
 
 def _mapping(value: object, owner: str, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"{owner}: {name} must be a dictionary with texts as keys")
+        raise TypeError(f"{owner}: {name} must be a dictionary with strings as keys")
     return dict(value)

@@ -72,7 +72,7 @@ class CosineSimilarityToolCallDistance(ToolCallDistance):
             return 0.0
         first, second = first_call.function.parse_arguments() or {}, second_call.function.parse_arguments() or {}
         if not isinstance(first, dict) or not isinstance(second, dict):
-            raise ValueError("the arguments of a call are no JSON object")
+            raise ValueError("the arguments of a call are not a JSON object")
         keys = [*first, *(key for key in second if key not in first)]
         if not keys:
             return 1.0
@@ -135,13 +135,13 @@ class ToolCallsAccuracy(Metric):
         return EvaluationResult(
             score=score,
             verdict=EvaluationVerdict.PASSED if passed else EvaluationVerdict.FAILED,
-            reason=f"likeness {score:.3f} of {len(wanted)} expected and {len(made)} made calls",
+            reason=f"similarity {score:.3f} of {len(wanted)} expected and {len(made)} actual calls",
         )
 
     def _likeness(self, one: ToolCall, other: ToolCall) -> float:
         likeness = float(self.distance.measure(one, other))
         if not math.isfinite(likeness):
-            raise ValueError(f"the distance of two calls is {likeness}")
+            raise ValueError(f"the distance between two calls is {likeness}")
         return likeness
 
     def get_name(self) -> str:
