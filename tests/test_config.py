@@ -78,7 +78,7 @@ def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
         ("[chat]\ntoken = 'abc'", ": chat.token: a secret has no place in a file"),
         ("[chat]\napi_key_env = 'sk-abcdefghijklmnopqrst'", ": chat.api_key_env: holds what looks like a secret"),
         ("[chat]\napi_key_env = 'a key'", ": chat.api_key_env: is the name of an environment variable, not a key"),
-        ("[chat]\nbase_url = 'http://me:word@host/v1'", ": chat: base_url holds a name or password"),
+        ("[chat]\nbase_url = 'http://me:word@host/v1'", ": chat: base_url contains a user name or password"),
         ("[chat]\nmodel = \ntries = 1", ":2: is no TOML: Invalid value, at column 9"),
         (b"\n\n[chat]\nmodel = '\xff'", ":4: is not UTF-8"),
         ("x = " + "[" * 5000, ": "),

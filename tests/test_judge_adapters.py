@@ -287,7 +287,7 @@ def test_the_folder_that_a_command_runs_in_chooses_no_judge(tools: Path) -> None
     (tools / "judges" / "canary.py").write_text("raise SystemExit('loaded')\n", encoding="utf-8")
     (tools / "judges" / "mine.py").write_text("def judge(llm_output):\n    return 'yes'\n", encoding="utf-8")
     assert said(make("spikee:canary", Setting()), "a", notes={"judge_args": "a"}) == ("hit", None)
-    assert refused("spikee:mine").endswith("one of a workspace is named by its file: spikee:./judges/mine.py")
+    assert refused("spikee:mine").endswith("name one in a workspace by its file: spikee:./judges/mine.py")
     assert said(make("spikee:./judges/mine.py", Setting()), "x") == (None, None)
 
 
@@ -295,7 +295,10 @@ def test_the_folder_that_a_command_runs_in_chooses_no_judge(tools: Path) -> None
     ("source", "message"),
     [
         ("x = 1\n", "spikee:./odd.py: has no function judge and no class with a method judge"),
-        ("def judge(llm_output, mood): ...\n", "spikee:./odd.py: its function judge takes mood, which is nothing that"),
+        (
+            "def judge(llm_output, mood): ...\n",
+            "spikee:./odd.py: its function judge takes mood, which spikee does not pass",
+        ),
         ("raise ValueError('no')\n", "./odd.py:1: cannot be loaded: ValueError: no"),
     ],
 )
@@ -397,27 +400,30 @@ def test_a_metric_for_which_less_is_a_success_has_its_score_turned_round() -> No
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("spikee:none", "spikee:none: this spikee has no such judge; one of a workspace is named by its file"),
-        ("spikee:a.b", "spikee:a.b: name a judge of spikee's, or the file of one: spikee:./judges/mine.py"),
+        ("spikee:none", "spikee:none: the installed spikee has no such judge; name one in a workspace by its file"),
+        ("spikee:a.b", "spikee:a.b: name one of spikee's judges, or the file of one: spikee:./judges/mine.py"),
         ("spikee:./none.py", "./none.py: no such file"),
         ("spikee:canary(args=1)", "spikee:canary: has no parameter args; it takes judge_args, judge_options"),
-        ("rebel:None", "rebel:None: is no metric of REBEL's; it has Asking, ToolCallsAccuracy"),
-        ("rebel:json:loads", "rebel:json:loads: is no metric of REBEL's"),
+        ("rebel:None", "rebel:None: not a metric of REBEL; it has Asking, ToolCallsAccuracy"),
+        ("rebel:json:loads", "rebel:json:loads: not a metric of REBEL"),
         (
             "rebel:ToolCallsAccuracy(at=1)",
             "rebel:ToolCallsAccuracy: has no parameter at; it takes threshold, strict_mode",
         ),
         ("garak:dan", "garak:dan: a detector has the form garak:module.Name, such as garak:dan.DAN"),
-        ("garak:none.X", "garak:none.X: this garak has no detectors called none; garak --list_detectors shows them"),
+        (
+            "garak:none.X",
+            "garak:none.X: the installed garak has no detector module none; garak --list_detectors shows them",
+        ),
         ("garak:dan.None", "garak:dan.None: no such detector; dan has DAN"),
         ("garak:dan.DAN(x=1)", "garak:dan.DAN: has no parameter x; it takes threshold, skip"),
         ("garak:dan.DAN(threshold=2)", "garak:dan.DAN: threshold must be a number from 0 to 1"),
-        ("garak:half.Failing", "garak:half.Failing: cannot be made: RuntimeError: no key"),
-        ("garak:dan.DAN(0.5)", "garak:dan.DAN: its parameters have names: garak:dan.DAN(parameter=value)"),
-        ("garak:dan.DAN(threshold=refusal)", "garak:dan.DAN: threshold is no judge; a text stands in quotes"),
+        ("garak:half.Failing", "garak:half.Failing: cannot be created: RuntimeError: no key"),
+        ("garak:dan.DAN(0.5)", "garak:dan.DAN: name its parameters: garak:dan.DAN(parameter=value)"),
+        ("garak:dan.DAN(threshold=refusal)", "garak:dan.DAN: threshold is not a judge; put text in quotes"),
         ("deepeval:ExactMatch", "deepeval:ExactMatch: DeepEval has no such metric for one answer; did you mean ExactM"),
         ("deepeval:ExactMatchMetric(x=1)", "deepeval:ExactMatchMetric: has no parameter x; it takes threshold, verb"),
-        ("deepeval:GEval(name='g', evaluation_params=['mood'])", "deepeval:GEval: evaluation_params can be input, act"),
+        ("deepeval:GEval(name='g', evaluation_params=['mood'])", "deepeval:GEval: evaluation_params may be input, act"),
     ],
 )
 @pytest.mark.usefixtures("tools")

@@ -77,28 +77,28 @@ def test_a_call_knows_where_it_stands() -> None:
 @pytest.mark.parametrize(
     ("text", "character", "reason"),
     [
-        ("", 1, "there is nothing"),
-        ("   ", 4, "there is nothing"),
-        ("()", 1, "the name of a judge is expected, found “(”"),
+        ("", 1, "it is empty"),
+        ("   ", 4, "it is empty"),
+        ("()", 1, "expected the name of a judge, found “(”"),
         ("''", 1, "the name of the judge is empty"),
-        ("a(", 3, "a value is expected, found the end"),
+        ("a(", 3, "expected a value, found the end"),
         ("a(b", 2, "this bracket is not closed"),
-        ("a(b))", 5, "this comes after the end of the judge: “)”"),
-        ("a b", 3, "this comes after the end of the judge: “b”"),
-        ("a(b c)", 5, ", or ) is expected, found “c”"),
-        ("a(b,)", 5, "a value is expected, found “)”"),
+        ("a(b))", 5, "unexpected text after the judge: “)”"),
+        ("a b", 3, "unexpected text after the judge: “b”"),
+        ("a(b c)", 5, "expected , or ), found “c”"),
+        ("a(b,)", 5, "expected a value, found “)”"),
         ("a(x=1, x=2)", 8, "x is given twice"),
-        ("a(x==1)", 5, "a value is expected, found “=”"),
-        ("a([b])", 4, "a text stands in quotes: “b”"),
-        ("a([1, 2)", 8, ", or ] is expected"),
-        ("a({b: 1})", 4, "a key in quotes is expected, found “b:”"),
-        ("a({'b': 1, 'b': 2})", 12, "this key is there already"),
+        ("a(x==1)", 5, "expected a value, found “=”"),
+        ("a([b])", 4, "put text in quotes: “b”"),
+        ("a([1, 2)", 8, "expected , or ]"),
+        ("a({b: 1})", 4, "expected a key in quotes, found “b:”"),
+        ("a({'b': 1, 'b': 2})", 12, "this key appears twice"),
         ("a(1e999)", 3, "this number is too large"),
         ("a('b)", 3, "the text in quotes has no end"),
         ("a(“b”)", 3, "a typographic quotation mark"),
-        ("a\u202eb", 2, "a character that cannot be seen"),
-        ("a(" * 50, 2 * DEEPEST + 2, f"brackets are more than {DEEPEST} deep here"),
-        ("a(x=" + "[" * 50, DEEPEST + 4, f"brackets are more than {DEEPEST} deep here"),
+        ("a\u202eb", 2, "an invisible character"),
+        ("a(" * 50, 2 * DEEPEST + 2, f"brackets are nested more than {DEEPEST} deep here"),
+        ("a(x=" + "[" * 50, DEEPEST + 4, f"brackets are nested more than {DEEPEST} deep here"),
     ],
 )
 def test_a_mistake_is_shown_with_a_mark_under_its_character(text: str, character: int, reason: str) -> None:
@@ -232,20 +232,20 @@ def test_judges_decide_as_they_were_made() -> None:
         ("llm", "llm.Rubric: needs rubric; it takes rubric, "),
         ("refusal(patern='x')", "refusal.Refusal: has no parameter patern; it takes "),
         ("regex(foo=1, pattern='a')", "strings.Regex: has no parameter foo; it takes pattern, "),
-        ("regex('a', pattern='b')", "strings.Regex: pattern is given twice, by its place and by its name"),
-        ("not(refusal, canary)", "combine.Not: takes at most 1 without a name, not 2; it takes judge"),
-        ("contains(text=BYPASSED)", 'contains: text is no judge; a text stands in quotes: text="BYPASSED"'),
-        ("contains(BYPASSED)", 'contains: text is no judge; a text stands in quotes: text="BYPASSED"'),
+        ("regex('a', pattern='b')", "strings.Regex: pattern is given twice, by position and by name"),
+        ("not(refusal, canary)", "combine.Not: takes at most 1 positional, not 2; it takes judge"),
+        ("contains(text=BYPASSED)", 'contains: text is not a judge; put text in quotes: text="BYPASSED"'),
+        ("contains(BYPASSED)", 'contains: text is not a judge; put text in quotes: text="BYPASSED"'),
         ("threshold(refusal, chat=1)", "combine.Threshold: has no parameter chat; it takes judge, at"),
         ("any('refusal')", "combine.AnyOf"),
         ("any(refusal, nosuch)", "nosuch: no such judge"),
         ("regex('(')", "strings.Regex"),
-        ("garak:", "garak:: say which judge of garak is meant: garak:NAME"),
-        ("./file.py", "./file.py: say which judge in the file is meant: ./file.py:Name"),
+        ("garak:", "garak:: name a judge of garak: garak:NAME"),
+        ("./file.py", "./file.py: name the judge in the file: ./file.py:Name"),
         ("./missing.py:Name", "./missing.py: no such file"),
         (
             "no_such_module:Name",
-            "no_such_module: no such module; a file is named with its path: ./no_such_module.py:Name",
+            "no_such_module: no such module; name a file by its path: ./no_such_module.py:Name",
         ),
     ],
 )
@@ -285,11 +285,11 @@ def test_a_named_judge_is_what_the_configuration_says() -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"a": "a"}, "a: the configuration defines it by itself: a → a"),
-        ({"a": "any(b)", "b": "not(a)"}, "a: the configuration defines it by itself: a → b → a"),
-        ({f"a{n}": f"a{n + 1}" for n in range(50)} | {"a": "a0"}, "it stands more than 20 judges deep"),
+        ({"a": "a"}, "a: the configuration defines it in terms of itself: a → a"),
+        ({"a": "any(b)", "b": "not(a)"}, "a: the configuration defines it in terms of itself: a → b → a"),
+        ({f"a{n}": f"a{n + 1}" for n in range(50)} | {"a": "a0"}, "nested more than 20 judges deep"),
         ({"a": "refusal("}, "the judge is not understood at character 9"),
-        ({"refusal": "canary", "a": "refusal"}, "refusal: the configuration gives this name, but"),
+        ({"refusal": "canary", "a": "refusal"}, "refusal: the configuration defines this name, but"),
     ],
 )
 def test_names_that_lead_nowhere_are_refused(named: dict[str, str], message: str) -> None:
@@ -298,7 +298,7 @@ def test_names_that_lead_nowhere_are_refused(named: dict[str, str], message: str
 
 def test_judges_that_names_stand_for_count_as_deep() -> None:
     named = {f"a{n}": "not(" * 6 + f"a{n + 1}" + ")" * 6 for n in range(20)} | {"a20": "refusal"}
-    assert "it stands more than 20 judges deep" in refused("a0", Setting(named=named))
+    assert "nested more than 20 judges deep" in refused("a0", Setting(named=named))
 
 
 def test_a_named_judge_takes_no_parameters() -> None:
@@ -500,16 +500,16 @@ def test_a_function_that_waits_works_in_a_running_loop_too() -> None:
         ),
         (
             "Odd",
-            "./mine.py:Odd: its parameters are no plain data: TypeError: "
+            "./mine.py:Odd: its parameters are not plain data: TypeError: "
             "Object of type object is not JSON serializable",
         ),
-        ("constant", "./mine.py:constant: is int; a subclass of Judge, a judge or a function is needed"),
-        ("Other", "./mine.py:Other: is no subclass of Judge"),
+        ("constant", "./mine.py:constant: is int; expected a subclass of Judge, a judge or a function"),
+        ("Other", "./mine.py:Other: is not a subclass of Judge"),
         ("Long(limt=2)", "./mine.py:Long: has no parameter limt; it takes limit"),
         ("truth(wrd='a')", "./mine.py:truth: has no parameter wrd; it takes word"),
-        ("ready(limit=2)", "./mine.py:ready: is a judge already and takes no parameters"),
-        ("Long(limit=canary)", './mine.py:Long: limit is no judge; a text stands in quotes: limit="canary"'),
-        ("", "./mine.py:: say which judge in the file is meant: ./file.py:Name"),
+        ("ready(limit=2)", "./mine.py:ready: is already a judge and takes no parameters"),
+        ("Long(limit=canary)", './mine.py:Long: limit is not a judge; put text in quotes: limit="canary"'),
+        ("", "./mine.py:: name the judge in the file: ./file.py:Name"),
     ],
 )
 @pytest.mark.usefixtures("local")

@@ -167,7 +167,7 @@ def test_exact_compares_with_what_the_record_expects() -> None:
     assert decision(Exact(), "Rome", expected=Expected(output="Paris")) is PASS
     assert decision(Exact(), "", expected=Expected(output="")) is HIT
     unjudged = said(Exact(), "Paris")
-    assert (unjudged.decision, unjudged.error) == (None, "no text is given, and the record expects no output")
+    assert (unjudged.decision, unjudged.error) == (None, "no text given, and the record has no expected output")
 
 
 def test_a_regex_of_a_record_that_does_not_compile_leaves_it_unjudged() -> None:
@@ -186,14 +186,14 @@ def test_judges_of_strings_say_that_they_are_and_need_a_response(judge: Judge) -
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        (Canary, {"canary": ""}, "canary.Canary: every text of canary must be a text that is not empty"),
-        (Canary, {"canary": []}, "a list of such texts"),
-        (Canary, {"canary": 3}, "canary.Canary: canary must be a text"),
-        (Contains, {"text": ["a", ""]}, "strings.Contains: every text of text"),
+        (Canary, {"canary": ""}, "canary.Canary: every item of canary must be a non-empty string"),
+        (Canary, {"canary": []}, "a list of such strings"),
+        (Canary, {"canary": 3}, "canary.Canary: canary must be a non-empty string"),
+        (Contains, {"text": ["a", ""]}, "strings.Contains: every item of text"),
         (Contains, {"text": "a", "ignore_case": 1}, "ignore_case must be true or false"),
         (Contains, {"text": "a", "whole_word": "no"}, "whole_word must be true or false"),
         (StartsWith, {"text": None}, "strings.StartsWith: text"),
-        (Exact, {"text": ["a", 1]}, "every text of text must be a text"),
+        (Exact, {"text": ["a", 1]}, "every item of text must be a string"),
         (Regex, {"pattern": "ab(c"}, r'Regex: pattern "ab\(c" is not a regular expression: .* at character 3'),
         (Regex, {"pattern": ["fine", "*"]}, "at character 1"),
         (Regex, {"pattern": "a{99999999999999}"}, "is not a regular expression"),
@@ -339,10 +339,10 @@ def test_what_is_no_schema_is_refused(schema: Any, extract: str, words: str) -> 
 
 def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_bytes(b"{nope")
-    with pytest.raises(UsageError, match="the file of schema is not JSON"):
+    with pytest.raises(UsageError, match="the schema file is not JSON"):
         JsonSchema(f"@{tmp_path / 's.json'}")
     (tmp_path / "t.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="not a text in UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8 text"):
         JsonSchema(f"@{tmp_path / 't.json'}")
     (tmp_path / "u.json").write_bytes(b" ")
     with pytest.raises(UsageError, match="is empty"):

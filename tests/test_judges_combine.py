@@ -136,7 +136,7 @@ def test_not_turns_the_score_round_and_keeps_the_evidence() -> None:
     span = Span(1, 2)
     part = Says(Verdict(HIT, 0.75, "seen", span, usage=Usage(1, 2, 3, 0.5)), scores=True)
     verdict = verdict_of(Not(part), ATTEMPT)
-    assert verdict == Verdict(PASS, 0.25, "hit turned round; tests.Says: seen", span, usage=Usage(1, 2, 3, 0.5))
+    assert verdict == Verdict(PASS, 0.25, "hit inverted; tests.Says: seen", span, usage=Usage(1, 2, 3, 0.5))
     assert verdict_of(Not(Says(Verdict(PASS))), ATTEMPT).decision is HIT
     assert verdict_of(Not(Not(part)), ATTEMPT).decision is HIT
 
@@ -169,7 +169,7 @@ def test_the_reason_names_the_part_that_decided_and_shows_its_evidence() -> None
     assert both.span == Span(0, 1)
     assert both.reason == '2 of 2 hit; strings.Contains: contains "x"'
     one_passes = verdict_of(AllOf(Contains("x"), Regex("y")), ATTEMPT)
-    assert one_passes.reason == "strings.Regex: matches nothing of what was looked for"
+    assert one_passes.reason == "strings.Regex: matches nothing that was looked for"
 
 
 def test_a_tie_is_called_one() -> None:
@@ -254,8 +254,8 @@ def test_a_whole_of_local_judges_can_go_to_another_process() -> None:
     ("kind", "parts", "options", "words"),
     [
         (AnyOf, [], {}, "combine.AnyOf needs at least one judge"),
-        (AllOf, ["refusal"], {}, "combine.AllOf is made of judges; str is none"),
-        (Not, [3], {}, "combine.Not is made of judges; int is none"),
+        (AllOf, ["refusal"], {}, "combine.AllOf combines judges; str is not a judge"),
+        (Not, [3], {}, "combine.Not combines judges; int is not a judge"),
         (Threshold, [Contains("x")], {"at": 1.5}, "combine.Threshold: at must be a number from 0 to 1"),
         (Threshold, [Contains("x")], {"at": "high"}, "at must be a number"),
     ],

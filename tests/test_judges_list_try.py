@@ -239,23 +239,23 @@ def test_packages_that_are_broken_or_hide_something_are_reported_and_harm_nothin
     assert errors == {
         "torn.Torn": "torn:Judge cannot be loaded: ImportError: torn\x1b",
         "gone.Gone": "no_such_package:Judge cannot be loaded: ModuleNotFoundError: No module named 'no_such_package'",
-        "strange.Path": "pathlib:Path is no subclass of Judge",
-        "refusal.Refusal": "it would hide refusal.Refusal, which is built in",
+        "strange.Path": "pathlib:Path is not a subclass of Judge",
+        "refusal.Refusal": "it would hide the built-in refusal.Refusal",
         "dan.Shouting": "garak has detectors in a module of that name, and a summary of judges could not distinguish "
         "the two",
-        "Canary": "it would hide canary.Canary, which is built in",
-        "nodot": "the name of a judge has the form module.Name",
+        "Canary": "it would hide the built-in canary.Canary",
+        "nodot": "the name of a judge must have the form module.Name",
         "other.Name": "the class calls itself shouting.Shouting, the entry point other.Name",
     }
     console = run("list", path=[tmp_path])
-    assert "it would hide refusal.Refusal" in " ".join(console.out.split()) and "\x1b" not in console.out
+    assert "it would hide the built-in refusal.Refusal" in " ".join(console.out.split()) and "\x1b" not in console.out
     assert "noise" in console.err and "noise" not in console.out
     refusal = json.loads(run("try", "refusal", "LOUD", "--output-format", "json", path=[tmp_path]).out)
     assert refusal["judge"] == "refusal.Refusal" and refusal["decision"] == "pass"
     torn = run("try", "torn.Torn", "x", path=[tmp_path])
     assert torn.code == 2
     assert (
-        "torn.Torn: the judge of the package faircount-plugin-judges cannot be used: torn:Judge cannot be" in torn.err
+        "torn.Torn: the judge from the package faircount-plugin-judges cannot be used: torn:Judge cannot be" in torn.err
     )
     both = run("try", "shouting.Shouting", "x", path=[tmp_path, tmp_path / "second"])
     assert both.code == 2 and "2 packages offer a judge of this name" in both.err

@@ -438,12 +438,12 @@ def test_examples_are_shown_to_the_model(server: Server, chat: ChatSettings) -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"rubric": ""}, "llm.Rubric: rubric must be a text that is not empty"),
+        ({"rubric": ""}, "llm.Rubric: rubric must be a non-empty string"),
         ({"rubric": "@/nowhere.txt"}, "/nowhere.txt cannot be read"),
-        ({"chat": None}, r'llm.Rubric asks a model: name it, as in llm\(model="…"\)'),
+        ({"chat": None}, r'llm.Rubric asks a model; name it: llm\(model="…"\)'),
         ({"chat": "x"}, "chat is not a parameter"),
-        ({"model": 3}, "model must be a text"),
-        ({"base_url": "http://u:p@localhost"}, "base_url holds a name or password"),
+        ({"model": 3}, "model must be a string"),
+        ({"base_url": "http://u:p@localhost"}, "base_url contains a user name or password"),
         ({"base_url": "http://[::1"}, "base_url is not an address"),
         ({"scale": 0}, "scale must be a whole number"),
         ({"scale": True}, "scale must be a whole number"),
@@ -642,7 +642,7 @@ def test_the_f_score_works_over_http(server: Server, chat: ChatSettings) -> None
         ({"strict": None}, "strict must be true or false"),
         ({"definition": "garak"}, "definition must be one of statements, rebel"),
         ({"idk": "maybe"}, "idk must be one of neither, yes, no"),
-        ({"definition": "rebel", "idk": "no"}, "idk has no say"),
+        ({"definition": "rebel", "idk": "no"}, "idk has no effect"),
         ({"model": ""}, "context.ContextualFScore asks a model"),
     ],
 )

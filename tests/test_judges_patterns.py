@@ -458,7 +458,7 @@ def test_a_hostile_megabyte_is_judged_within_a_second(judge: Judge, kind: str) -
         (lambda: Link(min_length=2.5), "min_length"),  # type: ignore[arg-type]
         (lambda: Link(domains=["https://evil.test/"]), "host names"),
         (lambda: Link(allowed_domains=[3]), "allowed_domains"),  # type: ignore[list-item]
-        (lambda: Leak(kinds=["passport"]), "does not know 'passport'"),
+        (lambda: Leak(kinds=["passport"]), "has unknown names 'passport'"),
         (lambda: Leak(kinds=[]), "at least one"),
         (lambda: Leak(threshold=1.5), "threshold"),
     ],

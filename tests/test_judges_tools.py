@@ -145,7 +145,7 @@ def test_the_reason_counts() -> None:
 def test_without_expected_calls_the_attempt_is_unjudged() -> None:
     verdict = said(None, [A])
     assert verdict.decision is None
-    assert "which calls of tools were expected" in str(verdict.error)
+    assert "does not list the expected tool calls" in str(verdict.error)
 
 
 @pytest.mark.parametrize(

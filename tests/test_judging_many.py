@@ -112,7 +112,7 @@ def test_a_judge_that_fails_leaves_the_attempt_unjudged_and_its_message_holds_no
 def test_an_attempt_without_a_response_is_unjudged_and_an_empty_one_is_judged() -> None:
     verdicts = [verdict for (verdict,) in judged([Long()], [Attempt(None), Attempt("")])]
     assert [verdict.decision for verdict in verdicts] == [None, Decision.PASS]
-    assert verdicts[0].error == "there is no response to judge"
+    assert verdicts[0].error == "no response to judge"
 
 
 def test_what_is_no_verdict_is_an_error_of_the_judge() -> None:

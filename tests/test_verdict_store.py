@@ -142,7 +142,7 @@ def test_a_folder_has_a_file_for_each_judge_and_is_for_its_owner_alone(tmp_path:
 def test_a_file_with_something_else_in_it_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text('{"id": 1}\n')
-    with VerdictStore(path) as store, pytest.raises(UsageError, match="something else than verdicts"):
+    with VerdictStore(path) as store, pytest.raises(UsageError, match="something other than verdicts"):
         store.known(JUDGE, name(1))
     assert path.read_text() == '{"id": 1}\n'
 
@@ -150,7 +150,7 @@ def test_a_file_with_something_else_in_it_is_refused_and_left_as_it_is(tmp_path:
 def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
     with VerdictStore(tmp_path / "x") as store:
         (tmp_path / "x").mkdir()
-        with pytest.raises(UsageError, match="no ordinary file"):
+        with pytest.raises(UsageError, match="not a regular file"):
             store.known(JUDGE, name(1))
 
 

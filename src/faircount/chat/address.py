@@ -95,8 +95,8 @@ def _proxy(told: str) -> Proxy:
         usable = False
     if not usable:
         raise UsageError(
-            "chat: the proxy that the environment names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) is no http:// address; "
-            "set another one, or name the server in NO_PROXY"
+            "chat: the proxy set in the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) is not an http:// address; "
+            "set another one, or list the server in NO_PROXY"
         )
     url = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", ""))
     if parts.username is None:

@@ -41,7 +41,7 @@ class AnswerCache:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{visible(folder)}: no folder for answers can be made here ({error.strerror}); name another one"
+                f"{visible(folder)}: cannot create a folder for answers here ({error.strerror}); choose another one"
             ) from None
 
     def read(self, name: str) -> ChatAnswer | None:

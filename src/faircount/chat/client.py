@@ -132,14 +132,14 @@ class ChatClient:
         merged = {name: value for name, value in merged.items() if value is not None}
         model = merged.pop("model", self.settings.model)
         if not isinstance(model, str) or not model:
-            raise UsageError("chat: no model is named")
+            raise UsageError("chat: no model given")
         if merged.get("stream"):
-            raise UsageError("chat: answers come whole; leave stream out of the parameters")
+            raise UsageError("chat: answers are not streamed; remove stream from the parameters")
         if "messages" in merged:
-            raise UsageError("chat: messages are no parameter")
+            raise UsageError("chat: messages is not a parameter")
         for name, value in merged.items():
             if isinstance(value, float) and not math.isfinite(value):
-                raise UsageError(f"chat: the parameter {visible(name)} is no finite number")
+                raise UsageError(f"chat: the parameter {visible(name)} is not a finite number")
         return ChatRequest(model, messages, merged)
 
     async def _ask_server(self, request: ChatRequest) -> ChatAnswer:
@@ -222,4 +222,4 @@ def _close_lane(loop: asyncio.AbstractEventLoop, lane: _Lane) -> None:
 
 
 def _closed_error() -> ChatError:
-    return ChatError("the client is closed; make another one", "closed")
+    return ChatError("the client is closed; create another one", "closed")

@@ -20,7 +20,7 @@ def incomplete(what: str) -> Trouble:
 def read_completion(content: object) -> ChatAnswer:
     """Return the answer that a completion holds: its first choice."""
     if not isinstance(content, Mapping):
-        raise incomplete("is JSON but no object; is this an OpenAI-compatible server?")
+        raise incomplete("is JSON but not an object; is this an OpenAI-compatible server?")
     choice = _first_choice(content)
     message = choice.get("message")
     if not isinstance(message, Mapping):
@@ -45,7 +45,7 @@ def _first_choice(content: Mapping[str, Any]) -> Mapping[str, Any]:
     if not choices:
         raise incomplete("has an empty list of choices")
     if not isinstance(choices[0], Mapping):
-        raise incomplete("has a choice that is no object")
+        raise incomplete("has a choice that is not an object")
     return choices[0]
 
 
@@ -72,7 +72,7 @@ def _joined(texts: Iterable[object]) -> str:
 def _tool_calls(message: Mapping[str, Any]) -> Iterable[ChatToolCall]:
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
-        raise incomplete("has tool calls that are no list")
+        raise incomplete("has tool calls that are not a list")
     for call in calls:
         yield _tool_call(call, call.get("function") if isinstance(call, Mapping) else None)
     # What tool calls were before there could be several.
@@ -83,7 +83,7 @@ def _tool_calls(message: Mapping[str, Any]) -> Iterable[ChatToolCall]:
 def _tool_call(call: Mapping[str, Any], function: object) -> ChatToolCall:
     name = _text(function.get("name")) if isinstance(function, Mapping) else None
     if not isinstance(function, Mapping) or not name:
-        raise incomplete("has a tool call without the name of a function")
+        raise incomplete("has a tool call without a function name")
     arguments = function.get("arguments")
     if arguments is None:
         arguments = "{}"

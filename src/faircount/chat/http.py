@@ -143,13 +143,13 @@ class Connections:
 
         if isinstance(error, aiohttp.ClientHttpProxyError):
             return Trouble(
-                f"the proxy refuses to connect (status {error.status})",
+                f"the proxy refused to connect (status {error.status})",
                 kind="connection",
                 again=worth_another_try(error.status),
             )
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
             return Trouble(
-                "no secure connection: its certificate is not one that this machine trusts, or it speaks no TLS",
+                "no secure connection: this machine does not trust its certificate, or it does not speak TLS",
                 kind="connection",
             )
         return Trouble(_what_broke(error, self._named), kind="connection", again=True)
@@ -166,8 +166,7 @@ def status_trouble(arrived: Arrived, said: str, *, refusal: str, named: str, hin
         return Trouble(f"{refusal} (status {status}){said}", kind="refused key", status=status)
     if 300 <= status < 400:
         return Trouble(
-            f"the server sends us elsewhere (status {status}), and a key is not carried along; "
-            f"write the final address as {named}",
+            f"the server redirects (status {status}), and a key is not sent on; set {named} to the final address",
             kind="redirect",
             status=status,
         )
@@ -220,12 +219,12 @@ def _what_broke(error: Exception, named: str) -> str:
 
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, socket.gaierror):
-        return f"the name of the server cannot be resolved; check {named}"
+        return f"cannot resolve the name of the server; check {named}"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer broke off before its end"
+        return "the answer was cut off"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed the connection without an answer"
     if isinstance(cause, OSError):
         reason = os.strerror(cause.errno).lower() if cause.errno else "it was closed"
         return f"no connection to the server ({reason})"
-    return "the answer is not HTTP as it should be"
+    return "the answer is not valid HTTP"

@@ -30,7 +30,7 @@ class Key:
         if not value:
             return None
         if not (value.isascii() and value.isprintable()):
-            raise UsageError(f"{visible(variable)} holds characters that no key has; set it again")
+            raise UsageError(f"{visible(variable)} contains characters that a key cannot have; set it again")
         return cls(value)
 
     @property
@@ -50,4 +50,4 @@ class Key:
         return f"Key({HIDDEN})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not written down")
+        raise TypeError("a key cannot be serialised")

@@ -59,7 +59,7 @@ class LiteLLM:
             raise self._trouble(error) from None
         content = told.model_dump() if hasattr(told, "model_dump") else told
         if not isinstance(content, Mapping):
-            raise incomplete("is none that LiteLLM should give")
+            raise incomplete("is not what LiteLLM should return")
         return read_completion(content)
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class LiteLLM:
         if name in _CONNECTION or status is None:
             return Trouble(f"{visible(name)}{said}", kind="connection", again=name in _CONNECTION)
         if status in (401, 403):
-            return Trouble(f"the provider refuses the key (status {status}){said}", kind="refused key", status=status)
+            return Trouble(f"the provider rejected the key (status {status}){said}", kind="refused key", status=status)
         again = worth_another_try(status)
         headers = getattr(getattr(error, "response", None), "headers", None)
         wait = asked_wait(headers) if again and isinstance(headers, Mapping) else None

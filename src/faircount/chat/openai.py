@@ -89,10 +89,10 @@ class OpenAI:
 
     def _refusal(self) -> str:
         if self._key is not None:
-            return f"the server refuses the key in {visible(self._variable)}"
+            return f"the server rejected the key in {visible(self._variable)}"
         if self._variable:
-            return f"the server wants a key, and {visible(self._variable)} is not set"
-        return "the server wants a key, and api_key_env names no variable"
+            return f"the server requires a key, but {visible(self._variable)} is not set"
+        return "the server requires a key, but api_key_env names no variable"
 
     def _quoted(self, body: bytes) -> str:
         """Return what the server said, behind a colon; nothing where it said nothing."""

@@ -78,10 +78,10 @@ def _price(model: str, told: object) -> Price:
     if isinstance(told, Price):
         return told
     if not isinstance(told, Mapping):
-        raise _wrong(model, "is no table")
+        raise _wrong(model, "is not a table")
     unknown = sorted(set(told) - {"prompt", "completion", "noted"})
     if unknown:
-        raise _wrong(model, f"has no {clip(visible(str(unknown[0])), 40)}")
+        raise _wrong(model, f"has the unknown field {clip(visible(str(unknown[0])), 40)}")
     return Price(_dollars(model, told, "prompt"), _dollars(model, told, "completion"), str(told.get("noted", "")))
 
 
@@ -95,6 +95,6 @@ def _dollars(model: str, told: Mapping[str, Any], name: str) -> float:
 def _wrong(model: str, what: str) -> UsageError:
     name = clip(visible(model), 60)
     return UsageError(
-        f'prices: the price of "{name}" {what}; write prompt and completion in US dollars for a million tokens, as in '
+        f'prices: the price of "{name}" {what}; write prompt and completion in US dollars per million tokens, as in '
         f'[prices."{name}"] prompt = 2.5, completion = 10'
     )

@@ -41,7 +41,7 @@ def find_provider(name: str) -> type[Provider]:
     found = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
     if name not in found:
         known = ", ".join(visible(known) for known in sorted(provider_names()))
-        raise UsageError(f'chat: there is no provider "{clip(visible(name), 60)}"; there is: {known}')
+        raise UsageError(f'chat: no such provider: "{clip(visible(name), 60)}"; available: {known}')
     provider = found[name].load()
     if not callable(getattr(provider, "ask", None)):
         raise UsageError(f'chat: the provider "{visible(name)}" has no method ask; it cannot be used')

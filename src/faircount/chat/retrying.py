@@ -136,10 +136,10 @@ class Retrying:
         if tries >= self._settings.tries:
             return f"; given up after {so_far}"
         if waited + delay > self._settings.longest_wait:
-            asker = "the server asks for" if trouble.wait is not None and trouble.wait >= delay else "there would be"
+            asker = "the server asks for" if trouble.wait is not None and trouble.wait >= delay else "it would wait"
             return (
                 f"; given up after {so_far}: {asker} {delay:.1f} s more, "
-                f"and longest_wait is {self._settings.longest_wait:.1f} s"
+                f"but longest_wait is {self._settings.longest_wait:.1f} s"
             )
         return None
 

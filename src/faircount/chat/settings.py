@@ -56,4 +56,4 @@ class ChatSettings(Struct, frozen=True):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise UsageError(f"chat: {name} must be 0 seconds or more")
         if "@" in urlsplit(self.base_url).netloc:
-            raise UsageError("chat: base_url holds a name or password; put the key into an environment variable")
+            raise UsageError("chat: base_url contains a user name or password; put the key in an environment variable")

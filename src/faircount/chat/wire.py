@@ -28,7 +28,7 @@ def _encode_carefully(value: object, *, sort: bool) -> bytes:
     try:
         return json.dumps(value, default=_plain, allow_nan=False, sort_keys=sort, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError):
-        raise UsageError("chat: the messages or parameters hold something that cannot be written as JSON") from None
+        raise UsageError("chat: the messages or parameters contain something that cannot be written as JSON") from None
 
 
 def _plain(value: object) -> object:

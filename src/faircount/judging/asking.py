@@ -249,9 +249,9 @@ def settings_for(
     }
     for name, value in own.items():
         if not isinstance(value, str):
-            raise UsageError(f"{judge}: {name} must be a text")
+            raise UsageError(f"{judge}: {name} must be a string")
     if not own["model"]:
-        raise UsageError(f'{judge} asks a model: name it, as in {judge.split(".")[0]}(model="…")')
+        raise UsageError(f'{judge} asks a model; name it: {judge.split(".")[0]}(model="…")')
     try:
         return replace(settings, **own)
     except ValueError:

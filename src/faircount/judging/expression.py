@@ -69,10 +69,10 @@ class _Parser(Scanner):
     def whole(self) -> Call:
         """Read one judge and nothing after it."""
         if not self.next:
-            raise self.error("there is nothing", _EXAMPLE)
+            raise self.error("it is empty", _EXAMPLE)
         call = self._call(self._name(), self.position, 0)
         if self.next:
-            raise self.error(f"this comes after the end of the judge: {self.found()}", _EXAMPLE)
+            raise self.error(f"unexpected text after the judge: {self.found()}", _EXAMPLE)
         return call
 
     def found(self) -> str:
@@ -89,7 +89,7 @@ class _Parser(Scanner):
             name = self._quoted().text
             self._after, self.position = self.position, start
         else:
-            name = self._bare("the name of a judge is expected", _EXAMPLE)
+            name = self._bare("expected the name of a judge", _EXAMPLE)
         if not name:
             raise self.error("the name of the judge is empty", _EXAMPLE)
         return name
@@ -102,7 +102,7 @@ class _Parser(Scanner):
         word = bare.group()
         if visible(word) != word:
             hidden = next(n for n, character in enumerate(word) if visible(character) != character)
-            raise self.error("a character that cannot be seen", "Remove it, or use quotes.", self.position + hidden)
+            raise self.error("an invisible character", "Remove it, or use quotes.", self.position + hidden)
         self._after = bare.end()
         return word
 
@@ -148,12 +148,12 @@ class _Parser(Scanner):
             if not text:
                 raise self.error("the name of the judge is empty", _EXAMPLE, where)
             return self._call(text, where, depth)
-        word = self._bare("a value is expected", _VALUES)
+        word = self._bare("expected a value", _VALUES)
         return self._literal(word, where) if _is_literal(word) else self._judge(word, where, depth, judges=judges)
 
     def _judge(self, word: str, where: int, depth: int, *, judges: bool) -> Call:
         if not judges:
-            raise self.error(f"a text stands in quotes: “{word[:40]}”", _VALUES)
+            raise self.error(f"put text in quotes: “{word[:40]}”", _VALUES)
         return self._call(word, where, depth)
 
     def _literal(self, word: str, where: int) -> Value:
@@ -185,11 +185,11 @@ class _Parser(Scanner):
             if items and not self.take(","):
                 raise self._expected(", or }", opened)
             if self.next not in QUOTES:
-                raise self.error(f"a key in quotes is expected, found {self.found()}", 'Such as {"type": "object"}.')
+                raise self.error(f"expected a key in quotes, found {self.found()}", 'Such as {"type": "object"}.')
             where = self.position
             key = self._quoted().text
             if key in items:
-                raise self.error("this key is there already", "Give each key once.", where)
+                raise self.error("this key appears twice", "Give each key once.", where)
             if not self.take(":"):
                 raise self._expected(":", opened)
             items[key] = self._value(depth + 1, judges=False)
@@ -198,12 +198,12 @@ class _Parser(Scanner):
     def _expected(self, what: str, opened: int) -> QueryError:
         if not self.next:
             return self.error("this bracket is not closed", "Every ( needs a ), every [ a ], and every { a }.", opened)
-        return self.error(f"{what} is expected, found {self.found()}", _EXAMPLE)
+        return self.error(f"expected {what}, found {self.found()}", _EXAMPLE)
 
     def _refuse_depth(self, depth: int, where: int) -> None:
         if depth >= DEEPEST:
             raise self.error(
-                f"brackets are more than {DEEPEST} deep here", "Give a part a name of its own in --config.", where
+                f"brackets are nested more than {DEEPEST} deep here", "Give a part its own name in --config.", where
             )
 
 
@@ -224,7 +224,7 @@ def render(call: Call) -> str:
 
 
 def _is_bare(name: str) -> bool:
-    """Tell whether a name is understood without quotes around it."""
+    """Return whether a name is understood without quotes around it."""
     plain = _BARE.fullmatch(name) is not None and visible(name) == name
     return plain and not _is_literal(name) and name[0] not in CURLY_QUOTES
 

@@ -91,7 +91,7 @@ def values(text: str) -> Iterator[tuple[Any, int, int]]:
             place = start + 1
             in_vain += end - start + end // _COUNTING
             if in_vain > MOST_CHARACTERS:
-                raise ReadInVain("the text has too many beginnings of JSON that lead nowhere") from None
+                raise ReadInVain("the text has too many false starts of JSON") from None
         else:
             yield value, before + start, before + place
 

@@ -82,7 +82,7 @@ class Judge:
 def verdict_of(judge: Judge, attempt: Attempt) -> Verdict:
     """Return what a judge says of an attempt; a judge that fails leaves it unjudged, with its error."""
     if attempt.response is None and judge.needs_response:
-        return Verdict.unjudged("there is no response to judge")
+        return Verdict.unjudged("no response to judge")
     try:
         verdict: object = judge.decide(attempt)
     except Exception as error:  # noqa: BLE001  the outermost door of judges, which may be anybody's code

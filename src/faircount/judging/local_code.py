@@ -33,7 +33,7 @@ _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def is_local(name: str) -> bool:
-    """Tell whether a name has the form of local code: a file or module, a colon, and a name in it."""
+    """Return whether a name has the form of local code: a file or module, a colon, and a name in it."""
     return ":" in name or _is_file_name(name)
 
 
@@ -41,13 +41,13 @@ def find(name: str) -> Any:
     """Return what `./file.py:Name` or `package.module:Name` stands for: a class, a judge or a function."""
     place, _, inner = name.rpartition(":")
     if not place or not inner.isidentifier():
-        raise UsageError(f"{name}: say which judge in the file is meant: ./file.py:Name")
+        raise UsageError(f"{name}: name the judge in the file: ./file.py:Name")
     module = load(place)
     found = getattr(module, inner, None)
     if found is None:
         raise UsageError(f"{place}: has no {inner}{_there(module)}")
     if not isinstance(found, Judge) and not callable(found):
-        raise UsageError(f"{name}: is {type(found).__name__}; a subclass of Judge, a judge or a function is needed")
+        raise UsageError(f"{name}: is {type(found).__name__}; expected a subclass of Judge, a judge or a function")
     return found
 
 
@@ -92,7 +92,7 @@ def _import(place: str) -> ModuleType:
 
 
 def _no_module(place: str) -> UsageError:
-    return UsageError(f"{place}: no such module; a file is named with its path: ./{place}.py:Name")
+    return UsageError(f"{place}: no such module; name a file by its path: ./{place}.py:Name")
 
 
 def _is_file_name(place: str) -> bool:
@@ -102,7 +102,7 @@ def _is_file_name(place: str) -> bool:
 def _load_file(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path}: is no Python file; its name must end in .py")
+        raise UsageError(f"{path}: not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -257,4 +257,4 @@ def _verdict(answer: Any) -> Verdict:
     if isinstance(value, int | float) and 0 <= value <= 1:
         return by_score(float(value), _HIT_FROM)
     kind = f"{value!r}" if isinstance(value, int | float) else type(value).__name__
-    raise ValueError(f"the function returned {kind}; a Verdict, true or false, a score from 0 to 1, or None is needed")
+    raise ValueError(f"the function returned {kind}; expected a Verdict, true or false, a score from 0 to 1, or None")

@@ -67,7 +67,7 @@ def make_trusted_only(name: str, **parameters: Any) -> Judge:
 
 def _made(call: Call, way: _Way) -> Judge:
     if way.depth > DEEPEST:
-        raise UsageError(f"{call.name}: it stands more than {DEEPEST} judges deep, counting those that names stand for")
+        raise UsageError(f"{call.name}: nested more than {DEEPEST} judges deep, counting named judges")
     if not way.setting.local_code:
         return _built_in(call, way, _trusted(call.name))
     prefix, colon, rest = call.name.partition(":")
@@ -92,11 +92,11 @@ def _named(call: Call, way: _Way) -> Judge:
     """Return a judge that the configuration names."""
     name = call.name
     if registry.built_in(name) is not None:
-        raise UsageError(f"{name}: the configuration gives this name, but a judge that is built in has it already")
+        raise UsageError(f"{name}: the configuration defines this name, but a built-in judge already has it")
     if name in way.trail:
-        raise UsageError(f"{name}: the configuration defines it by itself: {' → '.join((*way.trail, name))}")
+        raise UsageError(f"{name}: the configuration defines it in terms of itself: {' → '.join((*way.trail, name))}")
     if call.positional or call.keywords:
-        raise UsageError(f"{name}: takes no parameters; the configuration says what it is")
+        raise UsageError(f"{name}: takes no parameters; the configuration defines it")
     return _made(parse(way.setting.named[name]), _Way(way.setting, (*way.trail, name), way.depth + 1))
 
 
@@ -115,9 +115,9 @@ def _built_in(call: Call, way: _Way, kind: type[Judge]) -> Judge:
 def _adapted(call: Call, way: _Way, prefix: str, target: str) -> Judge:
     """Return a judge of another tool; it takes the name of what it adapts first, then its parameters."""
     if not target:
-        raise UsageError(f"{call.name}: say which judge of {prefix} is meant: {prefix}:NAME")
+        raise UsageError(f"{call.name}: name a judge of {prefix}: {prefix}:NAME")
     if call.positional:
-        raise UsageError(f"{call.name}: its parameters have names: {prefix}:{target}(parameter=value)")
+        raise UsageError(f"{call.name}: name its parameters: {prefix}:{target}(parameter=value)")
     kind = getattr(importlib.import_module(f"faircount.judging.adapters.{prefix}"), ADAPTERS[prefix])
     given = {name: _literal(call, name, value) for name, value in call.keywords.items()}
     judge: Judge = kind(target, given, way.setting.chat)
@@ -128,18 +128,18 @@ def _local(call: Call, way: _Way) -> Judge:
     found = local_code.find(call.name)
     if isinstance(found, Judge):
         if call.positional or call.keywords:
-            raise UsageError(f"{call.name}: is a judge already and takes no parameters")
+            raise UsageError(f"{call.name}: is already a judge and takes no parameters")
         return _called(local_code.adopt(call.name, local_code.copied(found)), call.name, Call(""))
     if isinstance(found, type):
         if not issubclass(found, Judge):
-            raise UsageError(f"{call.name}: is no subclass of Judge")
+            raise UsageError(f"{call.name}: is not a subclass of Judge")
         judge, bound = _construct(found, call.name, call, way)
         return _called(local_code.adopt(call.name, judge), call.name, bound)
     parameters = _parameters(found, call.name)[1:]
     bound = _bind(call, parameters, call.name, way)
     given = {name: _literal(call, name, value) for name, value in bound.keywords.items()}
     if bound.positional:
-        raise UsageError(f"{call.name}: its parameters have names: {call.name}(parameter=value)")
+        raise UsageError(f"{call.name}: name its parameters: {call.name}(parameter=value)")
     return _called(local_code.FunctionJudge(call.name, found, given), call.name, bound)
 
 
@@ -150,7 +150,7 @@ def _called(judge: Judge, name: str, bound: Call) -> Judge:
     try:
         _ = judge.identity.digest
     except Exception as error:  # a class of anybody's
-        raise UsageError(f"{name}: its parameters are no plain data: {in_short(error)}") from error
+        raise UsageError(f"{name}: its parameters are not plain data: {in_short(error)}") from error
     return judge
 
 
@@ -176,7 +176,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name}: what it takes cannot be found out: {in_short(error)}") from error
+        raise UsageError(f"{name}: cannot read its parameters: {in_short(error)}") from error
 
 
 def _construct(kind: type[Judge], name: str, call: Call, way: _Way) -> tuple[Judge, Call]:
@@ -189,7 +189,7 @@ def _construct(kind: type[Judge], name: str, call: Call, way: _Way) -> tuple[Jud
     except UsageError:
         raise
     except Exception as error:  # a class of anybody's, and a value that it does not expect
-        raise UsageError(f"{name}: cannot be made of these parameters: {in_short(error)}") from error
+        raise UsageError(f"{name}: cannot be created with these parameters: {in_short(error)}") from error
 
 
 def _bind(call: Call, parameters: list[Parameter], name: str, way: _Way) -> Call:
@@ -202,7 +202,7 @@ def _bind(call: Call, parameters: list[Parameter], name: str, way: _Way) -> Call
     given = dict(zip((one.name for one in slots), call.positional, strict=False))
     for key, value in call.keywords.items():
         if key in given:
-            raise UsageError(f"{name}: {key} is given twice, by its place and by its name")
+            raise UsageError(f"{name}: {key} is given twice, by position and by name")
         given[key] = value
     _refuse_unknown(given, parameters, name)
     known = {one.name: one for one in parameters}
@@ -236,7 +236,7 @@ def _wants_judge(parameter: Parameter) -> bool:
 
 def _literal(call: Call, name: str, value: Value) -> Value:
     if isinstance(value, Call):
-        raise UsageError(f'{call.name}: {name} is no judge; a text stands in quotes: {name}="{value.name}"')
+        raise UsageError(f'{call.name}: {name} is not a judge; put text in quotes: {name}="{value.name}"')
     return value
 
 
@@ -265,7 +265,7 @@ def _same(value: Value, default: object) -> bool:
 
 
 def _counted(number: int) -> str:
-    return "no parameters without a name" if number == 0 else f"at most {number} without a name"
+    return "no positional parameters" if number == 0 else f"at most {number} positional"
 
 
 def _takes(parameters: list[Parameter]) -> str:

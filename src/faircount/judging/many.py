@@ -135,7 +135,7 @@ def _of_worker(future: Future[list[list[Verdict]]]) -> list[list[Verdict]]:
         return future.result()
     except BrokenProcessPool as error:
         raise FaircountError(
-            "a process that asked the judges ended unexpectedly, perhaps for want of memory; try --workers 1"
+            "a worker process that asked the judges ended unexpectedly, perhaps out of memory; try --workers 1"
         ) from error
 
 

@@ -28,11 +28,11 @@ def quoted(text: str) -> str:
 def check_texts(judge: str, parameter: str, value: object, *, empty: bool = False) -> tuple[str, ...]:
     """Return a parameter that is one text or a list of texts; an empty text only where it means something."""
     texts = [value] if isinstance(value, str) else value
-    kind = "a text" if empty else "a text that is not empty"
+    kind = "a string" if empty else "a non-empty string"
     if not isinstance(texts, list | tuple) or not texts:
-        raise UsageError(f"{judge}: {parameter} must be {kind}, or a list of such texts")
+        raise UsageError(f"{judge}: {parameter} must be {kind}, or a list of such strings")
     if not all(isinstance(text, str) and (text or empty) for text in texts):
-        raise UsageError(f"{judge}: every text of {parameter} must be {kind}")
+        raise UsageError(f"{judge}: every item of {parameter} must be {kind}")
     return tuple(texts)
 
 
@@ -71,14 +71,14 @@ def check_choice(judge: str, parameter: str, value: object, choices: Sequence[Wo
 def text_or_file(judge: str, parameter: str, value: object) -> str:
     """Return a text given as it is, or the content of the file whose path follows an @."""
     if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{judge}: {parameter} must be a text that is not empty, or @ and the path of a file")
+        raise UsageError(f"{judge}: {parameter} must be a non-empty string, or @ followed by the path of a file")
     if not value.startswith(_FILE_MARK):
         return value
     path = value.removeprefix(_FILE_MARK)
     try:
         content = Path(path).read_text("utf-8-sig")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else "not a text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8 text"
         raise UsageError(f"{judge}: {parameter}: {visible(path)} cannot be read: {why}") from None
     if not content.strip():
         raise UsageError(f"{judge}: {parameter}: {visible(path)} is empty")
@@ -90,8 +90,8 @@ def texts_of_notes(attempt: Attempt, parameter: str) -> tuple[str, ...] | str:
     value: Any = attempt.notes.get("judge_args")
     texts = [value] if isinstance(value, str) else value
     if texts is None or texts in ([], [""]):
-        return f"there is nothing to look for: no {parameter} is given, and the record has no judge_args"
+        return f"nothing to look for: no {parameter} given, and the record has no judge_args"
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        return "judge_args of the record is neither a text nor a list of texts"
+        return "judge_args of the record is neither a string nor a list of strings"
     # An empty text stands in every response; spikee finds it in none.
-    return tuple(text for text in texts if text) or "judge_args of the record holds empty texts only"
+    return tuple(text for text in texts if text) or "judge_args of the record has only empty strings"

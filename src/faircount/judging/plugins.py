@@ -80,7 +80,7 @@ class Offers(Struct, Generic[T], frozen=True):
         except (Exception, SystemExit) as failure:  # noqa: BLE001  a package can fail in any way
             return Offered(name, package, version, error=f"{entry.value} cannot be loaded: {in_short(failure)}")
         if not isinstance(kind, type) or not issubclass(kind, self.base):
-            return Offered(name, package, version, error=f"{entry.value} is no subclass of {self.base.__name__}")
+            return Offered(name, package, version, error=f"{entry.value} is not a subclass of {self.base.__name__}")
         if getattr(kind, "name", None) != name:
             own = getattr(kind, "name", "nothing")
             return Offered(name, package, version, error=f"the class calls itself {own}, the entry point {name}")

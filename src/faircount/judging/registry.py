@@ -75,7 +75,7 @@ def find(name: str) -> type[Judge]:
     if found is None:
         raise UsageError(_unknown(name))
     if found.kind is None:
-        raise UsageError(f"{name}: the judge of the package {found.package} cannot be used: {found.error}")
+        raise UsageError(f"{name}: the judge from the package {found.package} cannot be used: {found.error}")
     return found.kind
 
 
@@ -101,10 +101,10 @@ def _refused(name: str) -> str:
     """Return why a package cannot give a judge this name."""
     known = built_in(name)
     if known is not None:
-        return f"it would hide {known.name}, which is built in"
+        return f"it would hide the built-in {known.name}"
     if name.partition(".")[0] in string_judges.GARAK_DETECTORS:
         return "garak has detectors in a module of that name, and a summary of judges could not distinguish the two"
-    return "" if _CANONICAL.fullmatch(name) else "the name of a judge has the form module.Name"
+    return "" if _CANONICAL.fullmatch(name) else "the name of a judge must have the form module.Name"
 
 
 _OFFERS = Offers(GROUP, Judge, "a judge", _refused)

@@ -158,7 +158,7 @@ class _VerdictFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         try:
             if path.exists() and not path.is_file():
-                raise UsageError(f"{visible(str(path))}: is no ordinary file; verdicts need a file of their own")
+                raise UsageError(f"{visible(str(path))}: not a regular file; verdicts need their own file")
             self._descriptor = os.open(path, flags, 0o600)
             self._places = _places(path)
             self._reading = path.open("rb")
@@ -212,7 +212,7 @@ def _places(path: Path) -> dict[bytes, tuple[int, int]]:
         for number, line in enumerate(file):
             if number == 0 and line != b"\n" and not line.startswith(b'{"judge":"'):
                 raise UsageError(
-                    f"{visible(str(path))}: holds something else than verdicts; they need a file of their own"
+                    f"{visible(str(path))}: contains something other than verdicts; verdicts need their own file"
                 )
             name = _name(line)
             if name is not None:
@@ -249,5 +249,5 @@ def _checksum(name: bytes, said: bytes) -> int:
 
 def _unusable(path: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"{visible(str(path))}: verdicts cannot be kept here: {error.strerror or error}; name another file with --store"
+        f"{visible(str(path))}: cannot store verdicts here: {error.strerror or error}; choose another file with --store"
     )

@@ -102,7 +102,7 @@ class DeepEvalJudge(OutsideJudge):
                 given["evaluation_params"] = [kinds(str(value).lower()) for value in given["evaluation_params"]]
             except ValueError as error:
                 known = ", ".join(str(kind.value) for kind in kinds)
-                raise UsageError(f"{name}: evaluation_params can be {known}; {error}") from error
+                raise UsageError(f"{name}: evaluation_params may be {known}; {error}") from error
         return given
 
 
@@ -175,11 +175,11 @@ def _metric(name: str, kind: Any, given: Mapping[str, Any]) -> Any:
             warnings.simplefilter("ignore")
             return kind(**given)
     except Exception as error:  # a class of anybody's, and a value that it does not expect
-        raise UsageError(f"{name}: cannot be made: {in_short(error)}; a model is named with --model") from error
+        raise UsageError(f"{name}: cannot be created: {in_short(error)}; name a model with --model") from error
 
 
 def _less_is_success(metric: Any) -> bool:
-    """Tell whether a metric succeeds with the lowest score and not with the highest, as some did before DeepEval 4."""
+    """Return whether a metric succeeds with the lowest score, not the highest, as some did before DeepEval 4."""
 
     def succeeds(score: float) -> bool:
         tried = copy.copy(metric)

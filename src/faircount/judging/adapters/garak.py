@@ -116,7 +116,9 @@ def _without_log() -> Iterator[None]:
 
 def _module(name: str, module: str) -> ModuleType:
     if not is_there(f"garak.detectors.{module}"):
-        raise UsageError(f"{name}: this garak has no detectors called {module}; garak --list_detectors shows them")
+        raise UsageError(
+            f"{name}: the installed garak has no detector module {module}; garak --list_detectors shows them"
+        )
     config = imported("garak._config", name, "garak")
     if not getattr(config, "is_loaded", False):
         config.load_base_config()
@@ -141,7 +143,7 @@ def _detector(name: str, kind: Any, module: str, own: Mapping[str, Any]) -> Any:
                 return kind()
             return kind(config_root={"detectors": {module: {kind.__name__: dict(own)}}})
     except (Exception, SystemExit) as error:  # a detector may need a model, a key or another package
-        raise UsageError(f"{name}: cannot be made: {in_short(error)}") from error
+        raise UsageError(f"{name}: cannot be created: {in_short(error)}") from error
 
 
 def _threshold(name: str, parameters: Mapping[str, Any]) -> float:

@@ -58,7 +58,7 @@ class RebelJudge(OutsideJudge):
     def decide(self, attempt: Attempt) -> Verdict:
         """Measure an attempt."""
         if attempt.response is None and not attempt.tools_called:
-            return Verdict.unjudged("there is no response to judge")
+            return Verdict.unjudged("no response to judge")
         expected = attempt.expected
         result = self._metric.measure(
             self._input(attempt),
@@ -107,7 +107,7 @@ def _metric(
         refuse_unknown(name, parameters, [])
         return found, ""
     if not isinstance(found, type) or not issubclass(found, models.Metric):
-        raise UsageError(f"{name}: is no metric of REBEL's{_there(models)}")
+        raise UsageError(f"{name}: not a metric of REBEL{_there(models)}")
     fields: Mapping[str, Any] = getattr(found, "model_fields", {})
     refuse_unknown(name, parameters, list(fields))
     given = dict(parameters)
@@ -120,7 +120,7 @@ def _metric(
         with printing_aside():
             return found(**given), asked
     except Exception as error:  # a class of anybody's, and a value that it does not expect
-        raise UsageError(f"{name}: cannot be made of these parameters: {_problem(error)}") from error
+        raise UsageError(f"{name}: cannot be created with these parameters: {_problem(error)}") from error
 
 
 def _client(name: str, chat: ChatSettings) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _problem(error: Exception) -> str:
     if callable(details):
         first = details()[0]
         model = bool(first["loc"]) and first["loc"][0] in _MODELS
-        hint = "name a model with --model" if model else "a metric made in a file is named rebel:./file.py:NAME"
+        hint = "name a model with --model" if model else "name a metric created in a file as rebel:./file.py:NAME"
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; {hint}"
     return in_short(error)
 

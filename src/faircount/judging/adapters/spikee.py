@@ -52,12 +52,12 @@ class SpikeeJudge(OutsideJudge):
         """Ask spikee's judge."""
         arguments = self._given.get("judge_args", attempt.notes.get("judge_args", ""))
         if self._needs_args and not arguments:
-            return Verdict.unjudged(f"{self.name} needs judge_args, and neither the record nor the judge has any")
+            return Verdict.unjudged(f"{self.name} needs judge_args, but neither the record nor the judge has any")
         if attempt.response == "":
-            return Verdict(Decision.PASS, reason="the response is empty; spikee asks no judge about it")
+            return Verdict(Decision.PASS, reason="the response is empty; spikee does not ask a judge about it")
         options = self._given.get("judge_options", self._offered[0])
         if self.waits and options == _OFFLINE:
-            return Verdict.unjudged(f"{self.name} asks no model when it is offline, and decides nothing")
+            return Verdict.unjudged(f"{self.name} asks no model when offline, so it cannot decide")
         known = {
             "llm_input": attempt.prompt,
             **dict.fromkeys(_OUTPUTS, attempt.response),
@@ -74,11 +74,11 @@ class SpikeeJudge(OutsideJudge):
 def _installed(target: str) -> tuple[ModuleType, str]:
     """Return a judge of the package, and the package's version."""
     if not _NAME.fullmatch(target):
-        raise UsageError(f"spikee:{target}: name a judge of spikee's, or the file of one: spikee:./judges/mine.py")
+        raise UsageError(f"spikee:{target}: name one of spikee's judges, or the file of one: spikee:./judges/mine.py")
     imported("spikee", f"spikee:{target}", "spikee")
     if not is_there(f"spikee.judges.{target}"):
         raise UsageError(
-            f"spikee:{target}: this spikee has no such judge; one of a workspace is named by its file: "
+            f"spikee:{target}: the installed spikee has no such judge; name one in a workspace by its file: "
             f"spikee:./judges/{target}.py"
         )
     return imported(f"spikee.judges.{target}", f"spikee:{target}", "spikee"), version_of("spikee")
@@ -109,7 +109,7 @@ def _function(name: str, judge: Any) -> Callable[..., Any]:
     known = {"llm_input", *_OUTPUTS, *_PARAMETERS}
     for one in inspect.signature(function).parameters.values():
         if one.name not in known and one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
-            raise UsageError(f"{name}: its function judge takes {one.name}, which is nothing that spikee gives a judge")
+            raise UsageError(f"{name}: its function judge takes {one.name}, which spikee does not pass to a judge")
     return function
 
 
@@ -121,7 +121,7 @@ def _offered(name: str, judge: Any) -> tuple[Any, bool]:
     try:
         options = offer()
     except Exception as error:  # code of a judge
-        raise UsageError(f"{name}: its options cannot be found out: {in_short(error)}") from error
+        raise UsageError(f"{name}: cannot read its options: {in_short(error)}") from error
     values, asks = options if isinstance(options, tuple) else (options, False)
     return (values[0] if values else None), bool(asks)
 

@@ -45,7 +45,7 @@ def _who(judge: Judge) -> Mapping[str, Any]:
 
 def _check_judge(name: str, value: object) -> Judge:
     if not isinstance(value, Judge):
-        raise UsageError(f"{name} is made of judges; {type(value).__name__} is none")
+        raise UsageError(f"{name} combines judges; {type(value).__name__} is not a judge")
     return value
 
 
@@ -220,7 +220,7 @@ class Not(_One):
             return Verdict.unjudged(_said(self._part, said), usage=said.usage)
         score = None if said.score is None else 1 - said.score
         opposite = Decision.of(said.decision is Decision.PASS)
-        reason = f"{said.decision} turned round; {_said(self._part, said)}"
+        reason = f"{said.decision} inverted; {_said(self._part, said)}"
         return Verdict(opposite, score, reason, said.span, usage=said.usage)
 
 
@@ -231,7 +231,7 @@ class Threshold(_One):
     """
 
     name = "combine.Threshold"
-    looks_for = "what its judge looks for, from a given score on"
+    looks_for = "what its judge looks for, at or above a given score"
 
     def __init__(self, judge: Judge, at: float = 0.5) -> None:
         self._at = check_number(self.name, "at", at, high=1.0)
@@ -243,7 +243,7 @@ class Threshold(_One):
         if said.decision is None:
             return Verdict.unjudged(_said(self._part, said), usage=said.usage)
         if said.score is None:
-            return Verdict.unjudged(f"{_called(self._part)} gives no score to decide by", usage=said.usage)
+            return Verdict.unjudged(f"{_called(self._part)} gives no score", usage=said.usage)
         hit = said.score >= self._at
         relation = "at least" if hit else "below"
         reason = f"score {said.score:.3g}, {relation} {self._at:g}; {_said(self._part, said)}"

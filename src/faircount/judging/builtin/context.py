@@ -144,7 +144,7 @@ class ContextualFScore(ModelJudge):
     """
 
     name = "context.ContextualFScore"
-    looks_for = "an answer that says what its context says"
+    looks_for = "an answer that states the same facts as its context"
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class ContextualFScore(ModelJudge):
         self._definition = check_choice(self.name, "definition", definition, _DEFINITIONS)
         self._idk = check_choice(self.name, "idk", idk, _IDK)
         if definition == "rebel" and idk != "neither":
-            raise UsageError(f"{self.name}: idk has no say in the definition of REBEL, which counts it as yes")
+            raise UsageError(f"{self.name}: idk has no effect in the definition of REBEL, which counts it as yes")
         warmth = check_temperature(self.name, temperature)
         settings = settings_for(self.name, chat, model=model, base_url=base_url, api_key_env=api_key_env)
         own = {"beta": beta, "threshold": threshold, "strict": strict, "definition": definition, "idk": idk}
@@ -200,7 +200,7 @@ class ContextualFScore(ModelJudge):
         if not claims:
             precision = recall = 0.0
         if precision is None or recall is None:
-            return Verdict.unjudged("the model could tell of no statement whether it is borne out", usage=usage)
+            return Verdict.unjudged("the model could not tell of any statement whether it is supported", usage=usage)
         score = f_score(precision, recall, self._beta)
         hit = score >= self._threshold - _ROUNDING
         reason = (

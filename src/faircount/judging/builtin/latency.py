@@ -33,7 +33,7 @@ class Latency(Judge):
         """Return a hit for an answer in time."""
         latency = attempt.latency
         if latency is None:
-            return Verdict.unjudged("the record says no latency")
+            return Verdict.unjudged("the record has no latency")
         if math.isnan(latency) or latency < 0:
             return Verdict.unjudged(f"the latency of the record, {latency}, is not a time")
         hit = latency <= self._limit

@@ -84,7 +84,7 @@ class Rubric(ModelJudge):
     """
 
     name = "llm.Rubric"
-    looks_for = "a response that meets the criterion of a rubric, by the word of a model"
+    looks_for = "a response that meets the criterion of a rubric, as judged by a model"
 
     def __init__(
         self,

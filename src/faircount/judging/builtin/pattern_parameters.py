@@ -32,7 +32,7 @@ def check_texts(judge: str, parameter: str, value: object) -> tuple[str, ...]:
     """Return a list of texts, none of them empty; one text stands for a list of one."""
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise UsageError(f"{judge}: {parameter} must be a list of texts, none of them empty")
+        raise UsageError(f"{judge}: {parameter} must be a list of non-empty strings")
     return tuple(text.strip() for text in texts)
 
 
@@ -42,6 +42,6 @@ def check_choices(judge: str, parameter: str, value: object, known: Iterable[str
     choices = tuple(known)
     wrong = [name for name in names if name not in choices]
     if wrong or not names:
-        problem = f"does not know {', '.join(repr(name) for name in wrong)}" if wrong else "must name at least one"
-        raise UsageError(f"{judge}: {parameter} {problem}; known are {', '.join(choices)}")
+        problem = f"has unknown names {', '.join(repr(name) for name in wrong)}" if wrong else "must name at least one"
+        raise UsageError(f"{judge}: {parameter} {problem}; available: {', '.join(choices)}")
     return names

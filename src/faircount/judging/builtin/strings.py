@@ -54,7 +54,7 @@ def found_any(every: Iterable[Sought], response: str | None, verb: str = "contai
         span = each.find(response)
         if span is not None:
             return Verdict(Decision.HIT, reason=f"{verb} {quoted(each.text)}", span=span)
-    return Verdict(Decision.PASS, reason=f"{verb} nothing of what was looked for")
+    return Verdict(Decision.PASS, reason=f"{verb} nothing that was looked for")
 
 
 class Contains(Judge):
@@ -129,7 +129,7 @@ class Exact(Judge):
         texts = self._texts
         if texts is None:
             if attempt.expected.output is None:
-                return Verdict.unjudged("no text is given, and the record expects no output")
+                return Verdict.unjudged("no text given, and the record has no expected output")
             texts = (attempt.expected.output,)
         response = attempt.response or ""
         answer = self._compared(response)

@@ -51,13 +51,13 @@ class JsonSchema(Judge):
     def _read(self, schema: object) -> Mapping[str, Any] | bool:
         if isinstance(schema, str):
             if not schema.startswith("@"):
-                raise UsageError(f"{self.name}: schema must be an object, or @ and the path of a file")
+                raise UsageError(f"{self.name}: schema must be an object, or @ followed by the path of a file")
             try:
                 schema = decode(text_or_file(self.name, "schema", schema))
             except NotJson as error:
-                raise UsageError(f"{self.name}: the file of schema is not JSON: {error}") from None
+                raise UsageError(f"{self.name}: the schema file is not JSON: {error}") from None
         if not isinstance(schema, Mapping | bool):
-            raise UsageError(f"{self.name}: schema must be an object, or @ and the path of a file with one")
+            raise UsageError(f"{self.name}: schema must be an object, or @ followed by the path of a file with one")
         return schema
 
     def _checked(self) -> Any:
@@ -103,12 +103,12 @@ class JsonSchema(Judge):
         if self._extract == "first":
             for value, start, end in values(response):
                 return value, Span(start, end)
-            raise NotJson("there is no object or list")
+            raise NotJson("no object or list")
         return decode(response), Span(0, len(response))
 
     def _fenced(self, response: str) -> Piece:
         blocks = [block for block in fenced(response) if block.kind in _JSON_KINDS]
         if not blocks:
-            raise NotJson("there is no fenced block with JSON")
+            raise NotJson("no fenced block with JSON")
         block = next((block for block in blocks if block.kind), blocks[0])
         return decode(block.content), Span(block.start, block.end)

@@ -32,7 +32,7 @@ class ToolCallsAccuracy(Judge):
     """
 
     name = "tools.ToolCallsAccuracy"
-    looks_for = "the calls of tools that were expected"
+    looks_for = "the expected tool calls"
     scores = True
     needs_response = False
 
@@ -49,7 +49,7 @@ class ToolCallsAccuracy(Judge):
         """Return a hit when enough of the expected calls were made."""
         expected, made = attempt.expected.tools_called, attempt.tools_called
         if expected is None:
-            return Verdict.unjudged("the record does not say which calls of tools were expected")
+            return Verdict.unjudged("the record does not list the expected tool calls")
         score, reason = self._compared(expected, made)
         return Verdict(Decision.of(score >= self._threshold - _ROUNDING), score, reason)
 
@@ -96,7 +96,7 @@ def _arguments(text: str) -> Any:
 
 
 def equal_json(one: object, other: object) -> bool:
-    """Tell whether two JSON values are equal: 1 and 1.0 are, true and 1 are not."""
+    """Return whether two JSON values are equal: 1 and 1.0 are, true and 1 are not."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal_json(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
