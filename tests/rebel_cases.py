@@ -221,10 +221,10 @@ def check_what_rebel_drops(folder: Path) -> None:
     """What REBEL leaves out in silence is an error here."""
     file = folder / "test_plain.py"
     for found, instead, problem in (
-        ("RetryParams(count=2)", "RetryParams(count=0)", "count is 0; a case is tried once at least"),
+        ("RetryParams(count=2)", "RetryParams(count=0)", "count is 0; it must be 1 or more"),
         ("[ToolCallsAccuracy(threshold=0.9)]", "[]", "metrics is empty"),
         ('{"max_tokens": [100, 200], ', '{"max_tokens": [], ', "max_tokens has no values"),
-        (', postfix="two"', "", "two cases are called test_letters_[max_tokens=100_stop=a]"),
+        (', postfix="two"', "", "two cases are both named test_letters_[max_tokens=100_stop=a]"),
         ("return [TestGroup", "raise RuntimeError('broken')\n    return [TestGroup", "RuntimeError: broken"),
     ):
         assert found in PLAIN

@@ -353,7 +353,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, name: str, error: type[Excep
 
 
 def test_an_empty_folder_and_a_missing_one_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no file whose name starts with results_"):
+    with pytest.raises(InputError, match="no file whose name starts with results_"):
         expand_folder(str(tmp_path))
     with pytest.raises(InputError, match="no such folder"):
         expand_folder(str(tmp_path / "nope"))

@@ -305,12 +305,12 @@ def _failed_and_resumed(forks: Forks, place: Path, whole: Path, code: int) -> No
     assert "Traceback" not in forks.err
     assert "never retrieved" not in forks.err
     if code == 2:
-        assert "the journal cannot be made" in forks.err
+        assert "cannot create the journal" in forks.err
         assert not journal.exists()
         before, words = {}, run_words(*JUDGED)
     else:
         assert code == 4, forks.err
-        assert "the journal cannot be written: j.jsonl: " in forks.err
+        assert "cannot write the journal: j.jsonl: " in forks.err
         assert "faircount resume j.jsonl" in forks.err
         before, words = _whole_attempts(journal), RESUME
     assert forks.run(place, words) == 0, forks.err
@@ -487,7 +487,7 @@ def test_an_attack_and_a_judge_that_never_come_back_are_errors_of_their_own(tmp_
     assert all(said[case.name, 0]["verdict"] == "failure" for case in cases)
     assert all("no verdict within 0.1 s" in said[case.name, 1]["error"] for case in cases)
     told = [record["error"] for record in run.records if record["kind"] == "done"]
-    assert told == ["silent: said nothing within 0.1 s"] * 4
+    assert told == ["silent: no reply within 0.1 s"] * 4
 
 
 # -- servers that misbehave -------------------------------------------------------------------------------------

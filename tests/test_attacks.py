@@ -174,9 +174,9 @@ def test_a_payload_that_stands_all_over_a_text_does_not_make_it_endless() -> Non
 
 
 def test_an_excluded_pattern_that_is_no_pattern_is_an_error_of_the_attack() -> None:
-    with pytest.raises(AttackError, match=r'"\(" is no regular expression'):
+    with pytest.raises(AttackError, match=r'"\(" is not a regular expression'):
         played("best-of-n", entry(exclude_from_transformations_regex="("))
-    with pytest.raises(AttackError, match="neither a text nor a list of texts"):
+    with pytest.raises(AttackError, match="neither a string nor a list of strings"):
         played("best-of-n", entry(exclude_from_transformations_regex=7))
 
 
@@ -454,7 +454,7 @@ def test_an_entry_with_several_turns_is_a_script() -> None:
 
 
 def test_an_entry_with_one_turn_and_no_script_is_an_error_of_the_attack() -> None:
-    with pytest.raises(AttackError, match="one turn only"):
+    with pytest.raises(AttackError, match="only one turn"):
         played("multi-turn", entry())
 
 
@@ -494,28 +494,28 @@ def test_names_ignore_case_and_take_the_spelling_of_spikee(name: str, meant: str
     ("expression", "options", "message"),
     [
         ("bestofn", None, "no such attack; did you mean best-of-n"),
-        ("", None, "no attack is named"),
-        ("best-of-n(7)", None, "its options have names"),
-        ("best-of-n(seed=x)", None, 'a text stands in quotes: seed="x"'),
+        ("", None, "no attack given"),
+        ("best-of-n(7)", None, "name its options"),
+        ("best-of-n(seed=x)", None, 'put text in quotes: seed="x"'),
         ("best-of-n(sead=7)", None, "has no option sead; it takes strength, seed"),
         ("best-of-n(seed=7)", "seed=8", "seed is given twice"),
         ("best-of-n(seed=0.5)", None, "seed must be a whole number"),
         ("best-of-n(strength=2)", None, "strength must be a number from 0 to 1"),
-        ("best-of-n(", None, "is not understood at character"),
-        ("best-of-n", "{1", "is no JSON object"),
-        ("best-of-n", "fast", "is not understood; write NAME=VALUE"),
+        ("best-of-n(", None, "cannot be parsed at character"),
+        ("best-of-n", "{1", "not a JSON object"),
+        ("best-of-n", "fast", "cannot be parsed; write NAME=VALUE"),
         ("best-of-n", "seed=1,seed=2", "seed is given twice"),
         ("encodings(kinds=['base46'])", None, "did you mean base64"),
-        ("encodings(kinds=[])", None, "kinds must be a text"),
+        ("encodings(kinds=[])", None, "kinds must be a non-empty string"),
         ("prompt-decomposition(mode='dumb')", None, "mode must be one of labelled, one-by-one"),
         ("prompt-decomposition(base_url='http://x')", None, "need a model"),
-        ("multi-turn(turns=['a'], model='m')", None, "leave the options of a model out"),
+        ("multi-turn(turns=['a'], model='m')", None, "leave out the options of a model"),
         ("multi-turn(temperature=0)", None, "need a model"),
-        ("crescendo", None, "is led by a model"),
-        ("crescendo(turns=['a'])", None, "is led by a model"),
+        ("crescendo", None, "needs a model"),
+        ("crescendo(turns=['a'])", None, "needs a model"),
         ("./nowhere.py:Name", None, "no such file"),
-        ("./nowhere.py", None, "say which attack in the file is meant"),
-        ("spikee:", None, "say which attack is meant"),
+        ("./nowhere.py", None, "name the attack in the file"),
+        ("spikee:", None, "name the attack: "),
         ("spikee:best_of_n(seed=7)", None, "--attack-options TEXT"),
     ],
 )
@@ -560,9 +560,9 @@ def test_every_attack_is_available_with_a_sentence() -> None:
         ({}, "unknown kind: None"),
         ({"kind": "magic"}, "unknown kind: magic"),
         ({"kind": ["x"]}, "unknown kind"),
-        ({"kind": "built-in"}, "does not say how its attack is made"),
+        ({"kind": "built-in"}, "does not record how to create its attack"),
         ({"kind": "built-in", "name": "gone"}, "not built in: gone"),
-        ({"kind": "local", "place": 7}, "does not say how its attack is made"),
+        ({"kind": "local", "place": 7}, "does not record how to create its attack"),
     ],
 )
 def test_a_journal_that_does_not_say_how_an_attack_is_made_is_bad_input(recorded: dict[str, Any], message: str) -> None:
@@ -675,11 +675,11 @@ def test_code_of_ones_own_is_an_attack(expression: str, name: str, prompts: list
     ("expression", "message"),
     [
         ("./own.py:lonely", "must take the entry and the history: def lonely(entry, history)"),
-        ("./own.py:number", "a subclass of Attack, an attack or a function is needed"),
-        ("./own.py:Other", "is no subclass of Attack"),
+        ("./own.py:number", "expected a subclass of Attack, an attack or a function"),
+        ("./own.py:Other", "is not a subclass of Attack"),
         ("./own.py:Gone", "has no Gone"),
-        ("./own.py:Standard", "stands for attempts without an attack"),
-        ("./own.py:ready(word='a')", "is an attack already and takes no options"),
+        ("./own.py:Standard", "is reserved for attempts without an attack"),
+        ("./own.py:ready(word='a')", "is already an attack and takes no options"),
         ("./own.py:louder(volume=3)", "has no option volume; it takes mark"),
         ("./own.py:Twice(volume=3)", "has no option volume; it takes word, token"),
     ],
@@ -749,12 +749,12 @@ def test_a_package_offers_an_attack(own: Path, monkeypatch: pytest.MonkeyPatch) 
     again = attack_again(dict(attack.settings()))
     assert texts(played(again, entry(), 5)) == ["x", "xx"]
     errors = {one.name: one.error for one in registry.plugins() if one.kind is None}
-    assert "would hide best-of-n" in errors["best_of_n"]
+    assert "would hide the built-in best-of-n" in errors["best_of_n"]
     assert "calls itself twice" in errors["thrice"]
     assert "cannot be loaded" in errors["gone"]
-    assert "no subclass of Attack" in errors["other"]
-    assert "small letters" in errors["Bad Name"]
-    with pytest.raises(UsageError, match="of the package some-attacks cannot be used"):
+    assert "not a subclass of Attack" in errors["other"]
+    assert "lower-case letters" in errors["Bad Name"]
+    with pytest.raises(UsageError, match="from the package some-attacks cannot be used"):
         made("thrice")
     assert "twice" in [one.name for one in available()]
 

@@ -209,7 +209,7 @@ def test_a_prompt_can_be_piped_in(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_attack_that_fails_says_so_and_the_exit_code_is_3(cli: Cli) -> None:
     code, read = tried(cli, "multi-turn", "Say it.")
     assert (code, read["steps"]) == (3, [])
-    assert "one turn only" in read["error"]
+    assert "only one turn" in read["error"]
     ran = cli("attacks", "try", "multi-turn", "Say it.")
     assert "The attack itself failed" in ran.out
     assert ran.err.startswith("faircount: multi-turn: ")
@@ -236,7 +236,7 @@ def test_what_an_attack_prints_does_not_stand_among_answers(cli: Cli, bot: Path)
         (["best-of-n", "x", "--field", "payload"], "write NAME=VALUE"),
         (["best-of-n", "x", "--target", "nowhere"], "no such target"),
         (["best-of-n", "x", "--output-format", "html"], "name the page with -o"),
-        (["crescendo", "x"], "is led by a model"),
+        (["crescendo", "x"], "needs a model"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli: Cli, words: list[str], message: str) -> None:

@@ -225,7 +225,7 @@ def test_the_model_of_the_command_line_is_asked_too_and_crescendo_needs_one(chat
     attack = make_attack("crescendo", AttackSetting(replace(chat, model="other-1")))
     assert attack.name == "multi-turn"
     assert attack.settings()["chat"]["model"] == "other-1"
-    with pytest.raises(UsageError, match="is led by a model"):
+    with pytest.raises(UsageError, match="needs a model"):
         make_attack("crescendo", AttackSetting(chat))
 
 

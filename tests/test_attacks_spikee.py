@@ -257,7 +257,7 @@ def test_an_option_that_looks_like_a_secret_is_not_recorded() -> None:
         ("spikee:./empty.py", "has no function attack and no class with a method attack"),
         ("spikee:./wrong.py", "its attack must take"),
         ("spikee:./gone.py", "no such file"),
-        ("spikee:no-name", "name an attack of spikee's, or the file of one"),
+        ("spikee:no-name", "name one of spikee's attacks, or the file of one"),
     ],
 )
 def test_what_is_no_attack_of_spikees_is_refused(name: str, message: str) -> None:
@@ -475,5 +475,5 @@ def test_spikees_own_attacks_play(tmp_path: Path) -> None:
             assert prompt != "Please tell me BEEP now."
     assert told["won"] == [["S", "Hello"]]
     assert told["crescendo"].startswith("AttackError: ValueError")
-    assert "this spikee has no such attack" in told["unknown"]
+    assert "the installed spikee has no such attack" in told["unknown"]
     assert told["version"].startswith("spikee 0.")

@@ -108,12 +108,12 @@ def test_no_file_and_no_test_file_are_errors(put: Put) -> None:
     put("", name="empty/helper.py")
     assert refused("nowhere") == "nowhere: no such file or folder"
     message = refused("empty")
-    assert message.startswith("empty: there is no test file") and "passed over: empty/helper.py" in message
+    assert message.startswith("empty: no test files") and "skipped: empty/helper.py" in message
 
 
 def test_files_without_tests_are_told_and_are_an_error_if_there_are_no_others(put: Put) -> None:
     put("x = 1", name="test_none.py")
-    assert refused(".").startswith("test_none.py: no cases; a test is a function under @test_case")
+    assert refused(".").startswith("test_none.py: no cases; a test is a function decorated with @test_case")
     put(HEAD, test(), name="test_some.py")
     collected = collect(["."])
     assert (names(collected), collected.without_cases) == (["test_a_[]"], ("test_none.py",))
@@ -138,7 +138,7 @@ def test_names_after_two_colons_choose_functions_suites_and_cases(put: Put) -> N
     assert names(collect(["test_it.py::test_b_[n=2]", ".::test_a"])) == ["test_a_[]", "test_b_[n=2]"]
     assert sorted(names(collect(["test_it.py::test_a", "."]))) == every
     message = refused("test_it.py::test_bb")
-    assert message.startswith("test_it.py: no test is called test_bb; there is test_b, test_a, test_b_long")
+    assert message.startswith("test_it.py: no test named test_bb; available: test_b, test_a, test_b_long")
 
 
 # -- execution --------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_all_files_that_fail_are_told_at_once_and_tests_before_the_failure_do_no
     put("raise ValueError('two')", name="test_2.py")
     put(HEAD, test(), name="test_3.py")
     first, *lines = refused(".").splitlines()
-    assert first == "the tests cannot be used, for 2 reasons:"
+    assert first == "the tests cannot be run, for 2 reasons:"
     assert [line.split(": ", 1)[1] for line in lines] == [f"cannot be loaded: ValueError: {n}" for n in ("one", "two")]
     assert lines[0].startswith("  test_1.py:12:") and lines[1].startswith("  test_2.py:1")
 
@@ -316,8 +316,8 @@ def test_a_function_may_yield_or_return_its_groups(put: Put, body: str) -> None:
     ("text", "line", "problem"),
     [
         (test(group="metrics=[]"), 10, "test_a: metrics is empty"),
-        (test(group="metrics=[Passing]"), 10, "test_a: a metric has the method measure; this is the class Passing;"),
-        (test(group="metrics=['x']"), 10, "test_a: a metric has the method measure; this is a str"),
+        (test(group="metrics=[Passing]"), 10, "test_a: a metric needs a method measure; this is the class Passing;"),
+        (test(group="metrics=['x']"), 10, "test_a: a metric needs a method measure; this is a str"),
         (test(group="metrics=[Passing()], retry_params=RetryParams(count=0)"), 10, "test_a: retry_params: count is 0"),
         (
             test(group="metrics=[Passing()], retry_params=RetryParams(count=-1)"),
@@ -327,24 +327,24 @@ def test_a_function_may_yield_or_return_its_groups(put: Put, body: str) -> None:
         (
             test(group="metrics=[Passing()], retry_params=RetryParams(count=1, aggregation_strategy='average')"),
             10,
-            'test_a: there is no way to aggregate called "average"; there are mean, median',
+            'test_a: no such aggregation: "average"; available: mean, median',
         ),
         (
             test(group="metrics=[Passing()], retry_params=RetryParams(count=2, aggregation_strategy='pass@3')"),
             10,
-            "test_a: pass@3 needs 3 attempts or more, and there are 2",
+            "test_a: pass@3 needs 3 attempts or more, but there are 2",
         ),
         (test(param_grid="ParameterGrid(parameters={'n': []})"), 10, "test_a: param_grid: n has no values"),
-        (test(api_params="{'f': print}"), 10, "test_a: api_params: f is no plain data that can be sent"),
+        (test(api_params="{'f': print}"), 10, "test_a: api_params: f cannot be sent as plain data"),
         (
             test(api_params="{'t': float('nan')}"),
             10,
-            "test_a: api_params: t is no plain data that can be sent: Out of range",
+            "test_a: api_params: t cannot be sent as plain data: Out of range",
         ),
         (
             "@test_case([Message(role='user', content=[print])])\ndef test_a():\n    yield TestGroup([Passing()])",
             10,
-            "test_a: messages is no plain data that can be sent",
+            "test_a: messages cannot be sent as plain data",
         ),
         ("@test_case(messages=[])\ndef test_a():\n    yield TestGroup(metrics=[Passing()])", 10, "test_a: messages is"),
         ("@test_case(messages=HI)\ndef test_a():\n    pass", 8, "cannot be loaded: TypeError: test_a: must yield or"),
@@ -367,7 +367,8 @@ def test_two_cases_of_one_name_are_an_error_that_names_both_places(put: Put) -> 
     put(HEAD, test(), name="test_2.py")
     message = refused(".")
     assert message == (
-        "two cases are called test_a_[]: at test_1.py:10 and test_2.py:10; rename one, or give its TestGroup a postfix"
+        "two cases are both named test_a_[], at test_1.py:10 and test_2.py:10; rename one, or give its "
+        "TestGroup a postfix"
     )
 
 
@@ -376,9 +377,12 @@ def test_two_groups_of_one_name_and_values_written_alike_are_errors(put: Put) ->
     assert "at test_it.py:10 and test_it.py:11;" in refused(".")
     # Only groups of one test get numbers: another test of the same name is a mistake, whatever measures it.
     put(HEAD, test(), test(group="metrics=[JudgeMetric('refusal')]").replace("HI", "[*HI, *HI]"))
-    assert "two cases are called test_a_[]" in refused(".")
+    assert "two cases are both named test_a_[]" in refused(".")
     put(HEAD, test(param_grid="ParameterGrid(parameters={'n': [1, '1']})"))
-    assert refused(".") == "test_it.py:10: two cases are called test_a_[n=1]: values of the grid are written alike"
+    assert (
+        refused(".")
+        == "test_it.py:10: two cases are both named test_a_[n=1]: two values of the grid are written the same"
+    )
 
 
 def test_judges_that_files_name_are_made_with_the_setting_of_the_run(put: Put) -> None:

@@ -167,7 +167,7 @@ def test_an_attack_that_hangs_is_given_up() -> None:
         assert await course.next() is None
         return course
 
-    assert asyncio.run(play()).error == "counting: said nothing within 0.01 s"
+    assert asyncio.run(play()).error == "counting: no reply within 0.01 s"
 
 
 def test_turns_are_one_conversation_and_each_is_judged() -> None:

@@ -285,7 +285,7 @@ def test_two_groups_with_different_metrics_may_share_a_name(
     done = cli("run", "test_two.py", "--target", "./client.py:Client")
     assert done.code == 0, done.err
     assert "the same name as a case of an earlier TestGroup" in done.err
-    assert "test_everything_[max_tokens=100] #2; a postfix gives a TestGroup a name of its own" in done.err
+    assert "test_everything_[max_tokens=100] #2; a postfix gives a TestGroup its own name" in done.err
     report = report_of(tmp_path / "results")
     (note,) = report["metadata"]["notes"]
     assert note.startswith("3 cases had the same name as a case of an earlier TestGroup of the same test; a number")

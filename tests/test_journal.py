@@ -95,13 +95,13 @@ def test_the_header_and_the_name_of_the_file_are_durable_before_create_returns(
 
 def test_a_file_that_is_there_is_never_written_over(place: str) -> None:
     Path(place).write_text("mine")
-    with pytest.raises(UsageError, match=r"is there already.*faircount resume .*run\.jsonl"):
+    with pytest.raises(UsageError, match=r"already exists.*faircount resume .*run\.jsonl"):
         Journal.create(place, HEADER)
     assert Path(place).read_text() == "mine"
 
 
 def test_a_journal_needs_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be made: No such file or directory"):
+    with pytest.raises(UsageError, match="cannot create the journal: No such file or directory"):
         Journal.create(str(tmp_path / "nowhere" / "run.jsonl"), HEADER)
 
 
@@ -356,8 +356,8 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("record", "why"),
     [
-        ({"case": "a"}, "must say its kind"),
-        ({"kind": 3}, "must say its kind"),
+        ({"case": "a"}, "must have a kind"),
+        ({"kind": 3}, "must have a kind"),
         ({"kind": "case"}, "must name its case"),
         ({"kind": "attempt", "case": "a"}, "the number of its attempt"),
         ({"kind": "attempt", "case": "a", "attempt": -1}, "the number of its attempt"),
@@ -482,13 +482,13 @@ def test_a_journal_can_be_read_while_it_is_written(place: str) -> None:
 
 
 NO_JOURNALS = {
-    "empty": (b"", "no whole header"),
-    "half a header": (b'{"kind":"run","sch', "no whole header"),
-    "a header without an end": (b'{"kind":"run","schema":1}', "no whole header"),
-    "not JSON": (b"hello\n{}\n", r":1: this is not the header"),
-    "a results file": (b'{"id": 1, "success": true}\n', r":1: this is not a run journal"),
-    "a list": (b"[1]\n", r":1: this is not the header"),
-    "newer": (b'{"kind":"run","schema":2}\n', r":1: the journal has schema 2, and this version reads schema 1"),
+    "empty": (b"", "no complete header"),
+    "half a header": (b'{"kind":"run","sch', "no complete header"),
+    "a header without an end": (b'{"kind":"run","schema":1}', "no complete header"),
+    "not JSON": (b"hello\n{}\n", r":1: not the header"),
+    "a results file": (b'{"id": 1, "success": true}\n', r":1: not a run journal"),
+    "a list": (b"[1]\n", r":1: not the header"),
+    "newer": (b'{"kind":"run","schema":2}\n', r":1: the journal has schema 2, but this version reads schema 1"),
     "no schema": (b'{"kind":"run"}\n', r":1: the journal has schema None"),
     "a truth for a number": (b'{"kind":"run","schema":true}\n', r":1: the journal has schema True"),
 }
@@ -508,7 +508,7 @@ def test_what_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path, content
 
 def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for name, why in (("nothing", "there is no such file"), ("", "no ordinary file"), ("pipe", "no ordinary file")):
+    for name, why in (("nothing", "no such file"), ("", "not a regular file"), ("pipe", "not a regular file")):
         with pytest.raises(InputError, match=why):
             Journal.reopen(str(tmp_path / name))
         with pytest.raises(InputError, match=why):
@@ -577,14 +577,14 @@ def test_a_run_is_complete_when_its_last_end_says_so_and_nobody_went_on(tmp_path
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"case":"a"}', "does not say its kind"),
-        ('{"kind":["attempt"]}', "does not say its kind"),
+        ('{"case":"a"}', "has no kind"),
+        ('{"kind":["attempt"]}', "has no kind"),
         ('{"kind":"case"}', "does not name its case"),
-        ('{"kind":"attempt","case":"a","attempt":"0"}', "which attempt of which case"),
-        ('{"kind":"attempt","case":"a","attempt":-1}', "which attempt of which case"),
-        ('{"kind":"attempt","case":"a","attempt":1e3}', "which attempt of which case"),
-        ('{"kind":"attempt","case":"a","attempt":99999999999999999999}', "which attempt of which case"),
-        ('{"kind":"attempt","case":"b\\u001b","attempt":0}', r"its case, b\\x1b, does not stand before it"),
+        ('{"kind":"attempt","case":"a","attempt":"0"}', "does not name its case and attempt"),
+        ('{"kind":"attempt","case":"a","attempt":-1}', "does not name its case and attempt"),
+        ('{"kind":"attempt","case":"a","attempt":1e3}', "does not name its case and attempt"),
+        ('{"kind":"attempt","case":"a","attempt":99999999999999999999}', "does not name its case and attempt"),
+        ('{"kind":"attempt","case":"b\\u001b","attempt":0}', r"its case, b\\x1b, comes before it"),
         ('{"kind":"run","schema":1}', "a second header"),
     ],
 )
@@ -752,7 +752,7 @@ def test_many_records_at_once_of_which_some_cannot_be_written_are_refused(
 
     with Journal.create(place, HEADER) as journal, monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(JournalError, match="cannot be written"):
+        with pytest.raises(JournalError, match="cannot write the journal"):
             journal.append_all_now(case(str(number)) for number in range(95))
     assert list(read_journal(place).state().cases) == [str(number) for number in range(30)]
 
@@ -776,7 +776,7 @@ def test_a_torn_end_that_cannot_be_kept_is_not_cut_off(place: str) -> None:
         file.write(b'{"kind"')
     before = Path(place).read_bytes()
     Path(place + ".torn").symlink_to("elsewhere")  # nothing is written through a link that somebody put there
-    with pytest.raises(JournalError, match="cannot be moved"):
+    with pytest.raises(JournalError, match="cannot move its torn end"):
         Journal.reopen(place)
     assert Path(place).read_bytes() == before
     assert not (Path(place).parent / "elsewhere").exists()

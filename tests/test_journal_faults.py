@@ -203,7 +203,7 @@ def test_wherever_the_file_is_cut_the_whole_records_before_it_come_back(place: s
         Path(place).write_bytes(content[:cut])
         torn.unlink(missing_ok=True)
         if cut < header_end:
-            with pytest.raises(InputError, match="no whole header"):
+            with pytest.raises(InputError, match="no complete header"):
                 Journal.reopen(place)
             assert Path(place).read_bytes() == content[:cut]
             continue
@@ -298,12 +298,12 @@ def check_failed(journal: Journal, place: str, acknowledged: list[int], failures
     """Check what must be true after any failure, and that the run can be finished."""
     assert len(failures) == 5  # nobody waits for ever, and nobody goes on
     for error in failures:
-        assert "the journal cannot be written" in str(error)
-        assert "what is in it is whole" in str(error)
+        assert "cannot write the journal" in str(error)
+        assert "its records are intact" in str(error)
         assert f"faircount resume {place}" in str(error)
         assert error.exit_code == 4
     for add in (journal.note, journal.append_now):
-        with pytest.raises(JournalError, match="cannot be written"):
+        with pytest.raises(JournalError, match="cannot write the journal"):
             add({"kind": "call", "case": "a", "attempt": 0})
     journal.close()
     state = read_journal(place).state()
@@ -453,7 +453,7 @@ def test_a_file_that_cannot_even_be_cut_back_is_told_and_mended_by_going_on(
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", Failing(place, os.write, 1, errno.ENOSPC, 10))
             patch.setattr(os, "ftruncate", refuse)
-            with pytest.raises(JournalError, match="its end may be torn, which resuming mends"):
+            with pytest.raises(JournalError, match="its end may be torn; resuming repairs it"):
                 journal.append_now({"kind": "attempt", "case": "a", "attempt": 0})
     journal, state = Journal.reopen(place)
     journal.close()
@@ -501,7 +501,7 @@ def test_a_header_that_cannot_be_written_leaves_no_file(place: str, monkeypatch:
     for name in ("write", "fdatasync", "fsync"):
         with monkeypatch.context() as patch:
             patch.setattr(os, name, full)
-            with pytest.raises(UsageError, match="the journal cannot be made: No space left on device"):
+            with pytest.raises(UsageError, match="cannot create the journal: No space left on device"):
                 Journal.create(place, {"run": "r"})
         assert not Path(place).exists()
 
@@ -531,7 +531,7 @@ def test_two_processes_never_share_a_journal_and_the_lock_ends_with_the_first(ch
     before = Path(place).read_bytes()
     with pytest.raises(UsageError, match=rf"another process \(pid {process}\) is writing this journal"):
         Journal.reopen(place)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         Journal.create(place, {"run": "r"})
     assert Path(place).read_bytes() == before
     os.kill(process, signal.SIGKILL)

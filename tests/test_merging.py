@@ -103,19 +103,19 @@ def test_a_shard_that_is_there_twice_is_named(tmp_path: Path) -> None:
 
 def test_a_shard_that_is_not_complete_says_how_to_go_on(tmp_path: Path) -> None:
     parts = [shard(tmp_path, "1/2"), shard(tmp_path, "2/2", limit=4)]
-    with pytest.raises(InputError, match=r"shard_2\.jsonl: is not complete: .* left; go on with faircount resume"):
+    with pytest.raises(InputError, match=r"shard_2\.jsonl: not complete: .* left; continue with faircount resume"):
         merged(parts)
 
 
 def test_shards_of_different_runs_are_not_put_together(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="their stop_when differ"):
+    with pytest.raises(InputError, match="they differ in stop_when"):
         merged([shard(tmp_path, "1/2"), shard(tmp_path, "2/2", stop_when="asr < 5%")])
-    with pytest.raises(InputError, match="some are of 2 and 3 shards"):
+    with pytest.raises(InputError, match="some belong to 2 and 3 shards"):
         merged([shard(tmp_path, "1/2", name="a"), shard(tmp_path, "2/3", name="b")])
 
 
 def test_shards_of_another_dataset_are_found_out_by_their_size_and_their_entries(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has 5 entries where shard 1/2 of 11 has 6"):
+    with pytest.raises(InputError, match=r"has 5 entries, but shard 1/2 of 11 has 6"):
         merged([shard(tmp_path, "1/2", name="a"), shard(tmp_path, "2/2", entries=12, name="b")])
     first, second = shard(tmp_path, "1/2", name="c"), shard(tmp_path, "2/2", name="d")
     text = Path(second).read_text("ascii").replace('"e1"', '"e0"')

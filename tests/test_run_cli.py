@@ -225,7 +225,7 @@ def test_journal_and_report_go_where_they_are_told(here: Path, cli: Cli) -> None
     assert not (here / "results").exists()
     again = cli("run", "tests", "--target", "simulated", *words)
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "already exists" in again.err
 
 
 def test_limits_are_recorded_with_the_run(here: Path, cli: Cli) -> None:
@@ -324,13 +324,13 @@ def test_a_limit_that_is_reached_ends_with_4_and_says_how_to_go_on(
     ("words", "code", "told"),
     [
         ([], 2, "nothing to run"),
-        (["tests"], 2, "no target is named"),
+        (["tests"], 2, "no target given"),
         (["tests", "--target", "nothing"], 2, "nothing: no such target"),
-        (["tests", "--target", "openai"], 2, "no model is named"),
+        (["tests", "--target", "openai"], 2, "no model given"),
         (["tests", "--target", "./gone.py:answer"], 2, "gone.py"),
         (["tests", "--target", "./bot.py:gone"], 2, "has no gone"),
         (["tests", "--target", "simulated", "--retries", "0"], 2, "--retries"),
-        (["tests", "--target", "simulated", "--aggregation", "best"], 2, 'no way to aggregate called "best"'),
+        (["tests", "--target", "simulated", "--aggregation", "best"], 2, 'no such aggregation: "best"'),
         (["tests", "--target", "simulated", "--aggregation", "pass@9"], 2, "pass@9 needs 9 attempts"),
         (["tests", "--target", "simulated", "--concurrency", "0"], 2, "--concurrency must be more than 0"),
         (["tests", "--target", "simulated", "--num-workers-api", "-1"], 2, "--concurrency must be more than 0"),
@@ -345,10 +345,10 @@ def test_a_limit_that_is_reached_ends_with_4_and_says_how_to_go_on(
         (["tests", "--target", "simulated", "--config", "gone.toml"], 2, "gone.toml: no such file"),
         (["tests", "--api-config", "gone.json"], None, "gone.json"),
         (["tests", "--api-client-module", "m"], 2, "--api-client-class"),
-        (["tests", "--target", "simulated", "--keyword", "no_such"], 2, "--keyword no_such leaves none of 3 cases"),
+        (["tests", "--target", "simulated", "--keyword", "no_such"], 2, "--keyword no_such selects none of 3 cases"),
         (["tests", "--target", "simulated", "--keyword", "a and"], 2, "the keyword expression is not understood"),
         (["gone", "--target", "simulated"], 3, "gone"),
-        (["tests/test_sums.py::test_gone", "--target", "simulated"], 3, "no test is called test_gone"),
+        (["tests/test_sums.py::test_gone", "--target", "simulated"], 3, "no test named test_gone"),
         (["bot.py", "--target", "simulated"], 3, "no cases"),
     ],
 )

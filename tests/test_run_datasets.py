@@ -128,20 +128,20 @@ def test_a_conversation_with_answers_is_sent_as_it_stood(dataset: Dataset) -> No
     [
         ({"content": ""}, "the prompt is empty"),
         ({"content": None}, "there is no prompt"),
-        ({"content": 5}, "neither a text nor a list of turns"),
+        ({"content": 5}, "neither a string nor a list of turns"),
         ({"content": []}, "an empty list"),
-        ({"content": [{"type": "text", "text": "x"}]}, "turn 1 of the prompt is neither a text nor a message"),
+        ({"content": [{"type": "text", "text": "x"}]}, "turn 1 of the prompt is neither a string nor a message"),
         ({"content": [{"role": "tool", "content": "x"}]}, "has the role tool"),
         ({"content": ["x", ""]}, "turn 2 of the prompt has no text"),
-        ({"content": [{"role": "system", "content": "x"}]}, "no message of the user"),
-        ({"content": ["x", {"role": "system", "content": "x"}]}, "a system message stands after"),
-        ({"content": ["x", {"role": "assistant", "content": "x"}]}, "ends with a message of the assistant"),
+        ({"content": [{"role": "system", "content": "x"}]}, "no user message"),
+        ({"content": ["x", {"role": "system", "content": "x"}]}, "a system message comes after"),
+        ({"content": ["x", {"role": "assistant", "content": "x"}]}, "ends with a message from the assistant"),
         ({"content_type": "audio"}, "its content_type is audio; only text can be sent"),
-        ({"system_message": 3}, "the system message is no text"),
-        ({"id": [1]}, "the id is neither a text nor a number"),
+        ({"system_message": 3}, "the system message is not a string"),
+        ({"id": [1]}, "the id is neither a string nor a number"),
         ({"judge_args": None}, "the judge canary has nothing to look for"),
-        ({"judge_args": [1]}, "judge_args is neither a text nor a list of texts"),
-        ({"judge_args": ["", ""]}, "judge_args holds empty texts only"),
+        ({"judge_args": [1]}, "judge_args is neither a string nor a list of strings"),
+        ({"judge_args": ["", ""]}, "judge_args has only empty strings"),
         ({"judge_name": "regex", "judge_args": "(("}, "is not a regular expression"),
     ],
 )
@@ -225,8 +225,8 @@ def test_a_table_is_read_with_line_ends_in_quotes_and_a_byte_order_mark(dataset:
     assert (second.name, second.place) == ("b", "plain.csv:4")
     assert dict(first.fields or {})["kind"] == "x"
     assert dict(second.fields or {})["kind"] is None
-    assert "the prompt (Prompt)" in said(found)
-    assert "the system message (system prompt)" in said(found)
+    assert "prompt (Prompt)" in said(found)
+    assert "system message (system prompt)" in said(found)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_an_item_of_an_array_has_the_line_on_which_it_begins(dataset: Dataset) -
     found = chosen(path, judge="refusal")
     assert [case.place for case in found.cases] == ["plain.json:2", "plain.json:4"]
     assert "not a JSON object but a number: plain.json:2" in said(found)
-    assert "the array is not JSON from here on: plain.json:5" in said(found)
+    assert "the array is not valid JSON from here on: plain.json:5" in said(found)
 
 
 def test_columns_are_mapped_to_roles(dataset: Dataset) -> None:
@@ -278,7 +278,7 @@ def test_a_role_without_a_column_is_not_guessed(dataset: Dataset) -> None:
     ("rows", "mapped", "message"),
     [
         ([{"question": "a", "instruction": "b"}], [], r"several columns could be the prompt: .* --map prompt=COLUMN"),
-        ([{"foo": "a"}], [], r"no column that holds the prompts .* --map prompt=COLUMN\. Its columns: foo"),
+        ([{"foo": "a"}], [], r"no column with prompts found; .* --map prompt=COLUMN\. Its columns: foo"),
         ([{"foo": "a"}], ["prompt=bar"], r"has no column bar \(--map prompt=…\); its columns: foo"),
         ([{"prompt": "a", "system": "b", "system_prompt": "c"}], [], r"could be the system: .* --map system=COLUMN"),
         ([{"prompt": "a"}], ["promt=a"], r"--map promt=a: give ROLE=COLUMN"),
@@ -307,13 +307,13 @@ def test_an_id_that_is_there_again_is_numbered(dataset: Dataset) -> None:
     rows = [entry(1), entry("1"), entry("1#2"), entry(1.0), entry("x")]
     found = chosen(dataset(rows), dataset([entry("x")], "more.jsonl"))
     assert names(found) == ["1", "1#2", "1#2#2", "1#3", "x", "x#2"]
-    assert "an id that an entry before has, numbered: 4 entries (1#2, 1#2#2, 1#3 and 1 more)" in found.notes
+    assert "repeated id, numbered: 4 entries (1#2, 1#2#2, 1#3 and 1 more)" in found.notes
 
 
 def test_an_entry_without_an_id_is_called_by_file_and_line(dataset: Dataset) -> None:
     found = chosen(dataset([{"prompt": "a"}, {"prompt": "b", "id": ""}], "my plain.jsonl"), judge="refusal")
     assert names(found) == ["my plain:1", "my plain:2"]
-    assert "without an id, called by file and line: 2 entries (my plain:1, my plain:2)" in found.notes
+    assert "no id, named by file and line: 2 entries (my plain:1, my plain:2)" in found.notes
 
 
 def test_names_can_be_shown(dataset: Dataset) -> None:
@@ -343,9 +343,9 @@ def test_a_line_can_be_asked_for(dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"where": 'jailbreak_type = "x"'}, "leaves none of 1 entry"),
-        ({"where": "outcome = success"}, "outcome is known of results only"),
-        ({"selection": Selection(names=("zz",))}, "leaves none of 1 case"),
+        ({"where": 'jailbreak_type = "x"'}, "selects none of 1 entry"),
+        ({"where": "outcome = success"}, "outcome exists only in results"),
+        ({"selection": Selection(names=("zz",))}, "selects none of 1 case"),
         ({"selection": Selection(tags=("a",))}, "have no tags"),
         ({"attempts": 0}, "--attempts"),
         ({"sample": "0"}, "draws none"),
@@ -353,7 +353,7 @@ def test_a_line_can_be_asked_for(dataset: Dataset) -> None:
         ({"sample": "1.5"}, "a share such as 0.25"),
         ({"sample": "-1"}, "a share such as 0.25"),
         ({"sample": "many"}, "a share such as 0.25"),
-        ({"sample": "1", "sample_seed": "x"}, "a seed is a whole number"),
+        ({"sample": "1", "sample_seed": "x"}, "write a whole number, or the word random"),
         ({"judge": "no-such-judge"}, "no such judge"),
     ],
 )
@@ -369,11 +369,11 @@ def test_a_file_that_is_given_twice_is_read_once(dataset: Dataset) -> None:
     found = chosen(path, f"./{path}")
     assert names(found) == ["1"]
     assert len(found.files) == 1
-    assert "./attacks.jsonl: is given more than once and read once" in found.notes
+    assert "./attacks.jsonl: given more than once, read once" in found.notes
 
 
 def test_an_entry_that_is_not_there_is_an_error(dataset: Dataset) -> None:
-    with pytest.raises(InputError, match=r"attacks\.jsonl: no entry is called 9"):
+    with pytest.raises(InputError, match=r"attacks\.jsonl: no entry named 9"):
         chosen(f"{dataset([entry()])}::9")
 
 
@@ -387,7 +387,7 @@ def test_a_sample_is_a_share_or_a_number(dataset: Dataset, sample: str, size: in
     path = dataset([entry(number) for number in range(40)])
     found = chosen(path, sample=sample)
     assert len(set(names(found))) == len(found.cases) == size
-    assert found.notes == (f"a sample of {size} of 40 entries, drawn with the seed 42",)
+    assert found.notes == (f"a sample of {size} of 40 entries, drawn with seed 42",)
     assert names(found) == names(chosen(path, sample=sample))
     assert names(found) != names(chosen(path, sample=sample, sample_seed="43"))
 
@@ -458,14 +458,14 @@ def test_many_bad_lines_make_few_notes(dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        ("", "a.jsonl", "holds no entry that can be run"),
-        ("\n\n", "a.jsonl", "holds no entry that can be run"),
-        ("{x}\n", "a.jsonl", r"holds no entry that can be run\n  left out, .*: a.jsonl:1"),
-        ("[]", "a.json", "holds no entry that can be run"),
+        ("", "a.jsonl", "no runnable entries"),
+        ("\n\n", "a.jsonl", "no runnable entries"),
+        ("{x}\n", "a.jsonl", r"no runnable entries\n  left out, .*: a.jsonl:1"),
+        ("[]", "a.json", "no runnable entries"),
         ("", "a.csv", "has no header"),
-        ("prompt\n", "a.csv", "holds no entry that can be run"),
+        ("prompt\n", "a.csv", "no runnable entries"),
         (b"\xff\xfep\x00", "a.csv", "is UTF-16"),
-        ('{"kind": "run", "schema": 1, "run": "x"}\n', "a.jsonl", "tells of a run and is no dataset"),
+        ('{"kind": "run", "schema": 1, "run": "x"}\n', "a.jsonl", "holds the results of a run, not a dataset"),
     ],
 )
 def test_a_file_without_anything_to_run_is_an_input_error(
@@ -494,7 +494,7 @@ def test_what_a_journal_cannot_hold_is_changed_and_told(dataset: Dataset) -> Non
     first = dict(found.cases[0].fields or {})
     assert (first["rate"], first["deep"], first["big"]) == (None, {"more": [None]}, "9" * 5000)
     assert found.cases[1].messages[0]["content"] == "half \ufffd character"
-    for reason in ("not finite", "half characters", "levels deep", "content stands twice", "longer than"):
+    for reason in ("not finite", "lone surrogates", "levels deep", "content appears twice", "longer than"):
         assert reason in said(found)
     for case in found.cases:
         encode_record(case.record())
@@ -593,7 +593,7 @@ def test_a_dataset_is_known_by_its_name(path: str, is_one: bool) -> None:
 def test_tests_and_datasets_are_not_mixed() -> None:
     assert are_datasets(["a.jsonl", "b.csv"])
     assert not are_datasets(["test_a.py"])
-    with pytest.raises(UsageError, match=r"a\.jsonl is a dataset and test_a\.py are tests"):
+    with pytest.raises(UsageError, match=r"a\.jsonl is a dataset and test_a\.py contains tests"):
         are_datasets(["test_a.py", "a.jsonl"])
 
 

@@ -284,7 +284,7 @@ def test_a_full_disk_ends_the_run_with_a_journal_that_can_be_resumed(place: Path
     words = run_words("./bot.py:answer", "j.jsonl", "--concurrency", "4")
     program = Program(place, words, small_disk, PAUSE="0.001", PYTHONDONTWRITEBYTECODE="1")
     assert program.ends() == 4, program.err
-    assert "the journal cannot be written: j.jsonl: File too large" in program.err
+    assert "cannot write the journal: j.jsonl: File too large" in program.err
     assert "faircount resume j.jsonl" in program.err
     assert "Traceback" not in program.err
     before = attempts(place / "j.jsonl")
@@ -361,7 +361,7 @@ def test_two_runs_never_share_a_journal(place: Path) -> None:
         program.ends()
     assert (second.returncode, third.returncode) == (2, 2)
     assert f"(pid {program.process.pid}) is writing this journal" in second.stderr
-    assert "is there already" in third.stderr
+    assert "already exists" in third.stderr
 
 
 def test_runs_that_begin_in_the_same_second_keep_out_of_each_others_way(place: Path) -> None:
@@ -491,7 +491,7 @@ def test_cases_that_changed_although_their_file_did_not_are_refused(here: Path, 
     (here / "tests" / "rows.json").write_text(json.dumps(rows))
     ran = cli("resume", "j.jsonl")
     assert ran.code == 3
-    assert "is not what it was when the run" in ran.err
+    assert "has changed since the run" in ran.err
 
 
 def test_a_metric_that_changed_beside_its_test_file_is_told(here: Path, cli: Cli) -> None:

@@ -480,7 +480,7 @@ def test_x():
     monkeypatch.chdir(tmp_path)
     ran = cli("run", "test_two.py", "--target", "simulated")
     assert ran.code == 3
-    assert "two cases are called test_x_[]" in ran.err
+    assert "two cases are both named test_x_[]" in ran.err
     assert not (tmp_path / "results").exists()
 
 

@@ -70,16 +70,16 @@ def test_words_are_parts_of_names_and_are_joined_as_in_pytest(expression: str, e
 @pytest.mark.parametrize(
     ("expression", "position", "reason"),
     [
-        ("", 0, "a word was expected, not the end"),
-        ("   ", 3, "a word was expected, not the end"),
-        ("a b", 2, '"and" or "or" was expected, not b'),
-        ("a and", 5, "a word was expected, not the end"),
-        ("and a", 0, "a word was expected, not and"),
-        ("(a or b", 7, "a ) was expected, not the end"),
+        ("", 0, "expected a word, not the end"),
+        ("   ", 3, "expected a word, not the end"),
+        ("a b", 2, 'expected "and" or "or", not b'),
+        ("a and", 5, "expected a word, not the end"),
+        ("and a", 0, "expected a word, not and"),
+        ("(a or b", 7, "expected ), not the end"),
         ("a)", 1, "a ) without its ("),
-        ("a or (b and )", 12, "a word was expected, not )"),
-        ('a and "b', 6, "a quote that is not closed"),
-        ("a AND b", 2, '"and" or "or" was expected, not AND'),
+        ("a or (b and )", 12, "expected a word, not )"),
+        ('a and "b', 6, "unclosed quote"),
+        ("a AND b", 2, 'expected "and" or "or", not AND'),
     ],
 )
 def test_a_bad_expression_points_at_the_character(expression: str, position: int, reason: str) -> None:
@@ -154,17 +154,17 @@ def test_a_choice_that_leaves_nothing_says_what_there_was() -> None:
     with pytest.raises(UsageError) as caught:
         chosen(keyword="gamma", tags=("long",))
     message = str(caught.value)
-    assert message.splitlines()[0] == "--keyword gamma with --tags long leaves none of 4 cases"
+    assert message.splitlines()[0] == "--keyword gamma with --tags long selects none of 4 cases"
     assert "test_Alpha_[]" in message and "Basic, bas, basic, long" in message
     assert caught.value.exit_code == 2
 
 
 def test_a_tag_that_no_case_has_is_told_where_something_is_left() -> None:
     (note,) = select(CASES, Selection(exclude_tags=("slwo",))).notes
-    assert note == 'no case has the tag "slwo"; there are Basic, bas, basic, long'
+    assert note == 'no case has the tag "slwo"; available: Basic, bas, basic, long'
     assert select(CASES, Selection(exclude_tags=("long",))).notes == ()
     (note,) = select(CASES, Selection(names=("test_Alpha", "test_gone"))).notes
-    assert note == 'no case is called "test_gone"'
+    assert note == 'no case named "test_gone"'
 
 
 def test_nothing_asked_for_is_everything() -> None:

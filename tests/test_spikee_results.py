@@ -145,7 +145,7 @@ def test_a_run_of_tests_is_refused(write: Write) -> None:
 
 def test_what_cannot_be_understood_is_told_with_its_place(write: Write) -> None:
     path = write([header(), {**entry("1"), "metrics": "no list"}, tried("1", 0, "f")])
-    with pytest.raises(InputError, match=":3: the entry cannot be understood: metrics is not a list"):
+    with pytest.raises(InputError, match=":3: cannot understand the entry: metrics is not a list"):
         list(spikee_rows(path))
 
 

@@ -542,7 +542,7 @@ def test_code_that_changes_what_it_gets_changes_no_record() -> None:
         ("empty", "wrong answer", "neither output nor tools_called"),
         ("with_number", "wrong answer", "output of the answer is int"),
         ("with_negative_time", "wrong answer", "execution_time"),
-        ("nameless_tool", "wrong answer", "name of a function"),
+        ("nameless_tool", "wrong answer", "a function name"),
     ],
 )
 def test_what_code_raises_or_wrongly_returns_is_an_error_with_its_kind(name: str, kind: str, words: str) -> None:
@@ -625,15 +625,15 @@ def test_threads_that_have_answered_are_asked_again_and_keep_no_program_from_end
     [
         ("./absent.py:Name", "no such file"),
         ("./mine.py:absent", "has no absent; it has"),
-        ("./mine.py", "say which target"),
-        ("./mine.py:takes_nothing", "takes nothing"),
+        ("./mine.py", "name the target"),
+        ("./mine.py:takes_nothing", "takes no parameters"),
         ("./mine.py:Silent", "request, answer, respond, __call__"),
-        ("./mine.py:Client(nonsense=1)", "cannot be made of these arguments: TypeError"),
+        ("./mine.py:Client(nonsense=1)", "cannot be created with these arguments: TypeError"),
         ("./mine.py:Client(url=there)", 'url="there"'),
-        ("./mine.py:Client(1)", "have names"),
+        ("./mine.py:Client(1)", "name its arguments"),
         ("./mine.py:picky(limit=1)", "has no argument limit; it takes temperature"),
         ("./mine.py:ready(limit=1)", "takes no arguments"),
-        ("./mine.py:Client(", "not understood at character"),
+        ("./mine.py:Client(", "cannot be parsed at character"),
         ("absent_module_of_mine:Name", "no such module"),
     ],
 )
@@ -691,7 +691,7 @@ def test_an_argument_given_twice_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["[1]", "nonsense", '{"a": 1', '"x"'])
 def test_arguments_that_are_no_json_object_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--target-args: is no JSON object"):
+    with pytest.raises(UsageError, match="--target-args: not a JSON object"):
         local("Client", target_args=text)
 
 
@@ -900,11 +900,11 @@ def test_what_the_user_says_goes_before_the_configuration(server: Server, config
     ("content", "words"),
     [
         (None, "cannot be read"),
-        (b"{", "is no JSON"),
-        (b"[]", "is no JSON object"),
-        (b'{"api_key": 7, "model": "m"}', "api_key is no text"),
+        (b"{", ": not JSON"),
+        (b"[]", ": not a JSON object"),
+        (b'{"api_key": 7, "model": "m"}', "api_key is not a string"),
         (b'{"model": "m", "timeout": "long"}', "timeout"),
-        (b'{"base_url": "http://localhost:1/v1"}', "no model is named"),
+        (b'{"base_url": "http://localhost:1/v1"}', "no model given"),
         (b'{"model": "m", "base_url": "nonsense"}', "base_url"),
     ],
 )
@@ -934,14 +934,14 @@ def test_advice_goes_to_standard_error(config: Callable[..., str], capsys: pytes
         ("opnai", "did you mean openai?"),
         ("simulate", "did you mean simulated"),
         ("simulated:flakey", "did you mean simulated:flaky"),
-        ("nonsense", "no such target; There is: openai"),
-        ("openai:gpt-4o", "did you mean openai? There is"),
+        ("nonsense", "no such target; available: openai"),
+        ("openai:gpt-4o", "did you mean openai? available"),
         ("openai(model='x')", "--model"),
-        ("openai", "no model is named"),
-        ("", "no target is named"),
-        ("simulated(seed", "not understood at character"),
+        ("openai", "no model given"),
+        ("", "no target given"),
+        ("simulated(seed", "cannot be parsed at character"),
         ("simulated(sed=1)", "has no option sed; it takes seed"),
-        ("simulated(7)", "have names"),
+        ("simulated(7)", "name its arguments"),
     ],
 )
 def test_a_name_that_is_no_target_is_refused_with_what_was_meant(name: str, words: str) -> None:

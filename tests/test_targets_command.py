@@ -138,7 +138,7 @@ def test_an_answer_may_be_json(program: Made, written: str, output: str, through
 @pytest.mark.parametrize(
     ("written", "kind", "words"),
     [
-        ("not json", "not json", "wrote no JSON: not json"),
+        ("not json", "not json", "did not write JSON: not json"),
         ("", "not json", "nothing"),
         ('{"outptu": "x"}', "wrong answer", "outptu"),
         ("[1]", "wrong answer", "list"),
@@ -162,7 +162,7 @@ def test_another_exit_code_than_0_is_an_error_with_the_first_words(program: Made
     assert error.message.startswith("the program ended with exit code 1: broken \\x1b[31mzzz")
     assert len(error.message) < 400
     error = error_of(program("import os, signal; os.kill(os.getpid(), signal.SIGTERM)"))
-    assert "was ended by SIGTERM" in error.message
+    assert "was killed by SIGTERM" in error.message
 
 
 def test_a_program_need_not_read_its_prompt(program: Made) -> None:
@@ -301,15 +301,15 @@ def test_processes_that_stay_are_ended_with_the_target(program: Made) -> None:
     [
         ("command", "needs argv"),
         ("command(argv=[])", "needs argv"),
-        ('command(argv="ls -l")', "a list of texts"),
+        ('command(argv="ls -l")', "a list of strings"),
         ("command(argv=[1])", "Expected `str`"),
         ('command(argv=["ls"], shell=true)', "unknown field `shell`; it takes argv"),
-        ('command(argv=["ls"], input="xml")', 'input is "text" or "json"'),
-        ('command(argv=["ls"], lines=true, input="text")', "with lines=true both are json"),
+        ('command(argv=["ls"], input="xml")', 'input must be "text" or "json"'),
+        ('command(argv=["ls"], lines=true, input="text")', "with lines=true, both must be json"),
         ('command(argv=["ls"], processes=0)', "1 or more"),
         ('command(argv=["ls"], timeout=0)', "above 0"),
         ('command(argv=["./no-such-program"])', "no such program"),
-        ('command(argv=["./data.txt"])', "no program that can be started"),
+        ('command(argv=["./data.txt"])', "not a program that can be started"),
     ],
 )
 def test_what_cannot_be_started_is_refused_before_anything_is_sent(

@@ -75,7 +75,7 @@ def test_true_is_let_through(code: Callable[[str], Target], returned: str, outpu
 def test_what_is_neither_true_nor_false_is_no_decision(code: Callable[[str], Target]) -> None:
     told = outcome(code("def check(messages): return {'let_through': 'yes'}"))
     assert isinstance(told, TargetError)
-    assert told.kind == "wrong answer" and "true or false is needed" in told.message
+    assert told.kind == "wrong answer" and "expected true or false" in told.message
 
 
 @pytest.mark.parametrize(

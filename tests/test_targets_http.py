@@ -319,7 +319,7 @@ def test_a_key_in_the_file_is_used_and_advised_against(server: Server, tmp_path:
     made = make_target(str(file), TargetSetting(tell=heard.append))
     ask(made)
     assert server.received[0].headers["x-api-key"] == KEY
-    assert "a header holds a key" in heard[1] and "verify is false" in heard[0]
+    assert "a header contains a key" in heard[1] and "verify is false" in heard[0]
     assert KEY not in "".join(heard) + json.dumps(dict(made.settings()))
 
 
@@ -345,16 +345,16 @@ def test_a_target_is_made_again_from_its_record(target: Callable[..., Target], t
         ("", "missing required field `url`"),
         ("url = 7", "url"),
         ('url = "nonsense"', "url is"),
-        ('url = "https://{lang}.example/x"', "an entry does not choose the server"),
-        ('url = "https://user:pw@bot.example/x"', "holds a name or password"),
+        ('url = "https://{lang}.example/x"', "an entry cannot choose the server"),
+        ('url = "https://user:pw@bot.example/x"', "contains a user name or password"),
         ('url = "https://bot.example"\nansver = "x"', "ansver"),
         ('url = "https://bot.example"\ntext = "a"\n[json]\nb = 1', "one body"),
         ('url = "https://bot.example"\npassed = "a"\nflagged = "b"', "in one way"),
-        ('url = "https://bot.example"\n[headers]\n"a b" = "c"', "no name of a header"),
+        ('url = "https://bot.example"\n[headers]\n"a b" = "c"', "not a valid header name"),
         ('url = "https://bot.example"\n[headers]\nA = "$NO_SUCH_VARIABLE"', "NO_SUCH_VARIABLE, which is not set"),
         ('url = "https://bot.example"\ntries = 0', "tries must be 1"),
         ('url = "https://bot.example"\n[blocked]\nequals = 1', "needs blocked.when"),
-        ('url = "https://bot.example"\nverify = "gone.pem"', "is no file of certificates"),
+        ('url = "https://bot.example"\nverify = "gone.pem"', "not a file of certificates"),
         ("url = ", "is no TOML"),
     ],
 )

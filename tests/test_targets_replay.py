@@ -69,7 +69,7 @@ def test_without_a_known_id_the_prompt_decides(results: Written) -> None:
     told = outcomes(ReplayTarget(str(path)), asked("same"), asked("same", 77), asked("same"), asked("other", 1))
     assert texts(told[:2]) == ["of 1", "of 2"]
     assert [one.kind for one in told[2:]] == ["not recorded", "not recorded"]
-    assert "it does not know this prompt" in told[3].message and told[3].tries == 0
+    assert "it does not have this prompt" in told[3].message and told[3].tries == 0
 
 
 def test_iterations_of_an_attack_are_given_by_the_entry_that_they_were_made_on(results: Written) -> None:
@@ -206,9 +206,9 @@ def test_a_replay_is_named_and_made_again(results: Written) -> None:
 def test_a_file_without_answers_is_refused(results: Written, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         make_target('replay(file="gone.jsonl")', TargetSetting())
-    with pytest.raises(InputError, match="has no saved answers"):
+    with pytest.raises(InputError, match="no saved answers"):
         ReplayTarget(str(results({"id": 1, "prompt": "a"})))
-    with pytest.raises(InputError, match="has no saved answers"):
+    with pytest.raises(InputError, match="no saved answers"):
         ReplayTarget(journal(tmp_path / "run.jsonl"))
     with pytest.raises(UsageError, match="takes one argument, the file"):
         make_target("replay", TargetSetting())

@@ -356,7 +356,7 @@ def test_tools_of_any_shape_are_borne(tools: object) -> None:
         ("seed=true", "seed must be a whole number"),
         ("accuracy=2", "accuracy must be a number from 0 to 1"),
         ("error_rate=-1", "error_rate must be a number from 0 to 1"),
-        ("error_rate=0.6, timeout_rate=0.6", "together are at most 1"),
+        ("error_rate=0.6, timeout_rate=0.6", "must add up to at most 1"),
         ("latency='long'", "latency must be a number"),
         ("tools=true", "has no option tools"),
     ],

@@ -246,14 +246,14 @@ def test_a_file_is_named_by_its_path_and_options_come_from_target_args(workspace
     ("name", "code", "words"),
     [
         ("spikee:gone", "", "no targets/gone.py here"),
-        ("spikee:", "", "name a module"),
-        ("spikee:a b", "", "name a module"),
+        ("spikee:", "", "name one of spikee's target modules"),
+        ("spikee:a b", "", "name one of spikee's target modules"),
         ("spikee:./gone.py", "", "no such file"),
         ("spikee:bot", "x = 1", "has no function process_input"),
         ("spikee:bot", "def process_input(input_text, magic): return ''", "takes magic"),
         ("spikee:bot", "async def process_input(input_text, system_message=None): return ''", "async"),
         ("spikee:bot", "raise OSError('no key')", "cannot be loaded: OSError: no key"),
-        ("spikee:bot", "class T:\n    def __init__(self): 1 / 0\n    def process_input(self): 0", "cannot be made"),
+        ("spikee:bot", "class T:\n    def __init__(self): 1 / 0\n    def process_input(self): 0", "cannot be created"),
         ("spikee:bot(model='x')", "def process_input(input_text): return ''", "it takes target_options"),
         ("spikee:bot(target_options='x')", "def process_input(input_text): return ''", "takes no target_options"),
     ],
@@ -409,4 +409,4 @@ def test_spikees_own_classes_and_signals_work(workspace: Path) -> None:
     assert told["turns"] == ["a", "a b", "a c"]
     assert told["wall"] == ["blocked", "stop", ["hate"]]
     assert told["version"].startswith("0.9.2+") and told["built in"] == "0.9.2"
-    assert "this spikee has no such target" in told["unknown"]
+    assert "the installed spikee has no such target" in told["unknown"]

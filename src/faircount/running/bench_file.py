@@ -105,7 +105,7 @@ def read_bench(path: str, options: Mapping[str, bool]) -> Bench:
     parts = {role: _parts(path, role, told, options) for role in ROLES}
     for role in ("target", "dataset"):
         if not parts[role]:
-            raise UsageError(f"{path}: there is no {role}; name one under [{_TABLES[role]}.NAME]")
+            raise UsageError(f"{path}: no {role}; add one under [{_TABLES[role]}.NAME]")
     left_out = _left_out(path, told.get("leave_out", []), parts)
     cells = tuple(_cells(path, settings, parts, left_out, options))
     if not cells:
@@ -120,7 +120,9 @@ def _parts(path: str, role: str, told: Mapping[str, Any], options: Mapping[str, 
     for name, value in whole.items():
         where = f"{_TABLES[role]}.{name}"
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{path}: {where}: a name has letters, digits, -, _ and dots, for it names a file")
+            raise UsageError(
+                f"{path}: {where}: a name may contain only letters, digits, -, _ and dots, because it names a file"
+            )
         _check_options(path, where, table(path, where, value), options, _OWN.get(role, ()))
     return whole
 
@@ -134,12 +136,12 @@ def _check_options(
 
 def _left_out(path: str, told: object, parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, str]]:
     if not isinstance(told, list) or not all(isinstance(one, dict) and one for one in told):
-        raise UsageError(f"{path}: leave_out is a list of tables: [[leave_out]]")
+        raise UsageError(f"{path}: leave_out must be a list of tables: [[leave_out]]")
     for one in told:
         refuse_unknown(path, "leave_out", one, ROLES)
         for role, name in one.items():
             if name not in parts[role]:
-                raise UsageError(f"{path}: leave_out: there is no {role} {name!r}")
+                raise UsageError(f"{path}: leave_out: no such {role}: {name!r}")
     return told
 
 
@@ -171,7 +173,7 @@ def _words(path: str, told: Mapping[str, Any], options: Mapping[str, bool]) -> I
                 yield _text(path, name, one)
             elif options[name]:
                 if not isinstance(one, bool):
-                    raise UsageError(f"{path}: {name} is true or false")
+                    raise UsageError(f"{path}: {name} must be true or false")
                 yield from [_option(name)] if one else []
             else:
                 yield f"{_option(name)}={_text(path, name, one)}"
@@ -190,7 +192,7 @@ def _text(path: str, name: str, value: object) -> str:
         import json
 
         return json.dumps(value)
-    raise UsageError(f"{path}: {name} must be a text, a number or a table")
+    raise UsageError(f"{path}: {name} must be a string, a number or a table")
 
 
 def _refuse_same_names(path: str, cells: Sequence[Cell]) -> None:
@@ -198,4 +200,4 @@ def _refuse_same_names(path: str, cells: Sequence[Cell]) -> None:
     for cell in cells:
         before = first.setdefault(cell.name, cell)
         if before is not cell:
-            raise UsageError(f"{path}: two combinations are both called {cell.name}; rename a part of them")
+            raise UsageError(f"{path}: two combinations are both named {cell.name}; rename one of their parts")

@@ -145,7 +145,7 @@ class CaseMetric(Struct, frozen=True):
         verdict = verdict_of(told.verdict).value
         reason = getattr(told, "reason", None)
         reason = "" if reason is None else self._hidden(str(reason))
-        error = (reason or "the metric says that there was an error") if verdict == "error" else None
+        error = (reason or "the metric reported an error") if verdict == "error" else None
         usage = getattr(told, "usage", None)
         usage = usage if isinstance(usage, Usage) else None
         return Measured(score_of(told.score), _word(verdict), clip(reason, _LONGEST_REASON), error, usage)
@@ -185,7 +185,7 @@ class Case(Struct, frozen=True):
     turns: tuple[str, ...] = ()
 
     def is_called(self, name: str) -> bool:
-        """Tell whether a name means this case: its own, or that of its suite or function."""
+        """Return whether a name means this case: its own, or that of its suite or function."""
         return name in (self.name, self.declared_name, self.suite, self.function)
 
     def record(self) -> dict[str, Any]:
@@ -294,8 +294,12 @@ def _call(judge: object, name: str) -> None:
 def case_metric(judge: Any, *, taken: set[str]) -> CaseMetric:
     """Return a metric of a case; a name that is taken gets a number. TypeError or ValueError: it is no metric."""
     if isinstance(judge, type) or not callable(getattr(judge, "measure", None)):
-        what = f"the class {judge.__name__}; make one: {judge.__name__}(…)" if isinstance(judge, type) else _kind(judge)
-        raise TypeError(f"a metric has the method measure; this is {what}")
+        what = (
+            f"the class {judge.__name__}; create an instance: {judge.__name__}(…)"
+            if isinstance(judge, type)
+            else _kind(judge)
+        )
+        raise TypeError(f"a metric needs a method measure; this is {what}")
     name = _unique(_name(judge), taken)
     taken.add(name)
     keys = tuple(Key(secret) for secret in sorted(secrets_in(judge), key=len, reverse=True))
@@ -313,7 +317,7 @@ def case_metric(judge: Any, *, taken: set[str]) -> CaseMetric:
 def _name(judge: Any) -> str:
     name = judge.get_name() if callable(getattr(judge, "get_name", None)) else type(judge).__name__
     if not isinstance(name, str) or not name:
-        raise TypeError(f"get_name of {type(judge).__name__} must return a text; it returned {name!r}")
+        raise TypeError(f"get_name of {type(judge).__name__} must return a string; it returned {name!r}")
     return clip(mask_secrets(name), _LONGEST_NAME)
 
 

@@ -115,7 +115,7 @@ def _missing(files: list[tuple[TestFile, list[Case]]]) -> list[str]:
         if not any(case.is_called(name) for case in there):
             where = ", ".join(visible(file.path) for file, _ in asked[:_MOST_NAMES])
             more = ", …" if len(asked) > _MOST_NAMES else ""
-            problems.append(f"{where}{more}: no test is called {visible(name)}{_instead(name, there)}")
+            problems.append(f"{where}{more}: no test named {visible(name)}{_instead(name, there)}")
     return problems
 
 
@@ -123,7 +123,7 @@ def _instead(name: str, cases: list[Case]) -> str:
     known = list(dict.fromkeys(name for case in cases for name in (case.function, case.suite, case.name)))
     close = get_close_matches(name, known, _MOST_NAMES) or list(dict.fromkeys(case.function for case in cases))
     some = ", ".join(visible(name) for name in close[:_MOST_NAMES])
-    return f"; there is {some}{', …' if len(close) > _MOST_NAMES else ''}" if some else "; there are no tests at all"
+    return f"; available: {some}{', …' if len(close) > _MOST_NAMES else ''}" if some else "; there are no tests"
 
 
 def _clashes(cases: Iterable[Case]) -> list[str]:
@@ -139,21 +139,21 @@ def _clashes(cases: Iterable[Case]) -> list[str]:
 def _clash(before: Case, case: Case) -> str:
     name = visible(case.name)
     if before.place == case.place and before.metrics is case.metrics:
-        return f"{visible(case.place)}: two cases are called {name}: values of the grid are written alike"
+        return f"{visible(case.place)}: two cases are both named {name}: two values of the grid are written the same"
     places = f"{visible(before.place)} and {visible(case.place)}"
-    return f"two cases are called {name}: at {places}; rename one, or give its TestGroup a postfix"
+    return f"two cases are both named {name}, at {places}; rename one, or give its TestGroup a postfix"
 
 
 def _told(problems: list[str]) -> str:
     if len(problems) == 1:
         return problems[0]
-    return "\n".join([f"the tests cannot be used, for {len(problems)} reasons:", *(f"  {line}" for line in problems)])
+    return "\n".join([f"the tests cannot be run, for {len(problems)} reasons:", *(f"  {line}" for line in problems)])
 
 
 def _no_cases(without: list[str], passed_over: Sequence[str]) -> str:
     some = ", ".join(visible(path) for path in without[:_MOST_NAMES]) + (", …" if len(without) > _MOST_NAMES else "")
-    message = f"{some}: no cases; a test is a function under @test_case, imported from faircount.testing"
+    message = f"{some}: no cases; a test is a function decorated with @test_case from faircount.testing"
     if not passed_over:
         return message
     others = ", ".join(visible(path) for path in passed_over[:_MOST_NAMES])
-    return f"{message}; passed over: {others}{', …' if len(passed_over) > _MOST_NAMES else ''}"
+    return f"{message}; skipped: {others}{', …' if len(passed_over) > _MOST_NAMES else ''}"

@@ -173,7 +173,7 @@ class Course:
             async with asyncio.timeout(self._timeout):
                 prompt = await self._played(attack).next(history)
         except TimeoutError:
-            self.error = f"{attack.name}: said nothing within {self._timeout:g} s"
+            self.error = f"{attack.name}: no reply within {self._timeout:g} s"
             return None
         except Exception as error:  # noqa: BLE001  an attack may be anybody's code
             self.error = clip(mask_secrets(f"{attack.name}: {in_short(error)}"), _LONGEST_ERROR)

@@ -101,7 +101,7 @@ class _Chooser:
         prompt = (roles.pop(PROMPT),) if PROMPT in roles else self._prompt(set(roles.values()))
         roles |= {role: column for role, column in self._found() if role not in self._mapped}
         fields = tuple((_FIELD.get(role, role), column) for role, column in roles.items())
-        said = f"{self._path}: taken from its columns: {', '.join(self._guessed)}" if self._guessed else ""
+        said = f"{self._path}: columns used: {', '.join(self._guessed)}" if self._guessed else ""
         return Columns(prompt, roles.get(ID), roles.get(SYSTEM), fields, said)
 
     def _named(self, role: str, column: str) -> str:
@@ -120,11 +120,11 @@ class _Chooser:
         found = [name for name in self._with_names(PROMPT_NAMES) if name not in taken]
         if not found:
             raise UsageError(
-                f"{self._path}: no column that holds the prompts was found; name it with {_OPTION} prompt=COLUMN. "
+                f"{self._path}: no column with prompts found; name it with {_OPTION} prompt=COLUMN. "
                 f"Its columns: {listed(self._names)}"
             )
         column = self._only(PROMPT, found)
-        self._guessed.append(f"the prompt ({_told(column)})")
+        self._guessed.append(f"prompt ({_told(column)})")
         return (column,)
 
     def _is_spikees(self) -> bool:
@@ -136,13 +136,13 @@ class _Chooser:
             if found := self._with_names(rank):
                 yield ID, found[0]
                 if plain(found[0]) != plain("id"):
-                    self._guessed.append(f"the id ({_told(found[0])})")
+                    self._guessed.append(f"id ({_told(found[0])})")
                 break
         if SYSTEM not in self._mapped and (found := self._with_names(SYSTEM_NAMES)):
             column = self._only(SYSTEM, found)
             yield SYSTEM, column
             if plain(column) != plain("system_message"):
-                self._guessed.append(f"the system message ({_told(column)})")
+                self._guessed.append(f"system message ({_told(column)})")
         for role in (JUDGE, JUDGE_ARGS):
             if found := self._with_names([_FIELD[role]]):
                 yield role, found[0]

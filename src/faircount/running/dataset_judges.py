@@ -113,7 +113,7 @@ class EntryJudges:
             [
                 f"{total} cannot be judged; name a judge for all entries with --judge",
                 *told,
-                f"  a dataset itself can name {short}, and what your configuration gives a name",
+                f"  a dataset can name {short}, and judges that your configuration names",
             ]
         )
 
@@ -130,10 +130,10 @@ def _texts(judge: str, arguments: Any) -> tuple[str, ...]:
     if texts is None or texts in ([], [""], ""):
         raise BadLine(f"the judge {judge} has nothing to look for: the entry has no judge_args")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise BadLine("judge_args is neither a text nor a list of texts")
+        raise BadLine("judge_args is neither a string nor a list of strings")
     found = tuple(text for text in texts if text)
     if not found:
-        raise BadLine("judge_args holds empty texts only")
+        raise BadLine("judge_args has only empty strings")
     return found
 
 
@@ -147,7 +147,7 @@ def _wrong_with(pattern: str) -> str:
 
 def _name(value: Any) -> str:
     if value is None or value == "":
-        return "no judge is named"
+        return "no judge named"
     return f"the judge {clip(visible(str(value)), _LONGEST_NAME)}"
 
 

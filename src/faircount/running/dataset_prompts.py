@@ -35,7 +35,7 @@ def prompts_of(content: Any) -> Prompts:
         return _conversation(content)
     if content is None:
         raise BadLine("there is no prompt")
-    raise BadLine("the prompt is neither a text nor a list of turns")
+    raise BadLine("the prompt is neither a string nor a list of turns")
 
 
 def _conversation(content: Sequence[Any]) -> Prompts:
@@ -46,14 +46,14 @@ def _conversation(content: Sequence[Any]) -> Prompts:
     messages = tuple(_message(value, number) for number, value in enumerate(content, start=1))
     roles = [message["role"] for message in messages]
     if "user" not in roles:
-        raise BadLine("the prompt has no message of the user")
+        raise BadLine("the prompt has no user message")
     if "assistant" in roles:
         if roles[-1] != "user":
-            raise BadLine(f"the conversation ends with a message of the {roles[-1]}, not of the user")
+            raise BadLine(f"the conversation ends with a message from the {roles[-1]}, not from the user")
         return Prompts(messages)
     first = roles.index("user")
     if roles.count("user") != len(roles) - first:
-        raise BadLine("a system message stands after a message of the user")
+        raise BadLine("a system message comes after a user message")
     return Prompts(messages[: first + 1], tuple(message["content"] for message in messages[first + 1 :]))
 
 
@@ -65,7 +65,7 @@ def _message(value: Any, number: int) -> Message:
     elif isinstance(value, dict) and "role" in value:
         role, text = value["role"], value.get("content")
     else:
-        raise BadLine(f"turn {number} of the prompt is neither a text nor a message with role and content")
+        raise BadLine(f"turn {number} of the prompt is neither a string nor a message with role and content")
     if role not in _ROLES:
         raise BadLine(f"turn {number} of the prompt has the role {clip(visible(str(role)), 40)}")
     if not isinstance(text, str) or not text.strip():

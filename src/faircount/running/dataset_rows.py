@@ -107,7 +107,8 @@ class Rows:
         stream = open_stream(path, visible(path), sha256)
         if stream.run is not None:
             raise InputError(
-                f"{visible(path)}: tells of a run and is no dataset; `faircount results extract` makes one of it"
+                f"{visible(path)}: holds the results of a run, not a dataset; "
+                "`faircount results extract` makes a dataset from it"
             )
         self.rows = list(self._read(stream))
         self.names = tuple(dict.fromkeys(name for names in self._shared for name in names))
@@ -188,7 +189,7 @@ def _objects(stream: Stream, doubts: Doubts) -> Iterator[tuple[int, bytes]]:
         if line and not line.isspace():
             yield number, line
     if stream.truncated:
-        doubts.add(DoubtKind.BAD_LINE, f"nothing more: {stream.truncated}", f"{stream.name}:{number}")
+        doubts.add(DoubtKind.BAD_LINE, f"the rest was not read: {stream.truncated}", f"{stream.name}:{number}")
 
 
 def _limited(name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -196,7 +197,7 @@ def _limited(name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
         total += len(line)
         if total > _LARGEST_ARRAY or line is TOO_LONG:
-            raise InputError(f"{name}: is a JSON array that is too large; write one object on each line (JSONL)")
+            raise InputError(f"{name}: the JSON array is too large; write one object per line (JSONL)")
         yield line
 
 
@@ -205,7 +206,7 @@ def _items(name: str, lines: Sequence[bytes], doubts: Doubts) -> Iterator[tuple[
     try:
         text = b"\n".join(lines).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{name}: is not UTF-8 at byte {error.start + 1}; convert it first") from None
+        raise InputError(f"{name}: not UTF-8 at byte {error.start + 1}; convert it first") from None
     decode = json.JSONDecoder(parse_int=loose.whole_number).raw_decode
     position, line = text.index("[") + 1, 1
     counted = 0
@@ -218,7 +219,9 @@ def _items(name: str, lines: Sequence[bytes], doubts: Doubts) -> Iterator[tuple[
         try:
             position = decode(text, start)[1]
         except (ValueError, RecursionError):
-            doubts.add(DoubtKind.BAD_LINE, "nothing more: the array is not JSON from here on", f"{name}:{line}")
+            doubts.add(
+                DoubtKind.BAD_LINE, "the rest was not read: the array is not valid JSON from here on", f"{name}:{line}"
+            )
             return
         yield line, text[start:position].encode("utf-8", "surrogatepass")
 
@@ -244,13 +247,13 @@ def _decoded(line: bytes, place: str, doubts: Doubts) -> dict[str, Any]:
     # The same name may stand inside, and stand there twice; that is as doubtful.
     twice = [name for name in odd.duplicate_keys if name in _DECISIVE]
     if twice:
-        raise BadLine(f"the key {twice[0]} stands twice, with different values")
+        raise BadLine(f"the key {twice[0]} appears twice, with different values")
     whole = without_halves(values)
     if whole != values:
         doubts.add(DoubtKind.CHANGED_TEXT, "", place)
     cleaned, changed = _finite(whole)
     if changed:
-        doubts.add(DoubtKind.WRONG_KIND, "a number that is not finite is null", place)
+        doubts.add(DoubtKind.WRONG_KIND, "a number that is not finite was replaced by null", place)
     return dict(cleaned)
 
 

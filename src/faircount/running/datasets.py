@@ -47,17 +47,17 @@ _PLACES_TOLD = 3
 
 
 def is_dataset(path: str) -> bool:
-    """Tell whether a path of `run` names a dataset, and not a file or folder of tests: by how its name ends."""
+    """Return whether a path of `run` names a dataset, and not a file or folder of tests: by how its name ends."""
     return base_name(path.partition(NAME_MARK)[0]).endswith((*CSV_SUFFIXES, *JSON_SUFFIXES))
 
 
 def are_datasets(paths: Sequence[str]) -> bool:
-    """Tell whether paths name datasets. UsageError: some do and some do not."""
+    """Return whether paths name datasets. UsageError: some do and some do not."""
     datasets = [path for path in paths if is_dataset(path)]
     others = [path for path in paths if not is_dataset(path)]
     if datasets and others:
         raise UsageError(
-            f"{visible(datasets[0])} is a dataset and {visible(others[0])} are tests; a run is about one or the other"
+            f"{visible(datasets[0])} is a dataset and {visible(others[0])} contains tests; run one or the other"
         )
     return bool(datasets)
 
@@ -91,7 +91,7 @@ def _choose(choice: DatasetChoice, setting: Setting) -> Chosen:
     cases, chosen_notes = _chosen(choice, entries)
     if choice.sample is not None:
         size = sample_size(choice.sample, len(cases))
-        chosen_notes.append(f"a sample of {size:,} of {_counted(len(cases))}, drawn with the seed {choice.sample_seed}")
+        chosen_notes.append(f"a sample of {size:,} of {_counted(len(cases))}, drawn with seed {choice.sample_seed}")
         cases = drawn(cases, choice.sample, choice.sample_seed)
     judged = _judged(choice, setting, cases, entries.doubts)
     if not judged:
@@ -101,15 +101,15 @@ def _choose(choice: DatasetChoice, setting: Setting) -> Chosen:
 
 def _check(choice: DatasetChoice) -> None:
     if choice.attempts < 1:
-        raise UsageError("--attempts is up to how often each entry is tried: 1 or more")
+        raise UsageError("--attempts must be 1 or more: it is the most attempts on an entry")
     if choice.selection.tags or choice.selection.exclude_tags:
-        raise UsageError("entries of a dataset have no tags; choose them by their fields with --where")
+        raise UsageError("entries of a dataset have no tags; select them by their fields with --where")
     if choice.sample is not None:
         sample_size(choice.sample, 10**12)
         if choice.sample_seed != RANDOM_SEED:
             read_seed(choice.sample_seed)
     if choice.where is not None and (unknown := parse(choice.where).computed - {"line", "file"}):
-        raise UsageError(f"--where: {sorted(unknown)[0]} is known of results only; choose entries by their fields")
+        raise UsageError(f"--where: {sorted(unknown)[0]} exists only in results; select entries by their fields")
 
 
 def _chosen(choice: DatasetChoice, entries: _Entries) -> tuple[Sequence[Case], list[str]]:
@@ -133,7 +133,7 @@ def _where(text: str, cases: Sequence[Case]) -> list[Case]:
         if query.matches(case.fields or {}, said):
             found.append(case)
     if not found:
-        raise UsageError(f"--where {clip(visible(text), 200)} leaves none of {_counted(len(cases))}")
+        raise UsageError(f"--where {clip(visible(text), 200)} selects none of {_counted(len(cases))}")
     return found
 
 
@@ -193,7 +193,7 @@ class _Entries:
                 found[os.path.realpath(path)] = _File(path, names)
                 continue
             if not name or not before.names:
-                self._notes.append(f"{visible(given)}: is given more than once and read once")
+                self._notes.append(f"{visible(given)}: given more than once, read once")
             joined = tuple(dict.fromkeys((*before.names, *names))) if name and before.names else ()
             found[os.path.realpath(path)] = before._replace(names=joined)
         return list(found.values())
@@ -224,7 +224,7 @@ class _Entries:
                 )
             )
         for one in sorted(missing):
-            raise InputError(f"{name}: no entry is called {visible(one)}")
+            raise InputError(f"{name}: no entry named {visible(one)}")
 
 
 class _Plan(NamedTuple):
@@ -270,7 +270,7 @@ def _with_system(prompts: Prompts, system: Any) -> Prompts:
     if system is None or system == "":
         return prompts
     if not isinstance(system, str):
-        raise BadLine("the system message is no text")
+        raise BadLine("the system message is not a string")
     return Prompts(({"role": "system", "content": system}, *prompts.messages), prompts.turns)
 
 
@@ -305,9 +305,9 @@ class _Names:
         """Yield what is to be said of names."""
         by_line, repeated = self._counts
         if by_line:
-            yield f"without an id, called by file and line: {_counted(by_line)} ({_some(self._by_line, by_line)})"
+            yield f"no id, named by file and line: {_counted(by_line)} ({_some(self._by_line, by_line)})"
         if repeated:
-            yield f"an id that an entry before has, numbered: {_counted(repeated)} ({_some(self._repeated, repeated)})"
+            yield f"repeated id, numbered: {_counted(repeated)} ({_some(self._repeated, repeated)})"
 
     def _count(self, kind: int, examples: list[str], name: str) -> None:
         self._counts[kind] += 1
@@ -324,7 +324,7 @@ def _name_of(value: Any) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool | list | dict):
-        raise BadLine("the id is neither a text nor a number")
+        raise BadLine("the id is neither a string nor a number")
     return _safe(str(value))
 
 
@@ -350,7 +350,7 @@ def _stem(path: str) -> str:
 
 _WORDS = {
     DoubtKind.BAD_LINE: "left out",
-    DoubtKind.CHANGED_TEXT: "half characters were replaced",
+    DoubtKind.CHANGED_TEXT: "lone surrogates were replaced",
     DoubtKind.WRONG_KIND: "changed",
 }
 
@@ -378,7 +378,7 @@ def _some(examples: Sequence[str], count: int) -> str:
 def _nothing(paths: Sequence[str], doubts: Doubts) -> str:
     reasons = list(_told(doubts))
     where = ", ".join(map(visible, paths[:_PLACES_TOLD])) + (", …" if len(paths) > _PLACES_TOLD else "")
-    return "\n".join([f"{where}: holds no entry that can be run", *(f"  {reason}" for reason in reasons)])
+    return "\n".join([f"{where}: no runnable entries", *(f"  {reason}" for reason in reasons)])
 
 
 def _counted(count: int) -> str:

@@ -103,10 +103,10 @@ def _refuse(error: OSError) -> None:
 
 
 def _nothing(given: list[str], passed_over: dict[str, str]) -> str:
-    where = ", ".join(visible(path) for path in given) or "no path is given"
-    message = f"{where}: there is no test file; in a folder the name of a test file contains “test”"
+    where = ", ".join(visible(path) for path in given) or "no path given"
+    message = f"{where}: no test files; in a folder, the name of a test file contains “test”"
     if not passed_over:
         return message
     names = sorted(visible(path) for path in passed_over.values())
     some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-    return f"{message}; passed over: {some}; name a file itself to take it"
+    return f"{message}; skipped: {some}; name a file to run it"

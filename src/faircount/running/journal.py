@@ -99,11 +99,11 @@ class Journal:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
             raise UsageError(
-                f"{path}: is there already; go on with the run in it by faircount resume {shlex.quote(path)}, "
-                "or name another file with --journal"
+                f"{path}: already exists; resume its run with faircount resume {shlex.quote(path)}, "
+                "or choose another file with --journal"
             ) from None
         except OSError as error:
-            raise UsageError(f"{path}: the journal cannot be made: {error.strerror or error}") from error
+            raise UsageError(f"{path}: cannot create the journal: {error.strerror or error}") from error
         journal = cls(path, descriptor, 0)
         try:
             _lock(descriptor, path)
@@ -115,7 +115,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 Path(path).unlink()
             if isinstance(error, OSError):
-                raise UsageError(f"{path}: the journal cannot be made: {error.strerror or error}") from error
+                raise UsageError(f"{path}: cannot create the journal: {error.strerror or error}") from error
             raise
         return journal
 
@@ -227,7 +227,7 @@ class Journal:
             if self._failure:
                 raise self._refusal()
             if self._closing:
-                raise JournalError(f"{self.path}: the journal is closed, and takes no more records")
+                raise JournalError(f"{self.path}: the journal is closed and takes no more records")
             group = self._queue
             group.lines.append(line)
             group.must_last |= must_last
@@ -325,16 +325,16 @@ class Journal:
         with self._writing:
             try:
                 os.ftruncate(self._descriptor, end)
-                rest = "what is in it is whole"
+                rest = "its records are intact"
             except OSError:
-                rest = "its end may be torn, which resuming mends"
+                rest = "its end may be torn; resuming repairs it"
             self._refuse_more(error, rest, groups, cut=end < self._written)
 
     def _refuse_more(self, error: BaseException, rest: str, groups: list[_Group], *, cut: bool) -> None:
         reason = error.strerror if isinstance(error, OSError) else None
         with self._guard:
             self._failure = (
-                f"the journal cannot be written: {self.path}: {reason or repr(error)}; {rest}; "
+                f"cannot write the journal: {self.path}: {reason or repr(error)}; {rest}; "
                 f"resume with faircount resume {shlex.quote(self.path)}"
             )
             later, self._queue = [self._queue], _Group()
@@ -387,16 +387,16 @@ def encode_record(record: Mapping[str, Any]) -> bytes:
     """
     kind = record.get("kind")
     if not isinstance(kind, str):
-        raise ValueError("a record of the journal must say its kind")
+        raise ValueError("a record of the journal must have a kind")
     if kind in NUMBERED and not _says_attempt(record):
-        raise ValueError(f"a record of the kind {kind} must name its case and the number of its attempt")
+        raise ValueError(f"a record of kind {kind} must name its case and the number of its attempt")
     if kind == "case" and not isinstance(record.get("case"), str):
-        raise ValueError("a record of the kind case must name its case")
+        raise ValueError("a record of kind case must name its case")
     line = (_quickly(record) or _patiently(record, kind)) + b"\n"
     if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"a record of the kind {kind} takes {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}")
+        raise ValueError(f"a record of kind {kind} takes {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}")
     if len(line) > MAX_DEPTH and depth(line) > MAX_DEPTH:  # each level takes a character at least
-        raise ValueError(f"a record of the kind {kind} is nested more than {MAX_DEPTH} levels deep")
+        raise ValueError(f"a record of kind {kind} is nested more than {MAX_DEPTH} levels deep")
     return line
 
 
@@ -414,9 +414,9 @@ def _patiently(record: Mapping[str, Any], kind: str) -> bytes:
     try:
         return _encoder.encode(dict(record)).encode("ascii")
     except RecursionError:
-        raise ValueError(f"a record of the kind {kind} is nested too deeply") from None
+        raise ValueError(f"a record of kind {kind} is nested too deeply") from None
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a record of the kind {kind} cannot be written as JSON: {error}") from error
+        raise ValueError(f"a record of kind {kind} cannot be written as JSON: {error}") from error
 
 
 def _says_attempt(record: Mapping[str, Any]) -> bool:
@@ -466,7 +466,7 @@ def _resolve(waiting: list[Waiting], failure: str) -> None:
 
 
 def _is_all(state: State, descriptor: int) -> bool:
-    """Tell whether a state is that of the whole file: records are only ever added, and nothing torn is cut off."""
+    """Return whether a state is that of the whole file: records are only ever added, and nothing torn is cut off."""
     return state.torn == 0 and os.fstat(descriptor).st_size == state.end
 
 
@@ -478,12 +478,12 @@ def _state_of(descriptor: int, path: str) -> State:
 def _open_to_append(path: str) -> int:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  opening a pipe would wait for ever
-            raise InputError(f"{path}: is no ordinary file, and so no run journal")
+            raise InputError(f"{path}: not a regular file, so not a run journal")
         return os.open(path, os.O_RDWR | os.O_APPEND)
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; name the journal of a run") from None
+        raise InputError(f"{path}: no such file; give the journal of a run") from None
     except OSError as error:
-        raise InputError(f"{path}: the journal cannot be opened to go on: {error.strerror or error}") from error
+        raise InputError(f"{path}: cannot open the journal to resume: {error.strerror or error}") from error
 
 
 def _lock(descriptor: int, path: str) -> None:
@@ -491,24 +491,24 @@ def _lock(descriptor: int, path: str) -> None:
     try:
         import fcntl
     except ImportError:
-        raise _no_locks(path, "this system has none that Faircount knows") from None
+        raise _no_locks(path, "no locks that Faircount knows on this system") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = _holder(descriptor)
         raise UsageError(
-            f"{path}: another process{holder} is writing this journal; wait until it has ended, or stop it"
+            f"{path}: another process{holder} is writing this journal; wait until it ends, or stop it"
         ) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
-            raise UsageError(f"{path}: the journal cannot be locked: {error.strerror or error}") from error
+            raise UsageError(f"{path}: cannot lock the journal: {error.strerror or error}") from error
         raise _no_locks(path, error.strerror or str(error)) from error
 
 
 def _no_locks(path: str, reason: str) -> UsageError:
     return UsageError(
-        f"{path}: files cannot be locked here ({reason}), so that two runs could write one journal; "
-        "name a file on a local disk with --journal"
+        f"{path}: files cannot be locked here ({reason}), so two runs could write the same journal; "
+        "choose a file on a local disk with --journal"
     )
 
 
@@ -536,8 +536,8 @@ def _move_end(descriptor: int, path: str, state: State) -> None:
         _sync(descriptor)
     except OSError as error:
         raise JournalError(
-            f"{path}: its torn end ({state.torn:,} bytes) cannot be moved to {torn_path}: {error.strerror or error}; "
-            f"the journal holds what it held; resume it again with faircount resume {shlex.quote(path)}"
+            f"{path}: cannot move its torn end ({state.torn:,} bytes) to {torn_path}: {error.strerror or error}; "
+            f"the journal is unchanged; try again with faircount resume {shlex.quote(path)}"
         ) from error
 
 

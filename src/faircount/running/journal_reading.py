@@ -100,7 +100,7 @@ def state_of(file: BinaryIO, path: str) -> State:
         try:
             state.take(number, offset, mark)
         except BadLine as bad:
-            raise InputError(f"{path}:{number}: this record cannot be understood: {bad}; nothing was changed") from None
+            raise InputError(f"{path}:{number}: cannot understand this record: {bad}; nothing was changed") from None
     state.end, state.torn = records.end, records.torn
     return state
 
@@ -112,9 +112,9 @@ def header_of(file: BinaryIO, path: str) -> dict[str, Any]:
         header = decode_record(line)
     except BadLine as bad:
         if b"\n" in line:
-            raise InputError(f"{path}:1: this is not the header of a run journal: {bad}") from None
+            raise InputError(f"{path}:1: not the header of a run journal: {bad}") from None
         raise InputError(
-            f"{path}: there is no whole header in it, so nothing was run; remove the file and start the run again"
+            f"{path}: no complete header, so nothing was run; delete the file and start the run again"
         ) from None
     check_header(header, path)
     return header
@@ -147,14 +147,14 @@ class _WholeRecords(Generic[Decoded]):
 
     def _damage(self, number: int, offset: int, reason: str) -> InputError:
         return InputError(
-            f"{self._path}:{number}: the journal is damaged here: {reason}; more follows, so it is not merely torn. "
-            "Nothing was changed. To go on with what stands before the damage, resume a copy of it: "
+            f"{self._path}:{number}: the journal is damaged here: {reason}; more records follow, so this is "
+            "not just a torn end. Nothing was changed. To continue from before the damage, resume a copy: "
             f"head -c {offset} {shlex.quote(self._path)} > COPY"
         )
 
 
 def _is_last(file: BinaryIO, line: bytes) -> bool:
-    """Tell whether nothing follows a line, of which only the beginning was read where it is over the limit."""
+    """Return whether nothing follows a line, of which only the beginning was read where it is over the limit."""
     if not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
         return True  # the file ended here, whatever a run that goes on has added since
     while not line.endswith(b"\n"):
@@ -167,9 +167,9 @@ def _is_last(file: BinaryIO, line: bytes) -> bool:
 def _opened(path: str) -> BinaryIO:
     try:
         if Path(path).exists() and not Path(path).is_file():
-            raise InputError(f"{path}: is no ordinary file, and so no run journal")
+            raise InputError(f"{path}: not a regular file, so not a run journal")
         return Path(path).open("rb", buffering=_BUFFER_BYTES)
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; name the journal of a run") from None
+        raise InputError(f"{path}: no such file; give the journal of a run") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -51,10 +51,10 @@ class _Parser:
         found = self._any_of(0)
         token = self._token()
         if token.kind == ")":
-            raise self._error(token.position, "a ) without its (", "Take it away, or open a ( before it.")
+            raise self._error(token.position, "a ) without its (", "Remove it, or open a ( before it.")
         if token.kind != "end":
-            hint = "Join words by and or or; a text with spaces stands in quotes."
-            raise self._error(token.position, f'"and" or "or" was expected, not {token.text}', hint)
+            hint = "Join words with and or or; put text with spaces in quotes."
+            raise self._error(token.position, f'expected "and" or "or", not {token.text}', hint)
         return found
 
     def _scanned(self) -> list[_Token]:
@@ -63,7 +63,7 @@ class _Parser:
             match = _TOKEN.match(self._text, position)
             if match is None:
                 start = position + len(self._text[position:]) - len(self._text[position:].lstrip())
-                raise self._error(start, "a quote that is not closed", "Close it with the same sign.")
+                raise self._error(start, "unclosed quote", "Close it with the same quotation mark.")
             tokens.append(_token(match))
             position = match.end()
         return [*tokens, _Token("end", "the end", len(self._text))]
@@ -99,11 +99,11 @@ class _Parser:
         if self._taken("("):
             inner = self._any_of(depth + 1)
             if not self._taken(")"):
-                raise self._error(self._token().position, f"a ) was expected, not {self._token().text}", "Close the (.")
+                raise self._error(self._token().position, f"expected ), not {self._token().text}", "Close the (.")
             return inner
         if token.kind:
-            hint = "Put a word there, a part of the name of a case; and, or and not stand in quotes if they are meant."
-            raise self._error(token.position, f"a word was expected, not {token.text}", hint)
+            hint = "Write a word, a part of the name of a case; put and, or and not in quotes to search for them."
+            raise self._error(token.position, f"expected a word, not {token.text}", hint)
         self._next += 1
         word = token.text.casefold()
         return lambda name: word in name.casefold()

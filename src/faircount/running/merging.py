@@ -115,7 +115,7 @@ def _part(path: str) -> Part:
     reader = read_journal(path)
     settings = settings_of(path)
     if settings.shard is None:
-        raise InputError(f"{path}: this is not a shard: the run in it was begun without --shard")
+        raise InputError(f"{path}: not a shard: its run was started without --shard")
     return Part(path, settings, reader.header, reader.state())
 
 
@@ -123,10 +123,10 @@ def _refuse_other_runs(parts: Sequence[Part]) -> None:
     first = parts[0]
     for part in parts[1:]:
         if part.header.get("version") != first.header.get("version"):
-            raise InputError(f"{part.path}: was made by another version than {first.path}: they are not one run")
+            raise InputError(f"{part.path}: made by another version than {first.path}: they are not one run")
         for name in _SAME:
             if _told(part, name) != _told(first, name):
-                raise InputError(f"{part.path} and {first.path} are not parts of one run: their {name} differ")
+                raise InputError(f"{part.path} and {first.path} are not parts of one run: they differ in {name}")
 
 
 def _told(part: Part, name: str) -> object:
@@ -139,7 +139,7 @@ def _refuse_gaps(parts: Sequence[Part]) -> None:
     counts = {part.settings.shard.count for part in parts if part.settings.shard is not None}
     if len(counts) > 1:
         told = " and ".join(str(count) for count in sorted(counts))
-        raise InputError(f"these are not parts of one run: some are of {told} shards")
+        raise InputError(f"these are not parts of one run: some belong to {told} shards")
     count = counts.pop()
     for part in parts:
         if part.number in there:
@@ -156,13 +156,13 @@ def _refuse_unfinished(parts: Sequence[Part]) -> None:
         left = len(part.state.cases) - len(part.state.finished)
         if part.state.stopped_early and part.state.complete is False:
             raise InputError(
-                f"{part.path}: stopped early, since enough was known, so that it is no whole part; "
+                f"{part.path}: stopped early because enough was known, so it is not complete; "
                 f"run the rest with faircount resume {shlex.quote(part.path)}"
             )
         if left or not part.state.complete:
             raise InputError(
-                f"{part.path}: is not complete: {counted(left, 'entry', 'entries')} left; "
-                f"go on with faircount resume {shlex.quote(part.path)}"
+                f"{part.path}: not complete: {counted(left, 'entry', 'entries')} left; "
+                f"continue with faircount resume {shlex.quote(part.path)}"
             )
 
 
@@ -174,7 +174,7 @@ def _refuse_other_entries(parts: Sequence[Part]) -> None:
         share = len(range(part.number - 1, total, count))
         if len(part.state.cases) != share:
             raise InputError(
-                f"{part.path}: has {counted(len(part.state.cases), 'entry', 'entries')} where shard "
+                f"{part.path}: has {counted(len(part.state.cases), 'entry', 'entries')}, but shard "
                 f"{part.number}/{count} of {total:,} has {share:,}"
             )
         for name in part.state.cases:

@@ -40,7 +40,7 @@ def parsed(name: str, flag: str, example: str) -> Call:
         return parse(name)
     except QueryError as error:
         raise UsageError(
-            f"{flag}: {short(name)} is not understood at character {error.position + 1}; write NAME or "
+            f"{flag}: {short(name)} cannot be parsed at character {error.position + 1}; write NAME or "
             f"NAME(option=value), such as {example} or ./file.py:Name(limit=3)"
         ) from None
 
@@ -51,10 +51,10 @@ def parsed(name: str, flag: str, example: str) -> Call:
 def refuse_unnamed(call: Call, noun: str) -> None:
     """Raise UsageError where something in brackets has no name, or is no plain value."""
     if call.positional:
-        raise UsageError(f"{short(call.name)}: its {noun} have names: {short(call.name)}(name=value)")
+        raise UsageError(f"{short(call.name)}: name its {noun}: {short(call.name)}(name=value)")
     for name, value in call.keywords.items():
         if isinstance(value, Call):
-            raise UsageError(f'{short(call.name)}: a text stands in quotes: {name}="{short(value.name)}"')
+            raise UsageError(f'{short(call.name)}: put text in quotes: {name}="{short(value.name)}"')
 
 
 def together(call: Call, told: Mapping[str, Any], flag: str, beside: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def made_again(
         return makers[kind](settings, tell)
     except msgspec.ValidationError as error:
         noun = one.rpartition(" ")[2]
-        raise InputError(f"the journal does not say how its {noun} is made: {visible(str(error))}") from None
+        raise InputError(f"the journal does not record how to create its {noun}: {visible(str(error))}") from None
 
 
 def tell_changed(called: str, before: str, now: str, does: str, tell: Callable[[str], None]) -> None:

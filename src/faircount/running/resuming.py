@@ -31,7 +31,7 @@ class Resumed(Struct, frozen=True):
 
 
 def is_over(state: State, cases: Sequence[Case]) -> bool:
-    """Tell whether a run has come to its end, with a record of everything that was to be tried."""
+    """Return whether a run has come to its end, with a record of everything that was to be tried."""
     return bool(state.complete) and all(_is_over(state, case) for case in cases)
 
 
@@ -97,9 +97,7 @@ def _refuse_other_files(path: str, settings: Settings, chosen: Chosen) -> None:
     changed = [file for file, digest in chosen.files if before.get(file) != digest]
     changed += [file for file in before if file not in dict(chosen.files)]
     if changed:
-        raise InputError(
-            f"{changed[0]}: has changed since the run in {path} began; put it back as it was, or begin a new run"
-        )
+        raise InputError(f"{changed[0]}: has changed since the run in {path} began; restore it, or start a new run")
 
 
 def _refuse_other_entries(path: str, state: State, cases: Sequence[Case]) -> None:
@@ -112,8 +110,8 @@ def _refuse_other_entries(path: str, state: State, cases: Sequence[Case]) -> Non
     all_there = len(names) == len(state.cases) and all(name in state.cases for name in names)
     if not all_there and (state.kinds.get("call") or list(state.cases) != names[: len(state.cases)]):
         raise InputError(
-            f"{path}: the entries are not those with which the run began, although their files have not changed; use "
-            "the version of Faircount that began it, or begin a new run"
+            f"{path}: the entries differ from those the run started with, although their files have not changed; use "
+            "the version of Faircount that started it, or start a new run"
         )
 
 
@@ -124,13 +122,13 @@ def _refuse_other_cases(path: str, state: State, cases: Sequence[Case]) -> None:
     changed = [case for case in cases if not _is_in(state, reader, case)]
     for name, place in [(case.name, case.place) for case in changed] or [(name, path) for name in sorted(gone)]:
         raise InputError(
-            f"{visible(place)}: the case {visible(name)} is not what it was when the run in {path} began, although its "
-            "file has not changed; put back what it is made of, or begin a new run"
+            f"{visible(place)}: the case {visible(name)} has changed since the run in {path} began, although its "
+            "file has not; restore what it is built from, or start a new run"
         )
 
 
 def _is_in(state: State, reader: JournalReader, case: Case) -> bool:
-    """Tell whether a journal has a case; `place` may differ, and the version of what measures it."""
+    """Return whether a journal has a case; `place` may differ, and the version of what measures it."""
     if case.name not in state.cases:
         return not state.kinds.get("call")  # all cases are written before the first call
     record = reader.record_at(state.cases[case.name])
@@ -163,5 +161,5 @@ def in_its_folder(settings: Settings, path: str) -> None:
         os.chdir(settings.folder)
     except OSError as error:
         raise InputError(
-            f"{path}: the run was begun in {settings.folder}, which cannot be entered: {error.strerror or error}"
+            f"{path}: the run was started in {settings.folder}, which cannot be entered: {error.strerror or error}"
         ) from error

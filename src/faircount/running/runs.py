@@ -113,7 +113,7 @@ def chosen_for(settings: Settings, setting: Setting | None = None) -> Chosen:
 def choose(choice: Choice, setting: Setting | None = None) -> Chosen:
     """Collect the tests of the paths and return those that are meant."""
     if choice.retries is not None and choice.retries < 1:
-        raise UsageError("--retries is how often each case is tried: 1 or more")
+        raise UsageError("--retries must be 1 or more: it is the number of attempts on each case")
     collected = collect(choice.paths, setting=setting)
     selected = select(collected.cases, choice.selection)
     cases = tuple(_adjusted(case, choice) for case in selected.cases)
@@ -134,13 +134,13 @@ def _adjusted(case: Case, choice: Choice) -> Case:
 def _passed_over(files: Sequence[str]) -> Iterator[str]:
     if files:
         named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-        yield f"passed over, for the name of a test file has the word test in it: {named}; name a file to run it"
+        yield f"skipped, because the name of a test file contains “test”: {named}; name a file to run it"
 
 
 def _renamed(cases: Sequence[Case]) -> Iterator[str]:
     renamed = [case for case in cases if case.declared_name]
     if renamed:
-        yield f"{renaming(len(renamed))}: {visible(renamed[0].name)}; a postfix gives a TestGroup a name of its own"
+        yield f"{renaming(len(renamed))}: {visible(renamed[0].name)}; a postfix gives a TestGroup its own name"
 
 
 # -- the journal ------------------------------------------------------------------------------------------------

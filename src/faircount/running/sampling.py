@@ -44,7 +44,7 @@ def sample_size(sample: str, total: int) -> int:
 def read_seed(seed: str) -> int:
     """Return the number that a seed is."""
     if not _SEED.fullmatch(seed.strip()):
-        raise UsageError(f"--sample-seed {_told(seed)}: a seed is a whole number, or the word random")
+        raise UsageError(f"--sample-seed {_told(seed)}: write a whole number, or the word random")
     return int(seed)
 
 
@@ -54,7 +54,7 @@ def _share(text: str, sample: str) -> float:
         share = float(number) / 100 if text.endswith("%") else float(number)
         if math.isfinite(share) and 0 < share <= 1:
             return share
-    raise UsageError(f"--sample {_told(sample)}: a share such as 0.25 or 25%, or a number of entries such as 100")
+    raise UsageError(f"--sample {_told(sample)}: write a share such as 0.25 or 25%, or a number of entries such as 100")
 
 
 def _told(text: str) -> str:

@@ -64,15 +64,15 @@ def select(cases: Sequence[Case], selection: Selection) -> Selected:
 def _notes(cases: Sequence[Case], selection: Selection) -> tuple[str, ...]:
     tags = _tags(cases)
     unknown = [tag for tag in (*selection.tags, *selection.exclude_tags) if tag not in tags]
-    notes = [f'no case has the tag "{visible(tag)}"; there are {_some(tags)}' for tag in dict.fromkeys(unknown)]
+    notes = [f'no case has the tag "{visible(tag)}"; available: {_some(tags)}' for tag in dict.fromkeys(unknown)]
     for name in selection.names:
         if not any(case.is_called(name) for case in cases):
-            notes.append(f'no case is called "{visible(name)}"')
+            notes.append(f'no case named "{visible(name)}"')
     return tuple(notes)
 
 
 def _nothing(cases: Sequence[Case], selection: Selection) -> str:
-    lines = [f"{_asked(selection)} leaves none of {len(cases):,} {'case' if len(cases) == 1 else 'cases'}"]
+    lines = [f"{_asked(selection)} selects none of {len(cases):,} {'case' if len(cases) == 1 else 'cases'}"]
     lines.append(f"  cases: {_some([case.name for case in cases])}")
     if selection.tags or selection.exclude_tags:
         lines.append(f"  tags: {_some(_tags(cases))}")

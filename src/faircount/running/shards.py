@@ -35,7 +35,7 @@ def read_shard(text: str) -> Shard:
     found = _SHARD.fullmatch(text)
     shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
     if not 1 <= shard.number <= shard.count:
-        raise UsageError(f"--shard {clip(visible(text), 40)}: write which of how many, such as 1/4 to 4/4")
+        raise UsageError(f"--shard {clip(visible(text), 40)}: write NUMBER/COUNT, such as 1/4 to 4/4")
     return shard
 
 

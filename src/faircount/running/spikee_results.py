@@ -80,7 +80,7 @@ def _entries(path: str, state: State, gathering: EntryGathering) -> Iterator[Att
             try:
                 tried = gathering.taken(offset, line)
             except BadLine as bad:
-                raise InputError(f"{visible(path)}:{number}: the entry cannot be understood: {bad}") from None
+                raise InputError(f"{visible(path)}:{number}: cannot understand the entry: {bad}") from None
             offset += len(line)
             if tried is not None and (tried.attempts or tried.failure or state.is_finished(tried.name)):
                 yield tried

@@ -32,7 +32,7 @@ class Rule(Struct, frozen=True):
     share: float
 
     def holds(self, estimate: Estimate) -> bool:
-        """Tell whether an interval says enough."""
+        """Return whether an interval says enough."""
         if estimate.low is None or estimate.high is None:
             return False
         if self.figure == "width":
@@ -54,9 +54,9 @@ def _read_rule(part: str, text: str) -> Rule:
         raise UsageError(f"--stop-when {clip(visible(text), 100)}: {_HINT}")
     share = float(found["number"]) / (100 if found["percent"] else 1)
     if not 0 < share < 1:
-        raise UsageError(f"--stop-when {clip(visible(text), 100)}: the number must lie between 0 and 100%")
+        raise UsageError(f"--stop-when {clip(visible(text), 100)}: the number must be between 0 and 100%")
     if found["figure"] == "width" and found["sign"] == ">":
-        raise UsageError(f"--stop-when {clip(visible(text), 100)}: an interval gets narrower: write width < {share:g}")
+        raise UsageError(f"--stop-when {clip(visible(text), 100)}: intervals get narrower: write width < {share:g}")
     return Rule(found["figure"], found["sign"], share)
 
 
@@ -78,6 +78,6 @@ def watcher(text: str, level: float = 0.95) -> Callable[[Outcome], str]:
 
 def _told(estimate: Estimate) -> str:
     return (
-        f"{formats.estimate(estimate)} of {estimate.n:,} entries succeeded, by an interval of "
-        f"{formats.exact_percent(estimate.level)} that holds whenever one looks"
+        f"{formats.estimate(estimate)} of {estimate.n:,} entries succeeded, by an anytime-valid interval "
+        f"of {formats.exact_percent(estimate.level)}"
     )

@@ -57,15 +57,15 @@ def _cases(suite: Suite) -> Iterator[Case]:
 
 def _check(suite: Suite) -> None:
     if suite.count < 1:
-        raise ValueError(f"retry_params: count is {suite.count}; a case is tried once at least")
+        raise ValueError(f"retry_params: count is {suite.count}; it must be 1 or more")
     if not suite.asked.messages:
-        raise ValueError("messages is empty; there is nothing to ask")
+        raise ValueError("messages is empty; there is nothing to send")
     if not suite.metrics:
-        raise ValueError("metrics is empty; without a metric nothing would come of the answers")
+        raise ValueError("metrics is empty; add at least one to measure the answers")
     check_attempts(read_aggregation(suite.aggregation), suite.count)
     for name, values in suite.grid.items():
         if not values:
-            raise ValueError(f"param_grid: {name} has no values, so that there would be no case")
+            raise ValueError(f"param_grid: {name} has no values, so there would be no cases")
     if math.prod(len(values) for values in suite.grid.values()) > _MOST_CASES:
         raise ValueError(f"param_grid: it makes more than {_MOST_CASES:,} cases")
 
@@ -105,5 +105,5 @@ def _sendable(value: Any, what: str) -> Any:
         built = msgspec.to_builtins(value, str_keys=True)
         json.dumps(built, allow_nan=False)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{what} is no plain data that can be sent: {error}") from None
+        raise ValueError(f"{what} cannot be sent as plain data: {error}") from None
     return built

@@ -51,7 +51,7 @@ class AntiSpotlighting(OneText):
     """
 
     name = "anti-spotlighting"
-    sentence = "closes the marks around untrusted data before the payload, and opens them again after it"
+    sentence = "closes the delimiters around untrusted data before the payload, and reopens them after it"
 
     def __init__(self) -> None:
         super().__init__()

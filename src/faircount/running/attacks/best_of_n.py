@@ -22,7 +22,7 @@ _FIRST, _LAST = 0x20, 0x7E
 
 
 class BestOfN(OneText):
-    """Scrambles words, changes the case of letters and the characters themselves, anew in every iteration.
+    """Scrambles words, changes the case of letters and the characters themselves, differently in every iteration.
 
     `strength` from 0 to 1: a word of four letters or more is scrambled, and a letter changes its case, with the
     probability √strength; a character becomes the one before or after it in ASCII with the probability strength³.
@@ -30,7 +30,7 @@ class BestOfN(OneText):
     """
 
     name = "best-of-n"
-    sentence = "scrambles words, changes case and characters at random, anew in every iteration"
+    sentence = "scrambles words and changes case and characters at random, differently each iteration"
 
     def __init__(self, *, strength: float = 0.4, seed: int = 0) -> None:
         self._strength = check_number(self.name, "strength", strength, high=1.0)
@@ -38,7 +38,7 @@ class BestOfN(OneText):
         super().__init__(strength=self._strength, seed=self._seed)
 
     def text(self, entry: Entry, history: Sequence[Step]) -> tuple[str, Mapping[str, Any]]:
-        """Return the text, written anew."""
+        """Return the text, rewritten."""
         lots = lots_for(self._seed, entry.name, len(history))
         wording = wording_of(entry)
         return wording.with_payload(wording.turned(lambda text: _changed(text, self._strength, lots))), {}

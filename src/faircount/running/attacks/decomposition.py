@@ -85,7 +85,7 @@ class PromptDecomposition(Assisted):
     """
 
     name = "prompt-decomposition"
-    sentence = "splits the request into labelled parts out of order, or asks them one by one"
+    sentence = "splits the request into labelled parts out of order, or sends them one by one"
 
     def __init__(
         self,

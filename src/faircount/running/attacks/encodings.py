@@ -32,7 +32,7 @@ class Encodings(OneText):
     """
 
     name = "encodings"
-    sentence = "writes the request in Base64, hex, ROT13, Morse … one in each iteration, and asks to decode it"
+    sentence = "encodes the request in Base64, hex, ROT13, Morse … one per iteration, and asks for it to be decoded"
 
     def __init__(self, *, kinds: str | Sequence[str] | None = None, instruction: bool = True) -> None:
         names = tuple(_BY_NAME) if kinds is None else check_texts(self.name, "kinds", kinds)
@@ -71,6 +71,6 @@ def _kind(name: str) -> Kind:
     if found is None:
         meant = did_you_mean(difflib.get_close_matches(name.casefold(), _BY_NAME, n=2))
         raise UsageError(
-            f"encodings: {clip(visible(name), 60)} is no kind of encoding; {meant}There is: {', '.join(_BY_NAME)}"
+            f"encodings: {clip(visible(name), 60)} is not a known encoding; {meant}available: {', '.join(_BY_NAME)}"
         )
     return found

@@ -48,9 +48,7 @@ class OwnAttack(Attack):
         name = getattr(inner, "name", None)
         self.name = name if isinstance(name, str) and name else fallback
         if self.name.casefold() in _TAKEN:
-            raise UsageError(
-                f"{visible(fallback)}: calls itself {self.name}, which stands for attempts without an attack"
-            )
+            raise UsageError(f"{visible(fallback)}: its name, {self.name}, is reserved for attempts without an attack")
         self.inner = inner
         self._settings = settings
 
@@ -62,7 +60,7 @@ class OwnAttack(Attack):
         """Return the attack on an entry."""
         play: object = self.inner.begin(entry, iterations=iterations)
         if not isinstance(play, Play):
-            raise AttackError(f"begin returned {type(play).__name__}; a Play is needed")
+            raise AttackError(f"begin returned {type(play).__name__}; expected a Play")
         return play
 
     def ready(self) -> None:
@@ -92,16 +90,16 @@ def local_attack(place: Place, arguments: Arguments, chat: ChatSettings | None) 
 def _attack(place: Place, found: Any, arguments: Arguments, chat: ChatSettings | None) -> Attack:
     if isinstance(found, Attack):
         if arguments.given:
-            raise UsageError(f"{visible(place.called)}: is an attack already and takes no options")
+            raise UsageError(f"{visible(place.called)}: is already an attack and takes no options")
         return found
     if isinstance(found, type):
         if not issubclass(found, Attack):
-            raise UsageError(f"{visible(place.called)}: is no subclass of Attack")
+            raise UsageError(f"{visible(place.called)}: is not a subclass of Attack")
         return constructed(place.called, found, arguments, chat)
     if callable(found):
         return FunctionAttack(place.called, found, arguments)
     raise UsageError(
-        f"{visible(place.called)}: is {type(found).__name__}; a subclass of Attack, an attack or a function is needed"
+        f"{visible(place.called)}: is {type(found).__name__}; expected a subclass of Attack, an attack or a function"
     )
 
 
@@ -117,7 +115,7 @@ def constructed(name: str, kind: type[Attack], arguments: Arguments, chat: ChatS
     except (Exception, SystemExit) as error:  # noqa: BLE001  the user's code can fail in any way
         words = visible(arguments.hide(in_short(error)))
         # Not "from error": what the user's error quotes may be a secret.
-        raise UsageError(f"{visible(name)}: cannot be made of these options: {words}") from None
+        raise UsageError(f"{visible(name)}: cannot be created with these options: {words}") from None
 
 
 class FunctionAttack(Attack):
@@ -130,7 +128,7 @@ class FunctionAttack(Attack):
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
-            raise UsageError(f"{visible(name)}: what it takes cannot be found out; wrap it in a function") from None
+            raise UsageError(f"{visible(name)}: cannot read its parameters; wrap it in a function") from None
         placed = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
         if len(placed) < 2 and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
             raise UsageError(
@@ -174,7 +172,7 @@ class _Asked(Play):
             return said
         if isinstance(said, str):
             return Prompt(with_text(self._entry.messages, said))
-        raise AttackError(f"the function returned {type(said).__name__}; a text, a Prompt or None is needed")
+        raise AttackError(f"the function returned {type(said).__name__}; expected a string, a Prompt or None")
 
 
 async def _called(call: Callable[[], Any], *, waits: bool) -> Outcome:

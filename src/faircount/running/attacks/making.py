@@ -52,15 +52,15 @@ def available() -> list[Available]:
     """Return all attacks that there are without code of the user's, and how that is named."""
     known = [Available(one.name, str(getattr(one.load(), "sentence", ""))) for one in registry.BUILT_IN]
     offered = [
-        Available(one.name, str(getattr(one.kind, "sentence", "")) or f"an attack of the package {one.package}")
+        Available(one.name, str(getattr(one.kind, "sentence", "")) or f"an attack from the package {one.package}")
         for one in registry.plugins()
         if one.kind is not None
     ]
     return [
         *known,
         *offered,
-        Available("spikee:NAME", "an attack of spikee's; spikee:./attacks/mine.py is one of a workspace"),
-        Available("./file.py:Name", "a subclass of Attack or a function (entry, history) of yours"),
+        Available("spikee:NAME", "an attack from spikee; for one in a workspace: spikee:./attacks/mine.py"),
+        Available("./file.py:Name", "your own subclass of Attack, or function (entry, history)"),
     ]
 
 
@@ -68,7 +68,7 @@ def make_attack(expression: str, setting: AttackSetting) -> Attack:
     """Return the attack that an expression and a setting describe."""
     called = expression.strip()
     if not called:
-        raise UsageError("no attack is named; `faircount attacks list` shows them all")
+        raise UsageError("no attack given; `faircount attacks list` shows them all")
     call = parsed(called, "--attack", "best-of-n(seed=7)")
     prefix, colon, rest = call.name.partition(":")
     if colon and prefix.casefold() == PREFIX:
@@ -89,7 +89,7 @@ def _built_in(called: str, known: registry.BuiltIn, options: Mapping[str, Any], 
     refuse_unknown(known.name, kind, options)
     attack = kind(**options, **({"chat": chat} if takes_chat(kind) else {}))
     if folded(called) == registry.CRESCENDO and isinstance(attack, MultiTurn) and not attack.asks_model:
-        raise UsageError(f'{registry.CRESCENDO}: is led by a model; name it: {registry.CRESCENDO}(model="…")')
+        raise UsageError(f'{registry.CRESCENDO}: needs a model: {registry.CRESCENDO}(model="…")')
     return attack
 
 
@@ -98,7 +98,7 @@ def _plugin(called: str, arguments: Arguments, setting: AttackSetting) -> OwnAtt
     if found is None:
         raise registry.unknown(called)
     if found.kind is None:
-        raise UsageError(f"{found.name}: the attack of the package {found.package} cannot be used: {found.error}")
+        raise UsageError(f"{found.name}: the attack from the package {found.package} cannot be used: {found.error}")
     attack = constructed(found.name, found.kind, arguments, setting.chat)
     settings = {
         "kind": "plugin",
@@ -114,7 +114,7 @@ def _plugin(called: str, arguments: Arguments, setting: AttackSetting) -> OwnAtt
 def _local(call: Call, setting: AttackSetting) -> OwnAttack:
     module, _, inner = call.name.rpartition(":")
     if not module or not inner.isidentifier():
-        raise UsageError(f"{short(call.name)}: say which attack in the file is meant: ./file.py:Name")
+        raise UsageError(f"{short(call.name)}: name the attack in the file: ./file.py:Name")
     arguments = resolve(merged(call, setting.options))
     attack = local_attack(Place.of(call.name), arguments, setting.chat)
     _tell_secrets(call.name, arguments.unrecorded, setting)
@@ -123,9 +123,9 @@ def _local(call: Call, setting: AttackSetting) -> OwnAttack:
 
 def _spikee(call: Call, target: str, setting: AttackSetting) -> SpikeeAttack:
     if not target:
-        raise UsageError(f"spikee: say which attack is meant: {PREFIX}:NAME, or {PREFIX}:./attacks/mine.py")
+        raise UsageError(f"spikee: name the attack: {PREFIX}:NAME, or {PREFIX}:./attacks/mine.py")
     if call.positional or call.keywords:
-        raise UsageError(f"{short(call.name)}: its options are one text, as spikee has them: {FLAG} TEXT")
+        raise UsageError(f"{short(call.name)}: its options are a single string, as in spikee: {FLAG} TEXT")
     attack = SpikeeAttack(target, setting.options)
     _tell_secrets(call.name, attack.unrecorded, setting)
     return attack
@@ -135,7 +135,7 @@ def _tell_secrets(name: str, variables: tuple[str, ...], setting: AttackSetting)
     if variables:
         setting.tell(
             f"{short(name)}: options that look like secrets are not recorded; to resume the run, set "
-            f'{", ".join(variables)}. Better give "$NAME" as the value, which stands for the environment variable NAME'
+            f'{", ".join(variables)}. Better: "$NAME" as the value, which is read from the environment variable NAME'
         )
 
 

@@ -68,7 +68,7 @@ class MultiTurn(Assisted):
     """
 
     name = "multi-turn"
-    sentence = "leads a conversation up to the request, written by a model, or a script of given turns"
+    sentence = "leads up to the request over several turns, written by a model or given as a script"
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class MultiTurn(Assisted):
         self._most = check_whole(self.name, "max_turns", max_turns, low=1, high=1_000)
         told = Told(model, base_url, api_key_env, temperature)
         if self._turns is not None and told != Told():
-            raise UsageError(f"{self.name}: turns are said as they are given; leave the options of a model out")
+            raise UsageError(f"{self.name}: turns are sent as given; leave out the options of a model")
         known = bool(model or (chat is not None and (chat.model or chat.parameters.get("model"))))
         if told != Told() and not known:
             raise UsageError(f'{self.name}: base_url, api_key_env and temperature need a model: model="…"')
@@ -114,7 +114,7 @@ class _Scripted(Play):
 
     async def next(self, history: Sequence[Step]) -> Prompt | None:
         if not self._turns:
-            raise AttackError("the entry has one turn only; give turns=[…], or a model that writes them")
+            raise AttackError("the entry has only one turn; give turns=[…], or a model to write them")
         said = None if len(history) >= self._iterations else script(self._entry, self._turns, history)
         return None if said is None else Prompt(said)
 

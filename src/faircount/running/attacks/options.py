@@ -31,7 +31,7 @@ def read_options(text: str | None) -> dict[str, Any]:
         try:
             told = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise UsageError(f"{FLAG}: is no JSON object: {visible(str(error))}") from None
+            raise UsageError(f"{FLAG}: not a JSON object: {visible(str(error))}") from None
         return {_folded(name): value for name, value in told.items()}
     return _pairs(text)
 
@@ -42,7 +42,7 @@ def _pairs(text: str) -> dict[str, Any]:
         pair = _PAIR.fullmatch(part)
         if pair is None:
             raise UsageError(
-                f"{FLAG}: {clip(visible(part.strip()), 60)} is not understood; write NAME=VALUE,NAME=VALUE, or a JSON "
+                f"{FLAG}: {clip(visible(part.strip()), 60)} cannot be parsed; write NAME=VALUE,NAME=VALUE, or a JSON "
                 "object"
             )
         name = _folded(pair[1])
@@ -80,7 +80,7 @@ def takes(kind: Callable[..., Any]) -> list[Parameter]:
 
 
 def takes_chat(kind: Callable[..., Any]) -> bool:
-    """Tell whether a class wants to know how a model is reached."""
+    """Return whether a class wants to know how a model is reached."""
     try:
         return _CHAT in signature(kind).parameters
     except (TypeError, ValueError):

@@ -36,7 +36,7 @@ class RandomSuffixSearch(OneText):
     """
 
     name = "random-suffix-search"
-    sentence = "appends random characters; climbs by the judge's score where it has degrees"
+    sentence = "appends random characters; climbs towards a higher score if the judge gives graded ones"
 
     def __init__(self, *, length: int = 32, patience: int = 16, seed: int = 0) -> None:
         self._length = check_whole(self.name, "length", length, low=1, high=10_000)

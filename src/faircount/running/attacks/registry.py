@@ -69,8 +69,10 @@ def _refused(name: str) -> str:
     """Return why a package cannot give an attack this name."""
     known = built_in(name)
     if known is not None:
-        return f"it would hide {known.name}, which is built in"
-    return "" if _NAME.fullmatch(name) else "the name of an attack has small letters, digits and hyphens"
+        return f"it would hide the built-in {known.name}"
+    return (
+        "" if _NAME.fullmatch(name) else "the name of an attack may contain only lower-case letters, digits and hyphens"
+    )
 
 
 # The class is compared with, never made.

@@ -112,11 +112,11 @@ def _installed(name: str, target: str) -> tuple[ModuleType, str]:
     """Return an attack of the package, and the package's version."""
     if not _NAME.fullmatch(target):
         shown = clip(visible(target), 100)
-        raise UsageError(f"spikee:{shown}: name an attack of spikee's, or the file of one: spikee:./attacks/mine.py")
+        raise UsageError(f"spikee:{shown}: name one of spikee's attacks, or the file of one: spikee:./attacks/mine.py")
     imported("spikee", name, "spikee")
     if not is_there(f"spikee.attacks.{target}"):
         raise UsageError(
-            f"{name}: this spikee has no such attack; one of a workspace is named by its file: "
+            f"{name}: the installed spikee has no such attack; name one in a workspace by its file: "
             f"spikee:./attacks/{target}.py"
         )
     return imported(f"spikee.attacks.{target}", name, "spikee"), f"spikee {version_of('spikee')}"
@@ -139,7 +139,7 @@ def _implementation(name: str, module: ModuleType) -> Any:
             try:
                 return found()
             except Exception as error:
-                raise UsageError(f"{name}: its class cannot be made: {in_short(error)}") from error
+                raise UsageError(f"{name}: cannot create its class: {in_short(error)}") from error
     return module
 
 
@@ -167,6 +167,6 @@ def _offered(name: str, implementation: Any) -> Any:
     try:
         options = offer()
     except Exception as error:  # code of an attack
-        raise UsageError(f"{name}: its options cannot be found out: {in_short(error)}") from error
+        raise UsageError(f"{name}: cannot read its options: {in_short(error)}") from error
     values = options[0] if isinstance(options, tuple) else options
     return values[0] if isinstance(values, list | tuple) and values else None

@@ -248,7 +248,7 @@ def _text(value: object) -> str:
     # spikee's sounds and pictures are objects with Base64 in them.
     if isinstance(content, str) and type(value).__name__ not in ("Audio", "Image"):
         return content
-    raise TypeError(f"the attack sends {type(value).__name__}; only texts can be sent")
+    raise TypeError(f"the attack sent {type(value).__name__}; only strings can be sent")
 
 
 def _guardrail(message: str) -> Exception:

@@ -61,7 +61,7 @@ def _patterns(entry: Entry) -> list[re.Pattern[str]]:
     if texts is None:
         return []
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise AttackError(f"{_FIELD} of the entry is neither a text nor a list of texts")
+        raise AttackError(f"{_FIELD} of the entry is neither a string nor a list of strings")
     return [_compiled(text) for text in texts if text]
 
 
@@ -70,7 +70,7 @@ def _compiled(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         quoted = clip(visible(text), _LONGEST_QUOTE)
-        raise AttackError(f'{_FIELD} of the entry: "{quoted}" is no regular expression: {error}') from None
+        raise AttackError(f'{_FIELD} of the entry: "{quoted}" is not a regular expression: {error}') from None
 
 
 def _pieces(payload: str, patterns: list[re.Pattern[str]]) -> Iterator[Piece]:

@@ -58,7 +58,8 @@ def _fields(value: object) -> Mapping[str, Any]:
         unknown = [str(name) for name in value if name not in _KNOWN]
         if unknown:
             raise WrongAnswer(
-                f"the target returned a mapping with {_quoted(unknown[0])}; an answer has {', '.join(_KNOWN)}"
+                f"the target returned a mapping with the unknown key {_quoted(unknown[0])}; "
+                f"known keys: {', '.join(_KNOWN)}"
             )
         if not any(name in value for name in ("output", "tools_called", "let_through")):
             raise WrongAnswer("the target returned a mapping with neither output nor tools_called nor let_through")
@@ -66,8 +67,8 @@ def _fields(value: object) -> Mapping[str, Any]:
     if not isinstance(value, type) and hasattr(value, "output"):
         return {name: getattr(value, name) for name in _KNOWN if hasattr(value, name)}
     raise WrongAnswer(
-        f"the target returned {type(value).__name__}; a text, true or false, a mapping, an AssistantOutput or an "
-        "Answer is needed"
+        f"the target returned {type(value).__name__}; expected a string, true or false, a mapping, an "
+        "AssistantOutput or an Answer"
     )
 
 
@@ -79,7 +80,7 @@ def _from_mapping(told: Mapping[str, Any], seconds: float) -> Answer:
     took = told.get("execution_time") if told.get("execution_time") is not None else told.get("latency")
     through = told.get("let_through")
     if through is not None and _truth(through) is None:
-        raise WrongAnswer(f"let_through of the answer is {_quoted(repr(through))}; true or false is needed")
+        raise WrongAnswer(f"let_through of the answer is {_quoted(repr(through))}; expected true or false")
     said = "" if through is None else str(_truth(through))
     return Answer(
         output=_text("output", told.get("output")) or said,
@@ -111,7 +112,7 @@ def tool_call(call: object) -> Mapping[str, Any]:
     source = call if function is None else function
     name = _part(source, "name")
     if not isinstance(name, str) or not name:
-        raise WrongAnswer("tools_called has a call without the name of a function")
+        raise WrongAnswer("tools_called has a call without a function name")
     arguments = _part(source, "arguments")
     if arguments is None:
         arguments = _part(source, "input_parameters")
@@ -137,7 +138,7 @@ def _text(name: str, value: object) -> str | None:
 
 def _needed_text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise WrongAnswer(f"{name} of the answer is {type(value).__name__}; a text is needed")
+        raise WrongAnswer(f"{name} of the answer is {type(value).__name__}; expected a string")
     return value
 
 
@@ -145,13 +146,13 @@ def _list(name: str, value: object) -> list[Any] | tuple[Any, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
-        raise WrongAnswer(f"{name} of the answer is {type(value).__name__}; a list is needed")
+        raise WrongAnswer(f"{name} of the answer is {type(value).__name__}; expected a list")
     return value
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise WrongAnswer(f"{name} of the answer is {_quoted(repr(value))}; a number that is not negative is needed")
+        raise WrongAnswer(f"{name} of the answer is {_quoted(repr(value))}; expected a number that is not negative")
     return float(value)
 
 
@@ -160,7 +161,7 @@ def _count(name: str, value: object) -> int | None:
         return None
     number = _number(name, value)
     if number != int(number):
-        raise WrongAnswer(f"{name} of the answer is {number}; a whole number is needed")
+        raise WrongAnswer(f"{name} of the answer is {number}; expected a whole number")
     return int(number)
 
 

@@ -61,7 +61,7 @@ def read_arguments(text: str | None, flag: str) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeEncodeError):
         told = None
     if not isinstance(told, dict):
-        raise UsageError(f"""{flag}: is no JSON object; write it such as '{{"url": "http://localhost:8000"}}'""")
+        raise UsageError(f"""{flag}: not a JSON object; write, for example, '{{"url": "http://localhost:8000"}}'""")
     return told
 
 

@@ -105,10 +105,10 @@ class CommandTarget(Target):
                 async with asyncio.timeout(self._timeout):
                     written, seconds = await self._once(request)
         except TimeoutError:
-            raise TargetError("timeout", f"no answer within {self._timeout:g} s; the program was ended") from None
+            raise TargetError("timeout", f"no answer within {self._timeout:g} s; the program was killed") from None
         except processes.TooMuch:
             size = self._limit // 1024 // 1024
-            raise TargetError("too large", f"the program wrote more than {size} MiB and was ended") from None
+            raise TargetError("too large", f"the program wrote more than {size} MiB and was killed") from None
         except _Died as died:
             raise self._ended(died.code, died.errors, " before it answered") from None
         except OSError as error:
@@ -133,7 +133,7 @@ class CommandTarget(Target):
     def _ended(self, code: int, errors: bytes, when: str = "") -> TargetError:
         said = self._for_people(errors.decode("utf-8", "replace").strip())
         words = f"the program {processes.how_it_ended(code)}{when}"
-        return TargetError("exit code", f"{words}: {said}" if said else f"{words} and said nothing on standard error")
+        return TargetError("exit code", f"{words}: {said}" if said else f"{words} and wrote nothing to standard error")
 
     def _read(self, written: bytes, seconds: float) -> Answer:
         if self._options.output == "text":
@@ -144,7 +144,7 @@ class CommandTarget(Target):
             told = wire.decode(written)
         except wire.NotJson:
             said = self._for_people(written.decode("utf-8", "replace").strip())
-            raise TargetError("not json", f"the program wrote no JSON: {said or 'nothing'}") from None
+            raise TargetError("not json", f"the program did not write JSON: {said or 'nothing'}") from None
         self._raise_signals(told)
         try:
             return self._without_secrets(answer_of(told, seconds))
@@ -330,7 +330,7 @@ def _as_json(request: Request) -> bytes:
 
 def _options(told: Mapping[str, Any]) -> CommandOptions:
     if not told.get("argv") or not isinstance(told["argv"], list | tuple):
-        raise UsageError('command: needs argv, a list of texts: command(argv=["./bot", "--quiet"])')
+        raise UsageError('command: needs argv, a list of strings: command(argv=["./bot", "--quiet"])')
     try:
         options = msgspec.convert(told, CommandOptions)
     except msgspec.ValidationError as error:
@@ -341,8 +341,8 @@ def _options(told: Mapping[str, Any]) -> CommandOptions:
     for name in ("input", "output"):
         form = getattr(options, name)
         if form not in _FORMS or (options.lines and form != "json"):
-            lines = "; with lines=true both are json" if options.lines else ""
-            raise UsageError(f'command: {name} is "text" or "json"{lines}')
+            lines = "; with lines=true, both must be json" if options.lines else ""
+            raise UsageError(f'command: {name} must be "text" or "json"{lines}')
     if options.processes < 1:
         raise UsageError("command: processes must be 1 or more")
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
@@ -355,7 +355,7 @@ def _program(name: str, folder: str) -> str:
     path = Path(folder) / name
     found = shutil.which(str(path)) if os.sep in name or "/" in name else shutil.which(name)
     if found is None:
-        why = "is no program that can be started" if path.is_file() else "no such program"
+        why = "not a program that can be started" if path.is_file() else "no such program"
         raise UsageError(f"command: {visible(name)}: {why}")
     return found
 

@@ -107,12 +107,12 @@ class HttpTarget(Target):
         advice = []
         if self._told.verify is False:
             advice.append(
-                f"{self._where}: verify is false: whoever is between here and the server can read and change all"
+                f"{self._where}: verify is false: anyone between here and the server can read and change everything"
             )
         if _written_secrets(self._told):
             advice.append(
-                f"{self._where}: a header holds a key; it is used and not recorded. It is safer in an environment "
-                'variable: write "$NAME" in its place'
+                f"{self._where}: a header contains a key; it is used but not recorded. It is safer in an environment "
+                'variable: write "$NAME" instead'
             )
         return advice
 
@@ -183,7 +183,7 @@ class HttpTarget(Target):
         if not value.isprintable() or not value.isascii():
             raise TargetError(
                 "parameters",
-                f"the header {visible(name)} would hold a line break or another character that no header can hold",
+                f"the header {visible(name)} would contain a line break or another character that no header can have",
                 tries=0,
             )
         return value
@@ -191,16 +191,16 @@ class HttpTarget(Target):
     def _checked_address(self) -> Address:
         first = self._url.parts[0] if self._url.parts else ""
         if not self._url.is_fixed and not (isinstance(first, str) and _SERVER.match(first)):
-            raise UsageError(
-                f"{self._where}: url: an entry does not choose the server; write {{places}} behind its name"
-            )
+            raise UsageError(f"{self._where}: url: an entry cannot choose the server; write {{fields}} after its name")
         written = "".join(part if isinstance(part, str) else f"{{{part.name}}}" for part in self._url.parts)
         try:
             address = Address(written, f"{self._where}: url")
         except UsageError as error:
             raise UsageError(self._hidden(str(error))) from None
         if "@" in urlsplit(written).netloc:
-            raise UsageError(f"{self._where}: url holds a name or password; use a header and an environment variable")
+            raise UsageError(
+                f"{self._where}: url contains a user name or password; use a header and an environment variable"
+            )
         return address
 
     def _open(self) -> Connections:
@@ -222,7 +222,7 @@ class HttpTarget(Target):
             raise refusal(arrived.body.decode("utf-8", "replace"), said, arrived.status) or status_trouble(
                 arrived,
                 said,
-                refusal="the server refuses the key, or wants one; see [headers]",
+                refusal="the server rejected the key, or requires one; see [headers]",
                 named="url",
                 hint="; check url",
             )
@@ -320,7 +320,7 @@ class _Body(Struct, frozen=True):
         try:
             return wire.encode(self.json(request))
         except UsageError:
-            raise TargetError("parameters", "what the body would hold cannot be written as JSON", tries=0) from None
+            raise TargetError("parameters", "the body cannot be written as JSON", tries=0) from None
 
 
 def _body(told: HttpFile, templates: Templates) -> _Body | None:
@@ -351,7 +351,7 @@ def _paths(where: str, told: HttpFile) -> _Paths:
 
 def _header(where: str, name: str) -> str:
     if not _HEADER.fullmatch(name):
-        raise UsageError(f"{where}: headers: {visible(name)} is no name of a header")
+        raise UsageError(f"{where}: headers: {visible(name)} is not a valid header name")
     return name
 
 
@@ -374,7 +374,7 @@ def _tls(file: ReadFile) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=str(authority))
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"{visible(str(authority))}: is no file of certificates: {error.strerror or 'bad'}") from None
+        raise UsageError(f"{visible(str(authority))}: not a file of certificates: {error.strerror or 'bad'}") from None
 
 
 # -- from the answer --------------------------------------------------------------------------------------------

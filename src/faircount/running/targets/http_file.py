@@ -125,8 +125,8 @@ def _decoded(path: str, content: bytes) -> Any:
     try:
         return msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError) as error:
-        why = "its values are too deep" if isinstance(error, RecursionError) else visible(str(error))
-        raise UsageError(f"{visible(path)}: is no JSON: {why}") from None
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else visible(str(error))
+        raise UsageError(f"{visible(path)}: not JSON: {why}") from None
 
 
 def _check(shown: str, file: HttpFile) -> None:
@@ -139,9 +139,9 @@ def _check(shown: str, file: HttpFile) -> None:
         raise UsageError(f"{shown}: has {' and '.join(bodies)}; a request has one body")
     answers = [name for name in ("answer", "passed", "flagged") if getattr(file, name) is not None]
     if len(answers) > 1:
-        raise UsageError(f"{shown}: has {' and '.join(answers)}; say in one way what the answer is")
+        raise UsageError(f"{shown}: has {' and '.join(answers)}; an answer is described in one way only")
     if file.method is not None and not (file.method.isascii() and file.method.isalpha()):
-        raise UsageError(f"{shown}: method is no word such as POST")
+        raise UsageError(f"{shown}: method must be a word such as POST")
     if not isinstance(file.blocked.equals, UnsetType) and file.blocked.when is None:
         raise UsageError(f"{shown}: blocked.equals needs blocked.when, the path of what is compared")
     if file.timeout is not None and not 0 < file.timeout < float("inf"):

@@ -53,8 +53,8 @@ class Place(Struct, frozen=True):
             return request.fields[self.name]
         raise TargetError(
             "parameters",
-            f"the template has {{{visible(self.name)}}}, and the entry has no such field; "
-            "write {{" + visible(self.name) + "}} for the text itself",
+            f"the template has {{{visible(self.name)}}}, but the entry has no such field; "
+            "write {{" + visible(self.name) + "}} for the literal text",
             tries=0,
         )
 
@@ -129,10 +129,10 @@ class Templates:
         value = os.environ.get(variable, "").strip()
         if not value:
             raise UsageError(
-                f"{self._where}: names the environment variable {variable}, which is not set; $$ stands for $ itself"
+                f"{self._where}: names the environment variable {variable}, which is not set; write $$ for a literal $"
             )
         if not value.isprintable():
-            raise UsageError(f"{self._where}: {variable} holds characters that cannot be seen; set it again")
+            raise UsageError(f"{self._where}: {variable} contains invisible characters; set it again")
         self.secrets.append(Key(value))
         self.variables.append(variable)
         return value
@@ -159,4 +159,6 @@ def as_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         name = clip(type(value).__name__, 40)
-        raise TargetError("parameters", f"a field of the entry holds {name}, which is no plain data", tries=0) from None
+        raise TargetError(
+            "parameters", f"a field of the entry contains {name}, which is not plain data", tries=0
+        ) from None

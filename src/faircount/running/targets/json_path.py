@@ -50,7 +50,7 @@ def read_path(text: str) -> Path:
         step = _STEP.match(text, place)
         # A name needs a dot before it, except at the beginning.
         if step is None or (step["name"] is not None and bool(step["dot"]) == (place == 0)):
-            raise WrongPath(f'"{text}" is not understood at character {place + 1}')
+            raise WrongPath(f'"{text}" cannot be parsed at character {place + 1}')
         steps.append(_step(step))
         place = step.end()
     if not steps:
@@ -67,7 +67,7 @@ def _step(found: re.Match[str]) -> Step:
         try:
             return str(json.loads(found["quoted"]))
         except ValueError:
-            raise WrongPath(f"{found['quoted']} is no text in quotes") from None
+            raise WrongPath(f"{found['quoted']} is not a string in quotes") from None
     return found["name"]
 
 

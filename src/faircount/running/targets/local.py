@@ -65,7 +65,7 @@ class Place(Struct, frozen=True):
         """Return the place that `./file.py:Name` or `package.module:Name` names."""
         module, _, inner = name.rpartition(":")
         if not module or not inner.isidentifier():
-            raise UsageError(f"{visible(name)}: say which target in the file is meant: ./file.py:Name")
+            raise UsageError(f"{visible(name)}: name the target in the file: ./file.py:Name")
         root = Path(folder) if folder is not None else Path.cwd()
         is_file = module.endswith(".py") or "/" in module or "\\" in module
         return cls(name, str(root / module) if is_file else module, inner, str(root))
@@ -153,7 +153,7 @@ class LocalTarget(Target):
             raise TargetError(
                 "parameters",
                 f"{visible(self.name)} does not take the parameter {clip(visible(unknown[0]), 60)} of the case; "
-                "let it take **parameters",
+                "make it accept **parameters",
                 tries=0,
             )
         return partial(asked.function, plain_messages(request), **given)
@@ -258,7 +258,7 @@ def _made(place: Place, found: Any, arguments: Arguments) -> Any:
     """Return an object of a class, or the object that is there already."""
     if not isinstance(found, type):
         if arguments.given:
-            raise UsageError(f"{visible(place.called)}: is an object already and takes no arguments")
+            raise UsageError(f"{visible(place.called)}: is already an object and takes no arguments")
         return found
     try:
         with printing_aside():
@@ -268,7 +268,7 @@ def _made(place: Place, found: Any, arguments: Arguments) -> Any:
     except (Exception, SystemExit) as error:  # noqa: BLE001  the user's code can fail in any way
         words = arguments.hide(f"{in_short(error)}{_line(error, place)}")
         # Not "from error": what the user's error quotes may be a secret.
-        raise UsageError(f"{visible(place.called)}: cannot be made of these arguments: {visible(words)}") from None
+        raise UsageError(f"{visible(place.called)}: cannot be created with these arguments: {visible(words)}") from None
 
 
 def _line(error: BaseException, place: Place) -> str:
@@ -288,17 +288,17 @@ def _asked(place: Place, target: Any) -> _Asked:
         if callable(getattr(target, name, None)):
             return _as_asked(place, getattr(target, name), name)
     methods = ", ".join(METHODS)
-    raise UsageError(f"{visible(place.called)}: is neither a function nor has one of the methods {methods}")
+    raise UsageError(f"{visible(place.called)}: is not a function and has none of the methods {methods}")
 
 
 def _as_asked(place: Place, function: Callable[..., Any], method: str) -> _Asked:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        raise UsageError(f"{visible(place.called)}: what it takes cannot be found out; wrap it in a function") from None
+        raise UsageError(f"{visible(place.called)}: cannot read its parameters; wrap it in a function") from None
     first = parameters[0] if parameters else None
     if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
-        raise UsageError(f"{visible(place.called)}: takes nothing; it must take the messages or a Request first")
+        raise UsageError(f"{visible(place.called)}: takes no parameters; the first must be the messages or a Request")
     rest = parameters[1:]
     names = frozenset(one.name for one in rest if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
     takes_all = any(one.kind is one.VAR_KEYWORD for one in rest)

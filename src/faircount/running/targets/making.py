@@ -79,9 +79,9 @@ class TargetSetting(Struct, frozen=True):
 def available() -> list[Available]:
     """Return all targets that can be named, and how code, programs, servers and files are."""
     others = [
-        Available(name, "the providers of LiteLLM, by the names of its models; needs that package: --model")
+        Available(name, "any provider of LiteLLM, by the name of the model; needs that package: --model")
         if name == "litellm"
-        else Available(name, "a provider of an installed package: --model")
+        else Available(name, "a provider from an installed package: --model")
         for name in provider_names()
         if name != OPENAI
     ]
@@ -90,10 +90,10 @@ def available() -> list[Available]:
         *(Available(one.name, one.sentence) for one in VARIANTS),
         *(Available(one.name, one.sentence) for one in ATTACK_VARIANTS),
         *others,
-        Available("./target.toml", 'any server over HTTP, as a file says: also http(file="target.toml")'),
+        Available("./target.toml", 'any server over HTTP, as a file describes it; also http(file="target.toml")'),
         Available('command(argv=["./bot"])', "a program: the prompt on standard input, the answer on standard output"),
-        Available("./file.py:Name", "a function or a class of yours, sync or async; package.module:Name works too"),
-        Available("spikee:NAME", "a target module of spikee's: ./targets/NAME.py, or one of the installed package"),
+        Available("./file.py:Name", "your own function or class, sync or async; package.module:Name works too"),
+        Available("spikee:NAME", "a target module of spikee: ./targets/NAME.py, or one from the installed package"),
         Available('replay(file="results.jsonl")', "answers from saved results: spikee's files and journals of runs"),
     ]
 
@@ -106,9 +106,9 @@ def make_target(name: str | None, setting: TargetSetting) -> Target:
     if setting.api_config is not None and called in ("", OPENAI):
         return _configured(setting)
     if not called:
-        raise UsageError(f"no target is named; name one with --target: {_names()}")
+        raise UsageError(f"no target given; choose one with --target: {_names()}")
     if setting.api_config is not None:
-        raise UsageError(f"--api-config is for the target openai, and the target is {short(called)}; leave one out")
+        raise UsageError(f"--api-config is for the target openai, but the target is {short(called)}; leave one out")
     return _named(parsed(called, "--target", "simulated(seed=7)"), setting)
 
 
@@ -120,7 +120,7 @@ def _named(call: Call, setting: TargetSetting) -> Target:
     if name in makers:
         return makers[name](call, setting)
     if name.endswith(_TEMPLATES):
-        _refuse_arguments(call, setting, "all that it needs stands in the file")
+        _refuse_arguments(call, setting, "everything it needs is in the file")
         return _of_file(call.name, call.name, setting)
     if name.startswith(SPIKEE):
         return _spikee(call, setting)
@@ -144,7 +144,7 @@ def _openai(chat: ChatSettings, provider: str) -> OpenAITarget:
 
 def _need_model(chat: ChatSettings, how: str) -> None:
     if not chat.model:
-        raise UsageError(f"{chat.provider}: no model is named; {how}")
+        raise UsageError(f"{chat.provider}: no model given; {how}")
 
 
 def _http(call: Call, setting: TargetSetting) -> HttpTarget:
@@ -221,7 +221,7 @@ def _tell_unrecorded(called: str, arguments: Arguments, setting: TargetSetting) 
         variables = ", ".join(arguments.unrecorded)
         setting.tell(
             f"{called}: arguments that look like secrets are not recorded; to resume the run, set {variables}. "
-            'Better give "$NAME" as the argument, which stands for the environment variable NAME'
+            'Better: "$NAME" as the argument, which is read from the environment variable NAME'
         )
 
 
@@ -265,7 +265,7 @@ def _unknown(name: str) -> str:
     known = [one.name.partition("(")[0] for one in available() if not one.name.startswith(".")]
     meant = [OPENAI] if name.casefold().startswith(f"{OPENAI}:") else near(name.casefold(), known)
     hint = "; name the model with --model" if meant == [OPENAI] else ""
-    return f"{short(name)}: no such target; {did_you_mean(meant)}There is: {_names()}{hint}"
+    return f"{short(name)}: no such target; {did_you_mean(meant)}available: {_names()}{hint}"
 
 
 # -- again ------------------------------------------------------------------------------------------------------

@@ -88,8 +88,8 @@ def recordable(settings: ChatSettings) -> ChatSettings:
     written = msgspec.json.encode([settings.base_url, kept]).decode()
     if mask_secrets(written) != written:
         raise UsageError(
-            "openai: base_url or a parameter holds what looks like a key, and both are recorded; put the key into an "
-            f"environment variable and name that with --api-key-env (now {visible(settings.api_key_env) or 'none'})"
+            "openai: base_url or a parameter contains what looks like a key, and both are recorded; put the key in an "
+            f"environment variable and name it with --api-key-env (now {visible(settings.api_key_env) or 'none'})"
         )
     return replace(settings, cache=None, parameters=kept)
 

@@ -85,8 +85,8 @@ class ApiConfig(Struct, frozen=True):
         if self.key is None:
             return None
         return (
-            f"{visible(self.path)}: holds a key; it is used and not recorded. It is safer in an environment variable: "
-            'write "api_key_env": "NAME" in the place of "api_key"'
+            f"{visible(self.path)}: contains a key; it is used but not recorded. It is safer in an environment "
+            'variable: write "api_key_env": "NAME" instead of "api_key"'
         )
 
 
@@ -101,12 +101,12 @@ def read_api_config(path: str) -> ApiConfig:
         told = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # The words of the decoder name a place and quote nothing.
-        raise InputError(f"{shown}: is no JSON: {visible(str(error))}") from None
+        raise InputError(f"{shown}: not JSON: {visible(str(error))}") from None
     if not isinstance(told, dict):
-        raise InputError(f"{shown}: is no JSON object with base_url, model and api_key_env")
+        raise InputError(f"{shown}: not a JSON object with base_url, model and api_key_env")
     key = told.pop(_KEY, None)
     if key is not None and not isinstance(key, str):
-        raise InputError(f"{shown}: {_KEY} is no text")
+        raise InputError(f"{shown}: {_KEY} is not a string")
     settings = {name: told.pop(name) for name in _SETTINGS if name in told}
     return ApiConfig(
         path=str(Path(path).absolute()),
@@ -120,5 +120,5 @@ def client_place(module: str | None, name: str | None) -> Place:
     """Return where the client is that `--api-client-module` and `--api-client-class` name; both are needed."""
     if not module or not name:
         missing, given = ("module", "class") if not module else ("class", "module")
-        raise UsageError(f"--api-client-{given} needs --api-client-{missing} beside it")
+        raise UsageError(f"--api-client-{given} needs --api-client-{missing}")
     return Place.of(f"{module}:{name}")

@@ -129,7 +129,7 @@ class ReplayTarget(Target):
             raise
         if not self._index.count:
             self._file.close()
-            raise InputError(f"{self._shown}: has no saved answers; name a file of results or the journal of a run")
+            raise InputError(f"{self._shown}: no saved answers; give a file of results or the journal of a run")
 
     def settings(self) -> Mapping[str, Any]:
         """Return which file answers."""
@@ -140,7 +140,9 @@ class ReplayTarget(Target):
         entry = str(request.fields.get("id", request.case))
         place = self._index.next(entry, prompt_of(request), request.attempt)
         if isinstance(place, int):
-            known = f"it has {place} to this prompt, and all were given" if place else "it does not know this prompt"
+            known = (
+                f"it has {place} to this prompt, and all have been used" if place else "it does not have this prompt"
+            )
             raise TargetError("not recorded", f"{self._shown} has no answer: {known}", tries=0)
         with self._lock:
             return self._saved.read(place)

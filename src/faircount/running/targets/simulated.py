@@ -63,13 +63,13 @@ class Variant(Struct, frozen=True):
 
 
 VARIANTS = (
-    Variant("simulated", "answers by simple rules, mostly right; no network, no key, always the same"),
+    Variant("simulated", "answers by simple rules, mostly correctly; no network, no key, deterministic"),
     Variant(
         "simulated:flaky",
-        "the same with errors (one in ten) and time-outs (one in twenty)",
+        "the same with errors (one in ten) and timeouts (one in twenty)",
         Simulation(error_rate=0.1, timeout_rate=0.05),
     ),
-    Variant("simulated:slow", "the same, and takes its time: half a second in the median", Simulation(latency=0.5)),
+    Variant("simulated:slow", "the same, but slow: half a second at the median", Simulation(latency=0.5)),
     Variant("simulated:tools", "calls the tools that a case offers, mostly the right ones", Simulation(tools=True)),
 )
 _RATES = ("accuracy", "refusal_rate", "error_rate", "timeout_rate")
@@ -81,11 +81,11 @@ class SimulatedTarget(Target):
     def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         variant = next((one for one in VARIANTS if one.name == name), None)
         if variant is None:
-            raise UsageError(f"{name}: no such simulation; there is: {', '.join(one.name for one in VARIANTS)}")
+            raise UsageError(f"{name}: no such simulation; available: {', '.join(one.name for one in VARIANTS)}")
         self.name = name
         self.simulation = structs.replace(variant.simulation, **_checked(name, options or {}))
         if self.simulation.error_rate + self.simulation.timeout_rate > 1:
-            raise UsageError(f"{name}: error_rate and timeout_rate together are at most 1")
+            raise UsageError(f"{name}: error_rate and timeout_rate must add up to at most 1")
 
     def settings(self) -> Mapping[str, Any]:
         """Return the variant and all its options."""

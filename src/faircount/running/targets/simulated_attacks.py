@@ -94,7 +94,7 @@ class AttackVariant(Struct, frozen=True):
 _ALWAYS = ("seed", "error_rate", "latency")
 ATTACK_VARIANTS = (
     AttackVariant(
-        ASSISTANT, "falls for prompt injections now and then; weakness=0..1, no network", ("weakness", *_ALWAYS)
+        ASSISTANT, "sometimes falls for prompt injections; weakness=0..1, no network", ("weakness", *_ALWAYS)
     ),
     AttackVariant(
         GUARDRAIL,
@@ -231,7 +231,7 @@ def _disguise(prompt: str) -> float:
 
 
 def _is_odd(word: str) -> bool:
-    """Tell whether a word is written as no one writes it: with capitals inside, or figures for letters."""
+    """Return whether a word is written as no one writes it: with capitals inside, or figures for letters."""
     word = word.strip(_PUNCTUATION)
     if not 4 <= len(word) <= _LONGEST_WORD or (word.isalpha() and (word.islower() or word.istitle())):
         return False
@@ -240,7 +240,7 @@ def _is_odd(word: str) -> bool:
 
 
 def _is_noise(word: str) -> bool:
-    """Tell whether a word has signs in it that no word has."""
+    """Return whether a word has signs in it that no word has."""
     return not word.strip(_PUNCTUATION).isalnum()
 
 

@@ -128,7 +128,7 @@ class SpikeeTarget(Target):
             return request.conversation or None, False
         if not self._several_turns:
             raise TargetError(
-                "MultiTurnSkip", f"{visible(self.name)} takes single turns, and this is a conversation", 0
+                "MultiTurnSkip", f"{visible(self.name)} takes single turns, but this is a conversation", 0
             )
         if request.conversation and turns == known + 1:
             return request.conversation, False
@@ -136,8 +136,8 @@ class SpikeeTarget(Target):
             return request.conversation, True
         raise TargetError(
             "conversation",
-            f"{visible(self.name)} keeps its conversations itself, and cannot be asked for turn {turns} of this one: "
-            f"it knows {known}",
+            f"{visible(self.name)} keeps its own conversations and cannot be asked for turn {turns} of this one: "
+            f"it has {known}",
             tries=0,
         )
 
@@ -154,11 +154,11 @@ class SpikeeTarget(Target):
         value = outcome.value
         if isinstance(value, tuple):
             if len(value) != 2:
-                raise TargetError("wrong answer", f"the target returned a tuple of {len(value)}; a pair is needed")
+                raise TargetError("wrong answer", f"the target returned a tuple of {len(value)}; expected a pair")
             value = value[0]
         if not isinstance(value, str | bool):
             raise TargetError(
-                "wrong answer", f"the target returned {type(value).__name__}; a text or true or false is needed"
+                "wrong answer", f"the target returned {type(value).__name__}; expected a string, or true or false"
             )
         try:
             answer = answer_of(value, outcome.seconds)
@@ -207,14 +207,14 @@ def _found(called: str, folder: str) -> tuple[ModuleType, str]:
     if called.endswith(".py"):
         return _of_file(called, str(Path(folder) / called), folder)
     if not _NAME.fullmatch(called):
-        raise UsageError(f"{name}: name a module of spikee's targets, or its file: {PREFIX}./targets/mine.py")
+        raise UsageError(f"{name}: name one of spikee's target modules, or its file: {PREFIX}./targets/mine.py")
     near = Path(folder) / "targets" / f"{called}.py"
     if near.is_file():
         return _of_file(called, str(near), folder)
     if not is_there("spikee"):
         raise UsageError(f"{name}: there is no targets/{called}.py here, and the package spikee is not installed")
     if not is_there(f"spikee.targets.{called}"):
-        raise UsageError(f"{name}: there is no targets/{called}.py here, and this spikee has no such target")
+        raise UsageError(f"{name}: there is no targets/{called}.py here, and the installed spikee has no such target")
     return imported(f"spikee.targets.{called}", name, "spikee"), version_of("spikee")
 
 
@@ -242,7 +242,7 @@ def _made(name: str, found: type) -> Any:
             if callable(share):
                 share({})
     except (Exception, SystemExit) as error:  # noqa: BLE001  the user's code can fail in any way
-        raise UsageError(f"{visible(name)}: cannot be made: {visible(in_short(error))}") from None
+        raise UsageError(f"{visible(name)}: cannot be created: {visible(in_short(error))}") from None
     return made
 
 
@@ -251,7 +251,7 @@ def _function(name: str, implementation: Any) -> Callable[..., Any]:
     if not callable(function):
         raise UsageError(f"{visible(name)}: has no function process_input and no class with such a method")
     if inspect.iscoroutinefunction(function):
-        raise UsageError(f"{visible(name)}: its process_input is async, which spikee does not know")
+        raise UsageError(f"{visible(name)}: its process_input is async, which spikee does not support")
     for one in inspect.signature(function).parameters.values():
         if (
             one.name not in _GIVEN
@@ -259,7 +259,7 @@ def _function(name: str, implementation: Any) -> Callable[..., Any]:
             and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
         ):
             raise UsageError(
-                f"{visible(name)}: its process_input takes {one.name}, which is nothing that spikee gives a target"
+                f"{visible(name)}: its process_input takes {one.name}, which spikee does not pass to a target"
             )
     return function
 
