@@ -108,7 +108,7 @@ def test_a_comma_begins_another_condition_where_a_field_is_named(term: str, cond
 
 @pytest.mark.parametrize("term", ["January,February", "lang:en,January", "input:http://example.org/a,b", "!a,b"])
 def test_a_list_that_may_be_a_text_is_refused_at_its_comma(term: str) -> None:
-    with pytest.raises(QueryError, match="once for each condition") as caught:
+    with pytest.raises(QueryError, match="once per condition") as caught:
         CustomSearch.parse([term], {"lang", "input"})
     assert caught.value.position == term.index(",")
 

@@ -94,8 +94,8 @@ def _parts(term: str, fields_present: Collection[str]) -> list[str]:
             raise QueryError.at(
                 term,
                 unclear.start(),
-                "this comma may separate two conditions, or be part of the text",
-                "Give --custom-search once for each condition; search for a text with a comma by --where '\"a,b\"' or "
+                "ambiguous comma: it may separate two conditions, or be part of the text",
+                "Use --custom-search once per condition; for a text with a comma, use --where '\"a,b\"' or "
                 "--where 'response contains \"a,b\"'.",
                 "term",
             )
@@ -112,8 +112,8 @@ def _condition(term: str, fields_present: Collection[str]) -> Condition:
         raise QueryError.at(
             term,
             len(term),
-            "a text to search for is expected",
-            "Such as canary, error:HTTP 503 or !guardrail:true.",
+            "expected a text to search for",
+            "Examples: canary, error:HTTP 503, !guardrail:true.",
             "term",
         )
     return Condition(text, None, inverted)
@@ -124,8 +124,8 @@ def _check_pattern(term: str, text: str, ignore_case: bool) -> None:
     if trouble is not None:
         reason, index = trouble
         start = len(term) - len(text)
-        hint = "Without --regex the term is searched as it is."
-        raise QueryError.at(term, start + index, f"the regular expression is wrong: {reason}", hint, "term")
+        hint = "Without --regex, the term is searched literally."
+        raise QueryError.at(term, start + index, f"invalid regular expression: {reason}", hint, "term")
 
 
 def _found(test: Callable[[str], bool], row: Row, field: str | None) -> bool:

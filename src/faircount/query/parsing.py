@@ -46,11 +46,9 @@ _SIZES = frozenset([Operator.LESS, Operator.AT_MOST, Operator.MORE, Operator.AT_
 _JOINTS = ("and", "or", "not")
 _BRACKETS = ("(", "[")
 _NAMED: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-_SAY_OR_QUOTE = 'Put it in quotes if it is a text, such as lang = "or".'
+_SAY_OR_QUOTE = 'Quote it if it is a text: lang = "or".'
 _OTHER_JOINTS = {"&": "Use the word and.", "|": "Use the word or.", "!": "Use the word not."}
-_OTHER_JOINTS_QUOTED = {
-    sign: f"{hint} A text with {sign} in it stands in quotes." for sign, hint in _OTHER_JOINTS.items()
-}
+_OTHER_JOINTS_QUOTED = {sign: f"{hint} Quote a text that contains {sign}." for sign, hint in _OTHER_JOINTS.items()}
 
 
 def parse(text: str, *, ignore_case: bool = False) -> Query:
@@ -60,7 +58,7 @@ def parse(text: str, *, ignore_case: bool = False) -> Query:
     """
     parser = _Parser(text, ignore_case)
     if len(text) > LONGEST:
-        raise parser.scanner.error("the query is too long", f"At most {LONGEST:,} characters are read.", LONGEST)
+        raise parser.scanner.error("the query is too long", f"At most {LONGEST:,} characters are allowed.", LONGEST)
     return Query(text, parser.query(), ignore_case)
 
 
@@ -111,7 +109,7 @@ class _Parser:
         self.scanner.take("(")
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self.scanner.error("too many brackets inside each other", f"At most {DEEPEST} are read.", start)
+            raise self.scanner.error("brackets nested too deeply", f"At most {DEEPEST} levels are allowed.", start)
         node = self._either()
         if not self.scanner.take(")"):
             if self.scanner.next:
@@ -127,8 +125,8 @@ class _Parser:
         assert word is not None
         if self.scanner.next in ("=", "<", ">", "!") or self.scanner.keyword() in (*_WORDS, "is"):
             raise self.scanner.error(
-                "a field is expected here, not a text",
-                f'A field stands without quotes, or as row["{word.text[:40]}"].',
+                "expected a field here, not a text",
+                f'Write a field without quotes, or as row["{word.text[:40]}"].',
                 start,
             )
         return Test(Path(()), Operator.CONTAINS, (Literal(word.text, word.text),))
@@ -137,7 +135,7 @@ class _Parser:
         bracket = self.scanner.take("(")
         path = self.scanner.path()
         if bracket and not self.scanner.take(")"):
-            raise self.scanner.error(f") is expected, found {self.scanner.found()}", "Such as exists(error).")
+            raise self.scanner.error(f"expected ), found {self.scanner.found()}", "Example: exists(error).")
         return path
 
     # -- tests of a field --------------------------------------------------------------------------------------
@@ -171,7 +169,7 @@ class _Parser:
             self._check_pattern(word, start)
         if asked in _SIZES and (literal.value is None or isinstance(literal.value, bool)):
             raise self.scanner.error(
-                f"a number or a text is expected after {written}", f"{literal.text} has no size; use = or !=.", start
+                f"expected a number or a text after {written}", f"{literal.text} cannot be ordered; use = or !=.", start
             )
         test = Test(path, asked, (literal,))
         return Not(test) if turned else test
@@ -179,16 +177,14 @@ class _Parser:
     def _listed(self) -> tuple[Literal, ...]:
         scanner = self.scanner
         if not scanner.take("("):
-            raise scanner.error(f"( is expected after in, found {scanner.found()}", "Such as lang in (en, fr).")
+            raise scanner.error(f"expected ( after in, found {scanner.found()}", "Example: lang in (en, fr).")
         start = scanner.position - 1
         literals = [_literal(self._word("in (")[1])]
         while scanner.take(","):
             literals.append(_literal(self._word(",")[1]))
         if not scanner.take(")"):
             if scanner.next:
-                raise scanner.error(
-                    f", or ) is expected, found {scanner.found()}", "A text of several words stands in quotes."
-                )
+                raise scanner.error(f"expected , or ), found {scanner.found()}", "Quote a text of several words.")
             raise scanner.error("this bracket is not closed", "Put ) after the last value.", start)
         return tuple(literals)
 
@@ -198,12 +194,12 @@ class _Parser:
         start = self.scanner.position
         word = self.scanner.word()
         if word is None:
-            hint = 'Such as success = true, attempts > 3, or error contains "time-out".'
+            hint = 'Examples: success = true, attempts > 3, error contains "time-out".'
             if self.scanner.next in _BRACKETS:
-                hint = "A text with brackets in it stands in quotes."
-            raise self.scanner.error(f"a value is expected after {written}, found {self.scanner.found()}", hint)
+                hint = "Quote a text that contains brackets."
+            raise self.scanner.error(f"expected a value after {written}, found {self.scanner.found()}", hint)
         if not word.quoted and word.text.lower() in _JOINTS:
-            raise self.scanner.error(f"a value is expected after {written}, found {word.text}", _SAY_OR_QUOTE, start)
+            raise self.scanner.error(f"expected a value after {written}, found {word.text}", _SAY_OR_QUOTE, start)
         return start, word
 
     def _check_pattern(self, word: Word, start: int) -> None:
@@ -212,8 +208,8 @@ class _Parser:
             reason, index = trouble
             place = word.places[index] if index < len(word.places) else self.scanner.position - word.quoted
             raise self.scanner.error(
-                f"the regular expression is wrong: {reason}",
-                "Python's rules hold; contains searches for a text as it is.",
+                f"invalid regular expression: {reason}",
+                "Python syntax applies; use contains to search for literal text.",
                 max(place, start),
             )
 
@@ -221,30 +217,32 @@ class _Parser:
 
     def _no_condition(self) -> Exception:
         scanner = self.scanner
-        hint = _OTHER_JOINTS.get(scanner.next, "Such as success = true.")
+        hint = _OTHER_JOINTS.get(scanner.next, "Example: success = true.")
         if scanner.keyword() in (*_JOINTS, *_NAMED):
-            hint = f"A field of that name is written row.{scanner.keyword()}."
-        return scanner.error(f"a condition is expected, found {scanner.found()}", hint)
+            hint = f"Write a field of that name as row.{scanner.keyword()}."
+        return scanner.error(f"expected a condition, found {scanner.found()}", hint)
 
     def _no_operator(self, turned: bool) -> Exception:
         scanner = self.scanner
         near = get_close_matches(scanner.keyword()[:40], [*_WORDS, "is", "and", "or"], n=1, cutoff=0.7)
-        hint = f"Did you mean {near[0]}?" if near else "Such as =, !=, <, >, contains, like, matches, in, exists, is."
+        hint = (
+            f"Did you mean {near[0]}?" if near else "Operators: =, !=, <, >, contains, like, matches, in, exists, is."
+        )
         if scanner.next == ":":
             hint = "Use contains to search a field."
         hint = _OTHER_JOINTS.get(scanner.next, hint)
         if turned and not near:
-            hint = "The opposite of a whole condition has not before it: not success = true."
-        expected = "contains, like, matches, has, in or exists is" if turned else "an operator is"
-        return scanner.error(f"{expected} expected, found {scanner.found()}", hint)
+            hint = "To negate a whole condition, put not before it: not success = true."
+        expected = "contains, like, matches, has, in or exists" if turned else "an operator"
+        return scanner.error(f"expected {expected}, found {scanner.found()}", hint)
 
     def _not_joined(self) -> Exception:
         scanner = self.scanner
         if scanner.next == ")":
-            return scanner.error("this bracket closes nothing", "Remove it, or put ( where the group begins.")
-        end = ") is" if self.depth else "the end is"
-        hint = _OTHER_JOINTS_QUOTED.get(scanner.next, "A text of several words stands in quotes.")
-        return scanner.error(f"and, or, or {end} expected, found {scanner.found()}", hint)
+            return scanner.error("unmatched closing bracket", "Remove it, or put ( where the group begins.")
+        end = ")" if self.depth else "the end"
+        hint = _OTHER_JOINTS_QUOTED.get(scanner.next, "Quote a text of several words.")
+        return scanner.error(f"expected and, or, or {end}, found {scanner.found()}", hint)
 
 
 def _literal(word: Word) -> Literal:
@@ -265,5 +263,5 @@ def pattern_trouble(text: str, *, ignore_case: bool) -> tuple[str, int] | None:
     except re.error as error:
         return error.msg, error.pos or 0
     except (RecursionError, OverflowError, MemoryError):
-        return "it is too large", 0
+        return "too large", 0
     return None

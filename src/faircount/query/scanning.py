@@ -96,8 +96,8 @@ class Scanner:
         if visible(text) != text:
             hidden = next(n for n, character in enumerate(text) if visible(character) != character)
             raise self.error(
-                "a character that cannot be seen",
-                "Remove it, or put the text in quotes if it belongs there.",
+                "invisible character",
+                "Remove it, or quote the text if it belongs there.",
                 self.position + hidden,
             )
         self.position = bare.end()
@@ -105,7 +105,7 @@ class Scanner:
 
     def _refuse_curly_quotes(self) -> None:
         if self.next and self.next in CURLY_QUOTES:
-            raise self.error("a typographic quotation mark", "Use straight ones, \" or '.")
+            raise self.error("typographic quotation mark", "Use straight quotes, \" or '.")
 
     def _quoted(self) -> Word:
         start, quote = self.position, self.next
@@ -115,7 +115,7 @@ class Scanner:
         while not self.text.startswith(quote, self.position):
             if self.position >= len(self.text):
                 raise self.error(
-                    "the text in quotes has no end", f"Put {quote} after it, or \\{quote} for one inside.", start
+                    "this quote is not closed", f"Put {quote} after the text, or \\{quote} for one inside.", start
                 )
             before = self.position
             part = self._part(quote)
@@ -156,7 +156,7 @@ class Scanner:
         steps: list[Step] = [self._name()]
         if number_of(str(steps[0])) is not None:
             raise self.error(
-                "a field is expected, not a number", f'A field of that name is written row["{steps[0]}"].', start
+                "expected a field, not a number", f'Write a field of that name as row["{steps[0]}"].', start
             )
         while self.text.startswith((".", "["), self.position):
             self.position += 1
@@ -176,8 +176,8 @@ class Scanner:
         if end == start:
             self._refuse_curly_quotes()
             raise self.error(
-                f"the name of a field is expected, found {self.found()}",
-                'Such as success or guardrail_categories.hate; an unusual name is written row["my field"].',
+                f"expected the name of a field, found {self.found()}",
+                'Examples: success, guardrail_categories.hate; write an unusual name as row["my field"].',
                 start,
             )
         self.position = end
@@ -193,8 +193,8 @@ class Scanner:
             index = _INDEX.match(self.text, self.position)
             if index is None:
                 raise self.error(
-                    f"a number, * or a name in quotes is expected, found {self.found()}",
-                    'Such as attempt_history[0], attempt_history[*] or meta["a name"].',
+                    f"expected a number, * or a quoted name, found {self.found()}",
+                    'Examples: attempt_history[0], attempt_history[*], meta["a name"].',
                 )
             self.position = index.end()
             step = int(index.group())
@@ -204,7 +204,7 @@ class Scanner:
 
 
 def _names(character: str) -> bool:
-    """Tell whether a character may stand in a name that is written without quotes."""
+    """Return whether a character may be in a name without quotes."""
     return character == "-" or ("a" + character).isidentifier()
 
 

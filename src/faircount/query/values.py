@@ -76,7 +76,7 @@ def check_of(asked: Operator, literals: tuple[Literal, ...], *, ignore_case: boo
 def pattern(text: str, *, ignore_case: bool) -> re.Pattern[str]:
     """Return a compiled pattern whose dot matches line breaks, too; raises what `re` raises."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # re's doubts about sets inside sets are not for our users
+        warnings.simplefilter("ignore")  # re's warnings about sets inside sets are not for our users
         return re.compile(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
@@ -85,7 +85,7 @@ def _exists(value: object) -> bool:
 
 
 def _holds(value: object) -> bool:
-    """Tell whether a value says yes: not null, false, zero, empty, or a word for these."""
+    """Return whether a value is true: not null, false, zero, empty, or a word for these."""
     return bool(value) and not (isinstance(value, str) and value.casefold() in _EMPTY_WORDS)
 
 
