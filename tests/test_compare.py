@@ -508,7 +508,7 @@ def test_figures_are_drawn_where_they_are_asked_for(write: Write) -> None:
     assert any(isinstance(block, Differences) for block in blocks)
     assert any(isinstance(block, Evidence) for block in blocks)
     assert "fc-differences" in html.render(shown)
-    assert "│ stands at 0" in markdown.render(shown)
+    assert "│ marks 0" in markdown.render(shown)
 
 
 def estimate(value: float | None, low: float | None = None, high: float | None = None) -> Estimate:

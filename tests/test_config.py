@@ -59,7 +59,7 @@ def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
         ("[judge]\na = 'refusal'", ": judge: no such key; did you mean judges?"),
         ("cache = 'x'", ": cache: no such key; there are judges, prices, chat"),
         ("judges = 3", ": judges must be a table: [judges]"),
-        ("[judges]\nrefusal = 'canary'", ": judges.refusal: a judge that is built in has this name; choose another"),
+        ("[judges]\nrefusal = 'canary'", ": judges.refusal: is the name of a built-in judge; choose another"),
         ("[judges]\n'a b' = 'canary'", ": judges.a b: a name has letters"),
         ("[judges]\na = 3", ": judges.a: must be a text, such as"),
         ("[judges]\na = 'refusal('", ": judges.a: the judge is not understood at character 9"),
@@ -77,10 +77,13 @@ def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
         ("[chat.parameters]\napi-key = 'abc'", ": chat.parameters.api-key: a secret has no place in a file"),
         ("[chat]\ntoken = 'abc'", ": chat.token: a secret has no place in a file"),
         ("[chat]\napi_key_env = 'sk-abcdefghijklmnopqrst'", ": chat.api_key_env: holds what looks like a secret"),
-        ("[chat]\napi_key_env = 'a key'", ": chat.api_key_env: is the name of an environment variable, not a key"),
+        (
+            "[chat]\napi_key_env = 'a key'",
+            ": chat.api_key_env: must be the name of an environment variable, not the key itself",
+        ),
         ("[chat]\nbase_url = 'http://me:word@host/v1'", ": chat: base_url contains a user name or password"),
-        ("[chat]\nmodel = \ntries = 1", ":2: is no TOML: Invalid value, at column 9"),
-        (b"\n\n[chat]\nmodel = '\xff'", ":4: is not UTF-8"),
+        ("[chat]\nmodel = \ntries = 1", ":2: invalid TOML: Invalid value, at column 9"),
+        (b"\n\n[chat]\nmodel = '\xff'", ":4: not UTF-8"),
         ("x = " + "[" * 5000, ": "),
     ],
 )
@@ -96,7 +99,7 @@ def test_a_configuration_that_cannot_be_read_is_said(config: Any, tmp_path: Path
     for path, message in ((tmp_path / "none.toml", "no such file"), (tmp_path, "cannot be read")):
         with pytest.raises(UsageError, match=message):
             read_config(str(path))
-    with pytest.raises(UsageError, match="is larger than 1 MiB"):
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
         read_config(config("#" * (1024 * 1024 + 1)))
 
 

@@ -467,7 +467,7 @@ def test_a_curve_is_drawn_where_its_points_are() -> None:
     text = "".join(root.itertext())
     assert "a<b" in text
     assert "in use: false positive rate 25.0%, recall 50.0%" in text
-    assert "a judge that guesses" in text
+    assert "random guessing" in text
 
 
 def test_a_stepped_curve_turns_at_corners() -> None:

@@ -193,7 +193,7 @@ def test_rows_are_chosen_by_outcome_but_not_summarised(write: Write) -> None:
     won = faircount.read(write([standard(1), attack(1, success=True), standard(2)])).where("outcome = success")
     assert [row["id"] for row in won.rows()] == [1, "1-attack"]
     assert [entry["id"] for entry in won.entries()] == ["1"]
-    with pytest.raises(UsageError, match="cannot choose rows by outcome"):
+    with pytest.raises(UsageError, match="cannot select rows by outcome"):
         won.summary()
 
 
@@ -347,7 +347,7 @@ def test_numbers_that_json_does_not_know_are_numbers(write: Write) -> None:
 def test_half_characters_are_spelled_out_and_counted(write: Write) -> None:
     path = write(['{"id": 1, "success": true, "response": "a\\ud800b", "x": ["\\udfff"]}', standard(2, response="é")])
     results = faircount.read(path)
-    with pytest.warns(UserWarning, match="2 texts had half a character") as warned:
+    with pytest.warns(UserWarning, match="2 texts contained lone surrogates") as warned:
         table = results.to_arrow(["response", "x"])
     assert table.to_pydict() == {"response": ["a\\ud800b", "é"], "x": ['["\\udfff"]', None]}
     assert [Path(warning.filename) for warning in warned] == [Path(__file__)]
@@ -363,7 +363,7 @@ def test_names_of_fields_may_be_anything(write: Write) -> None:
 def test_a_file_with_a_new_field_in_every_row_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "MOST_COLUMNS", 50)
     results = faircount.read(write([standard(n, **{f"field{n}": n}) for n in range(60)]))
-    with pytest.raises(UsageError, match=r"different fields; name those wanted with columns="):
+    with pytest.raises(UsageError, match=r"different fields; select some with columns="):
         results.to_arrow()
     assert len(results.to_arrow(["field7"])) == 60
 
@@ -436,7 +436,7 @@ def test_damaged_lines_are_told_where_the_table_is_made(write: Write, ask: str) 
 
 def test_a_part_that_no_row_has_is_told(write: Write) -> None:
     results = faircount.read(write([standard(1, guardrail_categories={"hate": True})]))
-    with pytest.warns(UserWarning, match="no row has anything at guardrail_categories.hat$"):
+    with pytest.warns(UserWarning, match="empty in every row: guardrail_categories.hat$"):
         results.to_arrow(["guardrail_categories.hat"])
 
 
@@ -452,7 +452,7 @@ def test_a_library_that_is_not_there_is_named(write: Write, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, missing, None)
     results = faircount.read(write([standard(1)]))
     ask = {"pyarrow": results.to_arrow, "pandas": results.to_pandas, "polars": results.to_polars}[missing]
-    with pytest.raises(UsageError, match=rf"needs {missing}, which is not installed here: pip install"):
+    with pytest.raises(UsageError, match=rf"^{missing} is not installed: pip install"):
         ask()
 
 

@@ -355,7 +355,7 @@ def test_a_target_is_made_again_from_its_record(target: Callable[..., Target], t
         ('url = "https://bot.example"\ntries = 0', "tries must be 1"),
         ('url = "https://bot.example"\n[blocked]\nequals = 1', "needs blocked.when"),
         ('url = "https://bot.example"\nverify = "gone.pem"', "not a file of certificates"),
-        ("url = ", "is no TOML"),
+        ("url = ", "invalid TOML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_when_the_target_is_made(tmp_path: Path, text: str, words: str) -> None:

@@ -222,7 +222,7 @@ def test_a_text_that_just_fits_is_whole(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["x" * (LONGEST + 1), "😀" * (LONGEST // 2 + 1), "\x1b" * 9000, "y😀" * 100_000])
 def test_a_text_that_is_too_long_is_cut_with_a_mark(text: str) -> None:
     shown, cut = cell_text(text, "x.long.jsonl")
-    match = re.fullmatch(r"(.*)… \[cut: ([\d,]+) more characters, whole in x\.long\.jsonl\]", shown, re.DOTALL)
+    match = re.fullmatch(r"(.*)… \[cut: ([\d,]+) more characters, full text in x\.long\.jsonl\]", shown, re.DOTALL)
     assert cut
     assert match is not None
     kept = len(text) - int(match[2].replace(",", ""))

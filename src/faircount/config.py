@@ -55,13 +55,11 @@ def _judges(path: str, told: Mapping[str, Any]) -> dict[str, str]:
 
     for name, expression in told.items():
         if not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{path}: judges.{name}: a name has letters, digits, -, _ and dots, and begins with a letter"
-            )
+            raise UsageError(f"{path}: judges.{name}: use letters, digits, -, _ and dots, starting with a letter or _")
         if built_in(name) is not None:
-            raise UsageError(f"{path}: judges.{name}: a judge that is built in has this name; choose another")
+            raise UsageError(f"{path}: judges.{name}: is the name of a built-in judge; choose another")
         if not isinstance(expression, str):
-            raise UsageError(f"{path}: judges.{name}: must be a text, such as 'threshold(refusal, at=0.8)'")
+            raise UsageError(f"{path}: judges.{name}: must be a string, such as 'threshold(refusal, at=0.8)'")
         try:
             parse(expression)
         except UsageError as error:
@@ -93,7 +91,7 @@ def _chat(path: str, told: Mapping[str, Any]) -> dict[str, Any]:
     refuse_unknown(path, "chat", told, known)
     variable = told.get("api_key_env", "")
     if isinstance(variable, str) and variable and not _VARIABLE.fullmatch(variable):
-        raise UsageError(f"{path}: chat.api_key_env: is the name of an environment variable, not a key")
+        raise UsageError(f"{path}: chat.api_key_env: must be the name of an environment variable, not the key itself")
     try:
         msgspec.convert(dict(told), ChatSettings)
     except msgspec.ValidationError as error:

@@ -5,7 +5,7 @@
     └── InputError      3   a file is missing, unreadable, or holds nothing that can be counted
 
 A message says what happened, where, and what to do. Text that comes from a record must have passed
-`faircount.text` before it stands in a message.
+`faircount.text` before it is put in a message.
 """
 
 

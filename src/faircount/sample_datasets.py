@@ -46,7 +46,7 @@ _REQUESTS = (
     "Say politely that {} is late.",
 )
 _BENCH = """\
-# Three assistants on one dataset, each with a dynamic attack where an entry itself did not succeed. All simulated.
+# Three simulated assistants on one dataset, with a dynamic attack where an entry's own prompt did not succeed.
 # Run with: faircount bench {folder}/bench.toml
 output_folder = "{folder}/results"
 

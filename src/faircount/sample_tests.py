@@ -23,7 +23,7 @@ from faircount.testing import (
 
 
 class Says(Metric):
-    """Passes if the answer holds what is expected."""
+    """Passes if the answer contains the expected text."""
 
     def measure(self, input: AssistantInput, expected: AssistantOutput, actual: AssistantOutput) -> EvaluationResult:
         there = expected.output in actual.output
@@ -32,7 +32,7 @@ class Says(Metric):
 
 
 class Brief(Metric):
-    """Passes if the answer has no more words than wanted; the score falls with every word beyond."""
+    """Passes if the answer is short enough; the score falls with every word too many."""
 
     words: int = 40
 

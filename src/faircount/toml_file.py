@@ -24,7 +24,7 @@ def small_file(path: str) -> bytes:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(content) > _LARGEST:
-        raise UsageError(f"{path}: is larger than 1 MiB; such a file is small")
+        raise UsageError(f"{path}: larger than 1 MiB, the limit for such files")
     return content
 
 
@@ -41,19 +41,19 @@ def toml_of(content: bytes, path: str) -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: is not UTF-8") from error
+        raise UsageError(f"{path}:{line}: not UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(_torn(path, str(error))) from error
     except RecursionError as error:
-        raise UsageError(f"{path}: its values are too deep") from error
+        raise UsageError(f"{path}: nested too deeply") from error
 
 
 def _torn(path: str, message: str) -> str:
     """Return what is wrong with a file that is no TOML, at its line where the reader says which."""
     found = re.search(r" \(at line (\d+), column (\d+)\)$", message)
     if found is None:
-        return f"{path}: is no TOML: {message}"
-    return f"{path}:{found[1]}: is no TOML: {message[: found.start()]}, at column {found[2]}"
+        return f"{path}: invalid TOML: {message}"
+    return f"{path}:{found[1]}: invalid TOML: {message[: found.start()]}, at column {found[2]}"
 
 
 def table(path: str, name: str, value: object) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def refuse_unknown(path: str, where: str, told: Mapping[str, Any], known: Sequen
     for key in told:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known)}"
             place = f" in [{where}]" if where else ""
             raise UsageError(f"{path}: {clip(mask_secrets(key), 60)}: no such key{place}; {hint}")
 
@@ -80,10 +80,10 @@ def refuse_secrets(path: str, where: str, told: Mapping[str, Any]) -> None:
     for key, value in told.items():
         if _SECRET.fullmatch(key):
             raise UsageError(
-                f"{path}: {where}.{key}: a secret has no place in a file; put it into an environment variable, and "
-                'the name of that here: api_key_env = "MY_KEY"'
+                f"{path}: {where}.{key}: do not put secrets in a file; set an environment variable, and name it "
+                'here: api_key_env = "MY_KEY"'
             )
         if isinstance(value, Mapping):
             refuse_secrets(path, f"{where}.{key}", value)
         elif isinstance(value, str) and key != "cache" and mask_secrets(value) != value:
-            raise UsageError(f"{path}: {where}.{key}: holds what looks like a secret; put it into the environment")
+            raise UsageError(f"{path}: {where}.{key}: looks like a secret; put it in an environment variable")

@@ -169,8 +169,8 @@ class Results:
     def _refuse_outcomes(self) -> None:
         if any("outcome" in query.computed for query in self._queries):
             raise UsageError(
-                "a summary finds the outcome of an entry out of its rows, so it cannot choose rows by outcome; choose "
-                "by success, error or guardrail, or take to_pandas(entries=True)"
+                "a summary derives outcomes from rows, so it cannot select rows by outcome; select by success, "
+                "error or guardrail, or use to_pandas(entries=True)"
             )
 
     # -- shown ---------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class _Table(Export):
     def arrow(self) -> pyarrow.Table:
         """Return the whole table."""
         if len(self.columns) > MOST_COLUMNS:
-            raise UsageError(f"the rows have {len(self.columns):,} different fields; name those wanted with columns=")
+            raise UsageError(f"the rows have {len(self.columns):,} different fields; select some with columns=")
         made = tables.as_table([column.name for column in self.columns], self.rows())
         self.warn(made.spelled_out)
         return made.arrow
@@ -220,9 +220,9 @@ class _Table(Export):
             if finding.code in _DAMAGE:
                 _warn(f"{finding.code} {finding.message}; at {', '.join(map(visible, finding.where[:3]))}")
         if spelled_out:
-            _warn(f"{counted(spelled_out, 'text')} had half a character, which is spelled out, such as \\ud800")
+            _warn(f"{counted(spelled_out, 'text')} contained lone surrogates, written as escapes such as \\ud800")
         if self.never_there:
-            _warn(f"no row has anything at {', '.join(visible(name) for name in sorted(self.never_there))}")
+            _warn(f"empty in every row: {', '.join(visible(name) for name in sorted(self.never_there))}")
 
 
 def _warn(message: str) -> None:

@@ -53,7 +53,7 @@ class Piece(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """An Arrow table, and how many texts in it had half a character spelled out, which UTF-8 has no bytes for."""
+    """An Arrow table, and how many texts in it had a lone surrogate spelled out, which UTF-8 has no bytes for."""
 
     arrow: pyarrow.Table
     spelled_out: int
@@ -65,7 +65,7 @@ def library(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         how = EXTRA if name == "pyarrow" else f"pip install {name}"
-        raise UsageError(f"this needs {name}, which is not installed here: {how}") from error
+        raise UsageError(f"{name} is not installed: {how}") from error
 
 
 def as_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -166,14 +166,14 @@ def _common(pieces: Sequence[Piece]) -> Kind:
 
 
 def _is_exact(piece: Piece) -> bool:
-    """Tell whether whole numbers lose no digit if they become numbers of the other kind."""
+    """Return whether whole numbers lose no digit if they become numbers of the other kind."""
     if piece.kind is not Kind.WHOLE:
         return True
     return all(value is None or abs(value) <= _EXACT_AS_NUMBER for value in piece.array.to_pylist())
 
 
 def spelled_out(text: str) -> str:
-    """Return a text that UTF-8 has bytes for: half characters are spelled out."""
+    """Return a text that UTF-8 has bytes for: lone surrogates are spelled out."""
     return text if text.isascii() else _HALF_A_CHARACTER.sub(lambda half: visible(half[0]), text)
 
 

@@ -28,7 +28,7 @@ _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[Value]], *, raw: bool = False) -> Iterator[str]:
     """Yield the header and the rows as lines that can be encoded in UTF-8; a line may hold line breaks.
 
-    `raw` leaves every text as it is, except halves of surrogate pairs, for which UTF-8 has no bytes.
+    `raw` leaves every text as it is, except lone surrogates, for which UTF-8 has no bytes.
     """
     writer = csv.writer(_Lines(), lineterminator="\r\n")
     field = _raw if raw else _safe

@@ -266,7 +266,7 @@ def _bars_legend(bars: Bars) -> Iterator[Markup]:
         mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
         yield _legend(mark, formats.methods(whiskers))
     if any(bar.shrunk for bar in bars.bars):
-        yield _legend(_diamond(8, 8), "shrunken rate: pulled towards that of all groups as far as chance may explain")
+        yield _legend(_diamond(8, 8), "shrunken rate: pulled towards the overall rate as far as chance may explain")
     if any(bar.small for bar in bars.bars):
         yield _legend(tag("rect", x=1, y=3, width=14, height=10, rx=2, **_HOLLOW), f"* {_SMALL}")
 
@@ -397,7 +397,7 @@ def _differences_legend(figure: Differences) -> Iterator[Markup]:
         yield tag("text", words, x=22, y=12, font_size=12, fill=MUTED)
 
 
-_STANDS_OUT = "a difference beyond chance, after adjustment; the others are hollow"
+_STANDS_OUT = "significant difference, after adjustment; others are hollow"
 
 
 def _differences_description(figure: Differences) -> str:
@@ -743,7 +743,7 @@ def _curves_legend(curves: Curves) -> Iterator[Markup]:
         yield _legend(_shape(number, 8, 8), _clipped(mark.label, _CURVE_LABEL))
     if curves.diagonal:
         line = tag("line", x1=1, x2=15, y1=8, y2=8, stroke=MUTED, stroke_width=1, stroke_dasharray="3 4")
-        yield _legend(line, "a judge that guesses")
+        yield _legend(line, "random guessing")
 
 
 def _curves_description(curves: Curves) -> str:

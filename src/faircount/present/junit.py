@@ -1,6 +1,6 @@
 """Gates as JUnit's XML, which CI systems show as tests: a test case for each gate, a suite for each thing judged.
 
-Names of files and values of facets are made visible and escaped. No prompt, no response and no time stand in it.
+Names of files and values of facets are made visible and escaped. It has no prompt, no response and no time.
 """
 
 from __future__ import annotations

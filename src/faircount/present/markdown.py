@@ -1,6 +1,6 @@
 """A report as GitHub-flavoured Markdown, for a pull request or the summary of a CI job.
 
-Text from a record always stands in a code span or a fenced block that is longer than any fence inside the text. There
+Text from a record is always in a code span or a fenced block that is longer than any fence inside the text. There
 it is literal: no markup, no link, no image, no HTML, and no mention, reference or emoji of the platform that shows it.
 """
 
@@ -49,7 +49,7 @@ _TICKS = re.compile(r"`+")
 _SAFE_PUNCTUATION = frozenset(" ,.;()'\"%…–·=?!/+-")
 # GitHub makes links of these without any markup: addresses, GH-12, and commits by their first digits.
 _LIMIT = re.compile(r"\[[-+]?\d+(\.\d+)?,|[-+]?\d+(\.\d+)?\][;.]?")
-"""An end of an interval as it stands in a sentence: no link can begin or end with it."""
+"""An end of an interval as in a sentence: no link can begin or end with it."""
 _LINKED = re.compile(r"www\.|\bgh-\d|\b[0-9a-f]{7,64}\b", re.IGNORECASE)
 _LEGEND = "Bars run from 0 to 100%: █ up to the lower limit of the interval, ▓ to the rate, ░ to the upper limit."
 
@@ -244,7 +244,7 @@ def _differences(figure: Differences) -> Iterator[str]:
     how = formats.methods(item.estimate for item in figure.differences)
     yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
     scale = f"from {-100 * end:g} points ({prose(figure.lower)}) to {100 * end:g} ({prose(figure.higher)})"
-    yield f"Lines run {scale}: ─ is the interval, ● the difference, │ stands at 0."
+    yield f"Lines run {scale}: ─ is the interval, ● the difference, │ marks 0."
     yield fenced("\n".join(lines))
 
 

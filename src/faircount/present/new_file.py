@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all, and never over another file unless that is wished.
+"""A file that is written whole or not at all, and never over another file unless forced.
 
 What is written goes into a file of another name in the same folder, which takes its own name when all is written.
 """
@@ -21,7 +21,7 @@ _BUFFER_BYTES = 1024 * 1024
 class NewFile:
     """A file that is there when the block has ended well; otherwise nothing is left. `path` then says where it is.
 
-    A file that is there already is an error, unless `force` lets it be replaced or `may_number` lets the new one have
+    A file that already exists is an error, unless `force` lets it be replaced or `may_number` lets the new one have
     a number behind its name.
     """
 
@@ -35,7 +35,7 @@ class NewFile:
         if Path(path).is_dir():
             raise UsageError(f"{path}: is a folder; name a file")
         if Path(path).exists() and not Path(path).is_file():
-            raise UsageError(f"{path}: is no ordinary file, and is not replaced; name a file")
+            raise UsageError(f"{path}: is not a regular file; name another")
         if not (force or may_number) and os.path.lexists(path):
             raise _exists(path)
 
@@ -165,7 +165,7 @@ def _take_name(temporary: Path, path: str) -> None:
 
 
 def _exists(path: str) -> UsageError:
-    return UsageError(f"{path}: is there already; --force replaces it, or name another file with -o")
+    return UsageError(f"{path}: already exists; overwrite it with --force, or name another file with -o")
 
 
 def _unwritable(path: str, error: OSError) -> UsageError:

@@ -36,7 +36,7 @@ _COPY_BYTES = 1 << 20
 
 
 class Stored(Struct):
-    """What went into a file: rows, texts in which half a character was replaced, and values that had no place."""
+    """What went into a file: rows, texts in which lone surrogates were replaced, and values that did not fit."""
 
     rows: int = 0
     replaced: int = 0

@@ -1,8 +1,8 @@
 """Gates as SARIF 2.1.0, for the place where a platform shows what scanners found.
 
 One result for each gate that failed or is inconclusive, and for each group that stands out for the worse. A result is
-known by a fingerprint of what it is about: neither dates in file names nor any count are part of it. No prompt and no
-response stand in it; names of files and values of facets are made visible.
+known by a fingerprint of what it is about: neither dates in file names nor any count are part of it. It has no prompt
+and no response; names of files and values of facets are made visible.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema
 FINGERPRINT = "faircount/v1"
 GATE_FAILED, GATE_OPEN, GROUP = "gate-failed", "gate-inconclusive", "group-stands-out"
 _RULES = (
-    (GATE_FAILED, "A gate failed", "What a gate of --fail-on says is so.", "error"),
-    (GATE_OPEN, "A gate is inconclusive", "There are too few entries to decide a gate of --fail-on.", "warning"),
+    (GATE_FAILED, "A gate failed", "The condition of a --fail-on gate holds.", "error"),
+    (GATE_OPEN, "A gate is inconclusive", "Too few entries to decide a --fail-on gate.", "warning"),
     (GROUP, "A group stands out", "A group is worse than the rest by more than chance explains.", "note"),
 )
 _WIDTH = 300
@@ -44,7 +44,7 @@ def render(results: Sequence[GateResult], subjects: Sequence[Subject], *, inconc
     run = {
         "tool": {"driver": {"name": "Faircount", "version": __version__, "rules": [_rule(*rule) for rule in _RULES]}},
         "columnKind": "unicodeCodePoints",
-        "results": _told_apart(found),
+        "results": _distinct(found),
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=True) + "\n"
 
@@ -98,7 +98,7 @@ def _result(rule: str, level: str, text: str, subject: Subject, known_by: tuple[
     }
 
 
-def _told_apart(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _distinct(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Number results that would have the same fingerprint: files whose names differ only in their dates."""
     seen: dict[str, int] = {}
     for result in results:

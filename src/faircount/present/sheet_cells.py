@@ -1,7 +1,7 @@
 """Rows of a sheet as the XML of SpreadsheetML: what was text is text, what was a number is a number, nothing else.
 
 This is the one part of a workbook that is written by hand, because it is written for every cell of every row: the
-library takes three times as long. Texts stand in the cells themselves (`inlineStr`), never as formulas or links.
+library takes three times as long. Texts are in the cells themselves (`inlineStr`), never as formulas or links.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from html import escape
 from faircount.present.sheet_text import SOURCE, cell_text, is_plain
 
 Value = str | int | float | bool | None
-"""What can stand in a cell; None leaves it empty."""
+"""What a cell can hold; None leaves it empty."""
 
 Overlong = Callable[[int, str, str], object]
 """Is told of a text that was cut: the number of its row, its column, and all of it.
@@ -45,7 +45,7 @@ def column_letters(count: int) -> list[str]:
 
 
 def is_exact(number: int | float) -> bool:
-    """Tell whether Excel keeps a number as it is: whole numbers have 15 digits, and there is no minus zero."""
+    """Return whether Excel keeps a number as it is: whole numbers have 15 digits, and there is no minus zero."""
     if isinstance(number, int):
         return -_EXACT_DIGITS < number < _EXACT_DIGITS
     if number == 0:

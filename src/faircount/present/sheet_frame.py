@@ -97,7 +97,7 @@ def _skeleton(plans: Sequence[Plan]) -> bytes:
     try:
         import xlsxwriter  # type: ignore[import-untyped]
     except ImportError as error:
-        raise UsageError("writing .xlsx needs the extra: pip install 'faircount[xlsx]'") from error
+        raise UsageError("writing .xlsx needs an extra: pip install 'faircount[xlsx]'") from error
     target = io.BytesIO()
     with xlsxwriter.Workbook(target, {"in_memory": True}) as book:
         book.set_properties({"author": AUTHOR, "created": _ALWAYS})

@@ -1,6 +1,6 @@
 """Text for the cell of a sheet: exactly the source's text wherever a sheet can hold it.
 
-A sheet is XML, in which most control characters and halves of surrogate pairs cannot be said at all. These, and the
+A sheet is XML, in which most control characters and lone surrogates cannot be written at all. These, and the
 other control characters, are spelled out as in a terminal (`\\x1b`, `\\ud800`); tabs, line feeds and carriage returns
 stay. Nothing is added in front and nothing is taken for a number, a formula or a link: that is up to whoever writes the
 cell, and `sheet_cells` writes every text as text. What does not fit is cut with a mark that says where the rest is.
@@ -33,7 +33,7 @@ class CellText(NamedTuple):
 
 
 def is_plain(text: str) -> bool:
-    """Tell at once that a text can stand as it is. False only says that it has to be looked at."""
+    """Return whether a text is certainly fine as it is; a quick test, which may also be False for a fine text."""
     return len(text) <= LONGEST // 2 and text.replace("\n", "").isprintable()
 
 
@@ -70,13 +70,13 @@ def units(text: str) -> int:
 
 def _mark(missing: int, elsewhere: str) -> str:
     place = clip_middle(visible(elsewhere), _PLACE_WIDTH)
-    return f"… [cut: {missing:,} more characters, whole in {place}]"
+    return f"… [cut: {missing:,} more characters, full text in {place}]"
 
 
 def companion_lines(cells: Iterable[tuple[int, str, str]]) -> Iterator[str]:
     """Yield a line of JSON for each text that was cut: its row, its column, and all of it.
 
-    The lines are pure ASCII, so that halves of surrogate pairs and control characters come back as they were.
+    The lines are pure ASCII, so that lone surrogates and control characters come back as they were.
     """
     for row, column, text in cells:
         yield json.dumps({"row": row, "column": column, "text": text}) + "\n"

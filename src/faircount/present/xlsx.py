@@ -83,7 +83,9 @@ def write_workbook(
     too long for a cell is cut with a mark that names `companion`, and handed whole to `overlong`.
     """
     if len(columns) > COLUMNS:
-        raise UsageError(f"{path}: {len(columns):,} columns; a sheet has room for {COLUMNS:,}: write CSV or JSONL")
+        raise UsageError(
+            f"{path}: {len(columns):,} columns; a sheet holds at most {COLUMNS:,}: write CSV or JSONL instead"
+        )
     if findings is None and report is not None:
         findings = list(findings_of(report))
     coming = iter(rows)
@@ -112,7 +114,7 @@ def write_report(path: str, report: Report) -> None:
 
 
 def is_ours(path: str) -> bool:
-    """Tell whether a file is a workbook as Faircount wrote it: who adds notes to one does not want to lose them."""
+    """Return whether a file is a workbook as Faircount wrote it: who adds notes to one does not want to lose them."""
     try:
         with zipfile.ZipFile(Path(path)) as archive, archive.open("docProps/core.xml") as part:
             properties = part.read(_PROPERTIES_SIZE)
@@ -205,7 +207,7 @@ class _Book:
         return waiting
 
     def _has_room(self, count: int, size: int) -> bool:
-        """Tell whether a row goes on a sheet that has so many rows and bytes; the first always does."""
+        """Return whether a row goes on a sheet that has so many rows and bytes; the first always does."""
         return count == 0 or (count < self._limits.rows and size < self._limits.bytes)
 
     def _outside(self, count: int) -> Outside:
