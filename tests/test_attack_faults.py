@@ -434,7 +434,7 @@ def test_two_interrupts_end_a_run_whatever_hangs_and_it_can_be_finished(
     assert forks.ends() == 130
     assert time.monotonic() - began < 8
     assert "Traceback" not in forks.err
-    assert forks.err.count("go on with: faircount resume j.jsonl") == 1
+    assert forks.err.count("resume with: faircount resume j.jsonl") == 1
     journal = place / "j.jsonl"
     assert read_journal(str(journal)).state().torn == 0
     before = _whole_attempts(journal)
@@ -714,7 +714,7 @@ def test_a_run_that_stops_when_it_knows_enough_does_so_after_kills_and_runs_the_
     end = records(journal)[-1]
     assert (end["kind"], end["complete"], end.get("decided")) == ("end", False, True), end
     assert "--stop-when asr < 10%" in end["why"]
-    assert "stopped, since enough is known" in forks.err
+    assert "stopped early: --stop-when" in forks.err
     finished = len(read_journal(str(journal)).state().finished)
     assert 28 <= finished < 110
     # Not cut: without the record that it had stopped it would stop again.

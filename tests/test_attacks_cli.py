@@ -230,12 +230,12 @@ def test_what_an_attack_prints_does_not_stand_among_answers(cli: Cli, bot: Path)
     ("words", "message"),
     [
         (["best-off-n", "x"], "did you mean best-of-n"),
-        (["best-of-n", "x", "--judge", "refusal"], "nothing to judge without a --target"),
+        (["best-of-n", "x", "--judge", "refusal"], "--judge needs --target"),
         (["best-of-n", "x", "--iterations", "0"], "--iterations must be from 1"),
         (["best-of-n", "  "], "the prompt is empty"),
-        (["best-of-n", "x", "--field", "payload"], "write NAME=VALUE"),
+        (["best-of-n", "x", "--field", "payload"], "expected NAME=VALUE"),
         (["best-of-n", "x", "--target", "nowhere"], "no such target"),
-        (["best-of-n", "x", "--output-format", "html"], "name the page with -o"),
+        (["best-of-n", "x", "--output-format", "html"], "--output-format html needs -o FILE"),
         (["crescendo", "x"], "needs a model"),
     ],
 )
@@ -267,4 +267,4 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "[]"
-    assert "systems of your own" in done.stdout
+    assert "authorised to test" in done.stdout

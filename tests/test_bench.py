@@ -120,14 +120,14 @@ def test_the_same_command_goes_on_with_what_is_missing(here: Path, capsys: pytes
     (here / "b.toml").write_text(limited, "utf-8")
     out, err = bench(capsys, code=4)
     assert "not complete" in out
-    assert "go on with: faircount bench b.toml" in err
+    assert "resume with: faircount bench b.toml" in err
     assert len(attempts(here / "out/weak_small.jsonl")) == 4
     (here / "b.toml").write_text(BENCH, "utf-8")
     bench(capsys)
     assert len(attempts(here / "out/weak_small.jsonl")) == 6
     before = (here / "out/weak_small.jsonl").read_bytes()
     _, err = bench(capsys)
-    assert "there is nothing to do" in err
+    assert "nothing to do" in err
     assert (here / "out/weak_small.jsonl").read_bytes() == before
 
 
@@ -143,7 +143,7 @@ def test_errors_are_tried_again_where_that_is_asked_for(here: Path, capsys: pyte
 def test_a_file_that_says_something_else_than_before_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench(capsys)
     (here / "b.toml").write_text(BENCH.replace("concurrency = 2", "attempts = 2"), "utf-8")
-    assert "begun with other settings" in bench(capsys, code=2)[1]
+    assert "started with other settings" in bench(capsys, code=2)[1]
     (here / "b.toml").write_text(BENCH, "utf-8")
     with (here / "small.jsonl").open("a") as file:
         file.write('{"id": 9, "content": "more", "judge_name": "canary", "judge_args": "x"}\n')
@@ -222,11 +222,11 @@ def test_later_tables_go_before_earlier_ones(here: Path) -> None:
         (BENCH.replace("[targets.weak]", "[targets.'a/b']"), "it names a file"),
         (BENCH + "[[leave_out]]\ntarget = 'nobody'", "no such target: 'nobody'"),
         (BENCH + "[[leave_out]]\ndataset = 'small'", "every combination is left out"),
-        (BENCH + "api_key = 'x'", "a secret has no place in a file"),
+        (BENCH + "api_key = 'x'", "do not put secrets in a file"),
         (BENCH + TWICE, "both named weak_small_x"),
         (BENCH.replace("small.jsonl", "nowhere.jsonl"), "nowhere.jsonl"),
         (BENCH + "attack_only = 1", "attack_only must be true or false"),
-        (BENCH + "sample_seed = 'random'", "its sample_seed is a number"),
+        (BENCH + "sample_seed = 'random'", "sample_seed must be a number"),
         (BENCH + "[", "b.toml:"),
     ],
 )
@@ -244,7 +244,7 @@ def test_tests_are_not_for_a_bench(here: Path, capsys: pytest.CaptureFixture[str
     sample = Path(__file__).parents[1] / "docs/samples/test_assistant.py"
     (here / "test_x.py").write_text(sample.read_text("utf-8"), "utf-8")
     (here / "b.toml").write_text(BENCH.replace("small.jsonl", "test_x.py"), "utf-8")
-    assert "a bench runs datasets, and these are tests" in bench(capsys, code=2)[1]
+    assert "a bench runs datasets, not tests" in bench(capsys, code=2)[1]
 
 
 def test_options_that_belong_to_one_run_are_not_for_a_bench() -> None:

@@ -285,9 +285,9 @@ def test_clearing_removes_what_is_ours_and_nothing_else(
     analysis_of(write(lines()))
     (folder / "family photos").mkdir()
     assert main(["cache", "show"]) == 0
-    assert "1 reading kept" in capsys.readouterr().out
+    assert "1 cached file" in capsys.readouterr().out
     assert main(["cache", "clear"]) == 0
-    assert "1 reading kept" in capsys.readouterr().out
+    assert "deleted 1 cached file" in capsys.readouterr().out
     assert [path.name for path in folder.iterdir()] == ["family photos"]
     assert main(["cache", "clear"]) == 0
     assert "nothing to delete" in capsys.readouterr().out

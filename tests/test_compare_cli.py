@@ -121,7 +121,7 @@ def test_what_makes_no_comparison_is_said_in_a_sentence(cli: Cli, files: list[st
         ([*files, "--cluster", "colour"], 2, "--cluster colour: is no facet"),
         ([*files, "--flips", "-1"], 2, "--flips -1"),
         ([*files, "--level", "2"], 2, "level"),
-        ([*files, "--output-format", "html"], 2, "name the page with -o"),
+        ([*files, "--output-format", "html"], 2, "--output-format html needs -o FILE"),
         ([*files, "-o", files[0]], 2, "is an input"),
         ([*files, "--match", "prompt"], 2, "--match"),
     ]

@@ -57,11 +57,11 @@ def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
     ("text", "message"),
     [
         ("[judge]\na = 'refusal'", ": judge: no such key; did you mean judges?"),
-        ("cache = 'x'", ": cache: no such key; there are judges, prices, chat"),
+        ("cache = 'x'", ": cache: no such key; available: judges, prices, chat"),
         ("judges = 3", ": judges must be a table: [judges]"),
         ("[judges]\nrefusal = 'canary'", ": judges.refusal: is the name of a built-in judge; choose another"),
-        ("[judges]\n'a b' = 'canary'", ": judges.a b: a name has letters"),
-        ("[judges]\na = 3", ": judges.a: must be a text, such as"),
+        ("[judges]\n'a b' = 'canary'", ": judges.a b: use letters, digits"),
+        ("[judges]\na = 3", ": judges.a: must be a string, such as"),
         ("[judges]\na = 'refusal('", ": judges.a: the judge is not understood at character 9"),
         (
             "[prices.m]\nprompt = 1\ncompletions = 2",
@@ -73,10 +73,13 @@ def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
         ("[chat]\nprices = {}", ": prices: no such key in [chat]"),
         ("[chat]\ntimeout = 'long'", ": chat.timeout: Expected `float`, got `str`"),
         ("[chat]\ntries = 0", ": chat: tries must be 1 or more"),
-        ("[chat]\napi_key = 'abc'", ": chat.api_key: a secret has no place in a file; put it into an environment"),
-        ("[chat.parameters]\napi-key = 'abc'", ": chat.parameters.api-key: a secret has no place in a file"),
-        ("[chat]\ntoken = 'abc'", ": chat.token: a secret has no place in a file"),
-        ("[chat]\napi_key_env = 'sk-abcdefghijklmnopqrst'", ": chat.api_key_env: holds what looks like a secret"),
+        ("[chat]\napi_key = 'abc'", ": chat.api_key: do not put secrets in a file; set an environment variable"),
+        ("[chat.parameters]\napi-key = 'abc'", ": chat.parameters.api-key: do not put secrets in a file"),
+        ("[chat]\ntoken = 'abc'", ": chat.token: do not put secrets in a file"),
+        (
+            "[chat]\napi_key_env = 'sk-abcdefghijklmnopqrst'",
+            ": chat.api_key_env: looks like a secret; put it in an environment",
+        ),
         (
             "[chat]\napi_key_env = 'a key'",
             ": chat.api_key_env: must be the name of an environment variable, not the key itself",

@@ -547,7 +547,7 @@ def test_an_input_is_never_overwritten(cli: Cli, files: Files, tmp_path: Path) -
         (["-o", "-"], "needs a file"),
         (["-o", "page.html"], "--report"),
         (["--force"], "--force needs -o"),
-        (["--tag", "a/b"], "a tag has"),
+        (["--tag", "a/b"], "use 1 to 50 letters"),
         (["--success-threshold", "80"], "share from 0 to 1"),
         (["--number", "0"], "at least 1"),
     ],

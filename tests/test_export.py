@@ -199,7 +199,7 @@ def test_damaged_lines_are_left_out_and_told(write: Write, cli: Cli) -> None:
     for words in ([], ["--entries"]):
         ran = cli("results", "export", path, "--to", "csv", "--strict", "--force", *words)
         assert ran.code == 3
-        assert "F001 1 line could not be read and was left out" in ran.err
+        assert "F001 1 line could not be read and was skipped" in ran.err
         assert f"{path}:2" in ran.err
     assert [line["line"] for line in csv_rows(path.removesuffix(".jsonl") + ".csv")] == ["1", "3"]
 
@@ -357,10 +357,10 @@ def test_a_workbook_has_the_texts_as_texts_and_the_long_ones_in_a_companion(writ
         if name not in ("long", "nested"):
             assert shown[name] == re.sub("[\x00\x1b\ud800]", lambda match: visible(match[0]), str(text))
     assert shown["nested"] == '{"list":[1,null,"é"],"deep":{"=1":"\\u001b"}}'
-    assert str(shown["long"]).endswith("more characters, whole in out.long.jsonl]")
+    assert str(shown["long"]).endswith("more characters, full text in out.long.jsonl]")
     told = json.loads(Path("out.long.jsonl").read_text(encoding="ascii"))
     assert told == {"row": 2, "column": "long", "text": HOSTILE["long"]}
-    assert "1 text is too long for a cell: cut there with a mark, whole in out.long.jsonl" in ran.err
+    assert "1 text is too long for a cell: shortened there, in full in out.long.jsonl" in ran.err
 
 
 def test_a_page_shows_everything_and_can_do_nothing(write: Write, cli: Cli) -> None:
@@ -421,8 +421,8 @@ def test_the_format_is_told_by_the_name_or_asked_for(write: Write, cli: Cli) -> 
     for words in ([], ["-o", "x.txt"], ["-o", "-"]):
         ran = cli("results", "export", path, *words)
         assert ran.code == 2
-        assert "say which format is wanted: jsonl, csv, parquet, xlsx, html" in ran.err
-    assert "--raw is about csv" in cli("results", "export", path, "--to", "jsonl", "--raw").err
+        assert "choose one with --to (jsonl, csv, parquet, xlsx, html)" in ran.err
+    assert "--raw works only with csv" in cli("results", "export", path, "--to", "jsonl", "--raw").err
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -431,7 +431,7 @@ def test_a_file_of_somebody_elses_is_replaced_only_if_forced(write: Write, cli: 
     target.write_bytes(b"precious")
     ran = cli("results", "export", path, "-o", str(target))
     assert ran.code == 2
-    assert "is there already; --force replaces it" in ran.err
+    assert "already exists; overwrite it with --force" in ran.err
     assert target.read_bytes() == b"precious"
     assert cli("results", "export", path, "-o", str(target), "--force").code == 0
     assert target.read_bytes() != b"precious"
@@ -458,7 +458,7 @@ def test_a_workbook_that_somebody_has_saved_since_is_not_replaced(write: Write, 
 def test_a_companion_of_somebody_elses_is_not_replaced(write: Write, cli: Cli) -> None:
     path = write([row(1, response="x" * 40_000)])
     Path("out.long.jsonl").write_text("precious", encoding="utf-8")
-    assert "out.long.jsonl: is there already" in cli("results", "export", path, "-o", "out.xlsx").err
+    assert "out.long.jsonl: already exists" in cli("results", "export", path, "-o", "out.xlsx").err
     assert not Path("out.xlsx").exists()
     assert cli("results", "export", path, "-o", "out.xlsx", "--force").code == 0
     assert Path("out.long.jsonl").read_bytes().startswith(b'{"row": 1')

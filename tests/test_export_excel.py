@@ -107,7 +107,7 @@ def test_a_pipe_that_can_be_read_only_once_is_refused(cli: Cli) -> None:
     os.mkfifo("results_pipe")
     ran = cli("results", "convert-to-excel", "results_pipe", "-o", "out.xlsx")
     assert ran.code == 2
-    assert "can be read only once; give it as standard input" in ran.err
+    assert "can be read only once; pass it as standard input" in ran.err
 
 
 def test_a_workbook_of_somebody_elses_is_kept(write: Write, cli: Cli) -> None:

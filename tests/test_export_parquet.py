@@ -126,7 +126,7 @@ def test_every_reader_gets_the_texts_as_they_were(write: Write, cli: Cli, read: 
     assert (first["id"], first["line"], first["success"], first["attempts"]) == ("1", 1, False, 1)
     assert (second["id"], second["line"], second["success"], second["attempts"]) == ("2", 2, True, 12)
     assert second["formula"] is None
-    assert "1 text held half a surrogate pair: U+FFFD stands for it" in told
+    assert "1 text contained lone surrogates, replaced by U+FFFD" in told
 
 
 # -- values -----------------------------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ def test_a_value_that_does_not_fit_is_null_and_counted(tmp_path: Path, kind: str
 
 def test_what_does_not_fit_is_told(write: Write, cli: Cli) -> None:
     told = export(cli, write([row(1, attempts="many"), row(2, attempts=[1]), row(3, success="perhaps")]))
-    assert "2 values of attempts had no place in a column of its type: null there" in told
-    assert "1 value of success had no place" in told
+    assert "attempts: 2 values did not fit the type of the column and became null" in told
+    assert "success: 1 value did not fit" in told
 
 
 @given(st.lists(st.text(st.characters()), min_size=1, max_size=5))

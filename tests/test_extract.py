@@ -531,10 +531,10 @@ def test_damaged_lines_are_told_and_left_out(write: Write, cli: Cli) -> None:
     ran = cli("results", "extract", "results_x.jsonl", "-o", "new.jsonl")
     assert (ran.code, ran.out) == (0, "Extracted 1 of 1 row (100.0%) to new.jsonl\n")
     assert ran.err.splitlines() == [
-        "faircount: F001 5 lines could not be read and were left out: torn: the line ends in the middle of a value; "
+        "faircount: F001 5 lines could not be read and were skipped: torn: the line ends in the middle of a value; "
         "results_x.jsonl:2, results_x.jsonl:6, results_x.jsonl:7 and 2 more",
-        "faircount: F001 1 line could not be read and was left out: not a JSON object but a list; results_x.jsonl:4",
-        "faircount: F001 1 line could not be read and was left out: no id; results_x.jsonl:5",
+        "faircount: F001 1 line could not be read and was skipped: not a JSON object but a list; results_x.jsonl:4",
+        "faircount: F001 1 line could not be read and was skipped: no id; results_x.jsonl:5",
     ]
     strict = cli("results", "extract", "results_x.jsonl", "-o", "strict.jsonl", "--strict")
     assert strict.code == 3
@@ -545,7 +545,7 @@ def test_damaged_lines_are_told_and_left_out(write: Write, cli: Cli) -> None:
 def test_long_lines_are_left_out(write: Write, cli: Cli) -> None:
     write([standard(1, success=True), standard(2, success=True, note="x" * 1000)])
     ran = cli("results", "extract", "results_x.jsonl", "-o", "new.jsonl", "--max-line", "500")
-    assert "1 line could not be read and was left out: longer than 500 bytes; results_x.jsonl:2" in ran.err
+    assert "1 line could not be read and was skipped: longer than 500 bytes; results_x.jsonl:2" in ran.err
     assert len(read("new.jsonl")) == 1
 
 
@@ -626,7 +626,7 @@ def test_nothing_is_overwritten_unless_that_is_wished(write: Write, cli: Cli) ->
     Path("new.jsonl").write_text("precious")
     ran = cli("results", "extract", "results_x.jsonl", "-o", "new.jsonl")
     assert ran.code == 2
-    assert ran.err == "faircount: new.jsonl: is there already; --force replaces it, or name another file with -o\n"
+    assert ran.err == "faircount: new.jsonl: already exists; overwrite it with --force, or name another file with -o\n"
     assert Path("new.jsonl").read_text() == "precious"
     assert cli("results", "extract", "results_x.jsonl", "-o", "new.jsonl", "--force").code == 0
     assert len(read("new.jsonl")) == 2
@@ -727,7 +727,7 @@ def test_what_fails_halfway_leaves_nothing(write: Write, cli: Cli, monkeypatch: 
     [
         ("nowhere/new.jsonl", "nowhere/new.jsonl: cannot be written: No such"),
         (".", ".: is a folder; name a file"),
-        ("pipe", "pipe: is no ordinary file"),
+        ("pipe", "pipe: is not a regular file"),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_told(write: Write, cli: Cli, output: str, says: str) -> None:
@@ -756,13 +756,13 @@ def test_a_new_file_has_the_usual_permissions(write: Write, cli: Cli) -> None:
         (["--where", "a", "--query", "b"], "--query is spikee's word for --where"),
         (["--regex"], "--regex is about the terms of --custom-search"),
         (["--ignore-case"], "--ignore-case is about --where and --custom-search"),
-        (["--tag", "a/b"], "--tag a/b: a tag has 1 to 50 letters, digits, - and _"),
-        (["--tag", "x", "-o", "y"], "--tag is a part of the name that Faircount chooses"),
+        (["--tag", "a/b"], "--tag a/b: use 1 to 50 letters, digits, - and _"),
+        (["--tag", "x", "-o", "y"], "--tag is part of the default file name"),
         (["--force"], "--force needs -o"),
         (["-o", "-"], "the new dataset needs a file"),
         (["--max-line", "0"], "max-line must be at least 1 byte"),
         (["--category", "unjudged"], "invalid choice: 'unjudged'"),
-        (["--custom-search", ""], "a text to search for is expected"),
+        (["--custom-search", ""], "expected a text to search for"),
     ],
 )
 def test_wrong_words_are_answered_with_exit_code_2(write: Write, cli: Cli, words: list[str], says: str) -> None:
@@ -789,7 +789,7 @@ def test_a_query_that_is_not_understood_is_shown_with_a_mark(write: Write, cli: 
     ran = cli("results", "extract", "results_x.jsonl", "--where", 'response contain "\x1b[31m"')
     assert ran.code == 2
     assert ran.err.splitlines() == [
-        "faircount: the query is not understood at character 10: an operator is expected, found “contain”",
+        "faircount: the query is not understood at character 10: expected an operator, found “contain”",
         '  response contain "\\x1b[31m"',
         "           ^",
         "  Did you mean contains?",

@@ -105,7 +105,7 @@ def test_a_gate_may_be_about_one_group(group: str, field: str, value: str | None
         ("lang=en asr > 0.05", 9, ": is expected"),
         ("lang=new york: asr > 0.05", 10, ": is expected"),
         ("lang='en: asr > 0.05", 6, "not closed"),
-        ("lang=e\u200bn: asr > 0.05", 7, "invisible character"),
+        ("lang=e\u200bn: asr > 0.05", 7, "cannot be seen"),
         ("“lang”=en: asr > 0.05", 1, "typographic"),
         ("asr > 0.05" + " " * 10_000, 10_001, "longer than"),
     ],

@@ -36,7 +36,7 @@ def test_a_folder_gives_its_results_by_content_and_lists_the_rest_once(folder: P
     names = [Path(analysis["sources"][0]["path"]).name for analysis in json.loads(ran.out)["analyses"]]
     assert names == ["anything.txt", "damaged.jsonl", "packed.bin"]
     assert ran.err == (
-        f"faircount: {folder}: not results, left out: dataset.jsonl, garak.report.jsonl, notes.md and 1 more\n"
+        f"faircount: {folder}: skipped, not result files: dataset.jsonl, garak.report.jsonl, notes.md and 1 more\n"
     )
 
 
@@ -45,7 +45,7 @@ def test_every_command_takes_a_folder(folder: Path, cli: Cli, words: tuple[str, 
     written = ("-o", str(folder / "inner" / "out.csv")) if words[0] in ("extract", "export") else ()
     ran = cli("results", *words, str(folder), *written)
     assert ran.code in (0, 1), ran.err
-    assert "not results, left out" in ran.err
+    assert "skipped, not result files" in ran.err
 
 
 def test_a_run_in_a_folder_is_found_whatever_its_name(tmp_path: Path, cli: Cli) -> None:

@@ -547,7 +547,7 @@ def test_the_schema_is_itself_valid_and_refuses_what_is_missing(labelling: Label
         (("refusal",), "nothing to compare"),
         (("refusal", "--predictions", "p.jsonl"), "name it with --labels"),
         (("--predictions", "p.jsonl", "--cases", "-1"), "--cases cannot be negative"),
-        (("--predictions", "p.jsonl", "--output-format", "html"), "name the page with -o"),
+        (("--predictions", "p.jsonl", "--output-format", "html"), "--output-format html needs -o FILE"),
         (("--predictions", "-"), "read twice"),
     ],
 )

@@ -324,7 +324,7 @@ def test_a_damaged_summary_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         update_file(str(tmp_path / "file" / "summary.json"), document("a.B"))
     with pytest.raises(UsageError, match="is a folder"):
         update_file(str(tmp_path), document("a.B"))

@@ -108,11 +108,11 @@ def test_words_behind_labels_that_are_no_files_are_judges(run: Callable[..., tup
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--labels", "nowhere.csv", "refusal"], 3, "nowhere.csv: there is no such file"),
+        (["--labels", "nowhere.csv", "refusal"], 3, "nowhere.csv: no such file"),
         (["refusal"], 2, "no labelled data given"),
         (["--labels", "labels.jsonl"], 2, "no judge given"),
         (["--labels", "labels.jsonl", "refusel"], 2, "refusal"),
-        (["--labels", "labels.jsonl", "refusal", "refusal"], 2, "refusal.Refusal: is named twice"),
+        (["--labels", "labels.jsonl", "refusal", "refusal"], 2, "refusal.Refusal: named twice"),
         (["--labels", "labels.jsonl", "refusal", "--workers", "0"], 2, "--workers must be 1 or more"),
         (["--labels", "labels.jsonl", "refusal", "--replicates", "0"], 2, "--replicates must be 1 or more"),
         (["--labels", "labels.jsonl", "refusal", "--level", "2"], 2, "--level"),

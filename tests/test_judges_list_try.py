@@ -143,8 +143,8 @@ def test_a_score_that_is_none_is_not_shown_as_one(cli: Cli, tmp_path: Path) -> N
         (("refusals", "a"), 2, "refusals: no such judge; did you mean refusal"),
         (("contains(", "a"), 2, "the judge is not understood at character 10"),
         (("refusal", "a", "--config", "missing.toml"), 2, "missing.toml: no such file"),
-        (("refusal", "a", "--latency", "-1"), 2, "--latency: must be a number of seconds"),
-        (("refusal", "a", "--output-format", "html"), 2, "--output-format html: name the page with -o"),
+        (("refusal", "a", "--latency", "-1"), 2, "--latency must be 0 or more seconds"),
+        (("refusal", "a", "--output-format", "html"), 2, "--output-format html needs -o FILE"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(cli: Cli, words: tuple[str, ...], code: int, message: str) -> None:

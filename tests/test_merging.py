@@ -76,7 +76,7 @@ def test_all_shards_make_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture
     parts = [shard(tmp_path, f"{number}/3") for number in (2, 3, 1)]
     out = str(tmp_path / "run.jsonl")
     assert main(["merge", *parts, "-o", out]) == 0
-    assert "3 shards, 10 entries, 26 attempts" in capsys.readouterr().err
+    assert "merged 3 shards (10 entries, 26 attempts)" in capsys.readouterr().err
     whole = shard(tmp_path, "1/1", name="whole.jsonl")
     found, expected = attempts(out), attempts(whole)
     assert found.keys() == expected.keys()

@@ -197,9 +197,9 @@ def test_too_few_entries_show_no_difference_rather_than_a_wrong_one() -> None:
         (["--entries", "0"], "--entries must lie between 1 and 1,000,000,000,000, not be 0"),
         (["--entries", "ten"], "invalid int value"),
         (["--entries", "5", "--families", "10", "--icc", "0.1"], "do not make one family of 10"),
-        (["--entries", "5", "--output-format", "html"], "name the page with -o"),
+        (["--entries", "5", "--output-format", "html"], "--output-format html needs -o FILE"),
         (["--entires", "5"], "did you mean --entries?"),
-        (["results.jsonl", "--entries", "5"], "unknown: results.jsonl"),
+        (["results.jsonl", "--entries", "5"], "unknown argument: results.jsonl"),
     ],
 )
 def test_what_cannot_be_asked_is_exit_code_2_and_one_sentence(cli: Cli, words: list[str], says: str) -> None:
@@ -317,7 +317,7 @@ def test_a_strict_level_is_not_rounded_to_certainty(cli: Cli) -> None:
 def test_help_names_the_questions_and_the_exit_codes(cli: Cli) -> None:
     ran = cli("results", "power", "--help")
     assert ran.code == 0
-    for word in ("--half-width W", "--difference D", "--zero-hits UPPER", "--entries N", "exit codes: 0 done"):
+    for word in ("--half-width W", "--difference D", "--zero-hits UPPER", "--entries N", "exit codes: 0 success"):
         assert word in ran.out
 
 

@@ -650,7 +650,7 @@ def test_a_judge_that_hits_on_refusals_is_named_before_it_reverses_attacks(
 ) -> None:
     ran = cli("results", "rejudge", write([standard(1)]), "--judge", judge, "--dry-run")
     assert ran.code == 0
-    assert ("every refused attack becomes a success; --judge mitigation-bypass" in ran.err) is warns
+    assert ("every refused attack becomes a success; use --judge mitigation-bypass" in ran.err) is warns
 
 
 def test_a_judge_of_refusals_may_judge_tests(cli: Cli, tmp_path: Path) -> None:

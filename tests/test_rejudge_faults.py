@@ -131,7 +131,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(tmp_path: Path, write: Write)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate()
     assert process.returncode == 130
-    assert b"the same command goes on" in told
+    assert b"repeat the command to resume" in told
     assert not list(tmp_path.glob("rejudge_*"))
     assert not list(tmp_path.glob(".rejudge_*"))
 
@@ -234,13 +234,13 @@ def test_a_full_disk_leaves_the_verdicts_and_says_so(
     assert [json.loads(line)["success"] for line in out.read_text().splitlines()] == [True, True, False, False, False]
 
 
-@pytest.mark.parametrize("why", ["there already", "a folder", "no folder", "no permission"])
+@pytest.mark.parametrize("why", ["already exists", "a folder", "no folder", "no permission"])
 def test_where_rows_cannot_be_written_nobody_is_asked(
     cli: Cli, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     slow = Slow(tmp_path, write, seconds=0)
     out = tmp_path / "out.jsonl"
-    if why == "there already":
+    if why == "already exists":
         out.write_text("precious")
     elif why == "a folder":
         out.mkdir()
@@ -252,7 +252,7 @@ def test_where_rows_cannot_be_written_nobody_is_asked(
     assert ran.code == 2
     assert "rejudge_" in ran.err if why == "no permission" else str(out) in ran.err
     assert slow.counts("asked").total() == 0
-    assert why != "there already" or out.read_text() == "precious"
+    assert why != "already exists" or out.read_text() == "precious"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of a process of its own")
@@ -292,7 +292,7 @@ def test_a_cache_that_cannot_be_made_is_no_reason_to_fail(
     path = write([standard(1, response="BOMB", judge_name="regex", judge_args="BOMB")])
     ran = cli("results", "rejudge", path)
     assert ran.code == 0
-    assert "keeps no verdicts" in ran.err
+    assert "verdicts of this run are not stored" in ran.err
 
 
 @pytest.mark.parametrize("how", ["longer", "shorter", "another"])

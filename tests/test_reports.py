@@ -131,7 +131,7 @@ def test_a_page_replaces_one_of_ours_and_goes_beside_anything_else(cli: Cli, wri
         ran = cli(*PAGE, path)
         beside = tmp_path / "results_x_analysis_2.html"
         assert (ran.code, ran.out) == (0, f"{beside}\n")
-        assert f"{page}: is there already" in ran.err and str(beside) in ran.err
+        assert f"{page}: already exists" in ran.err and str(beside) in ran.err
         assert page.read_bytes() == strange
         assert is_page(beside)
     beside.write_bytes(b"another one's")

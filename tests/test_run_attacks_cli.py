@@ -80,12 +80,12 @@ def test_a_run_is_resumed_with_its_attack_and_its_judge(here: Path, cli: Cli) ->
     words = (*RUN, "--attack", "./bot.py:shout", "--judge", 'contains(text="PWNED")')
     ran = cli(*words, "--max-calls", "7", "--concurrency", "1")
     assert ran.code == 4
-    assert "go on with: faircount resume j.jsonl" in ran.err
+    assert "resume with: faircount resume j.jsonl" in ran.err
     ran = cli("resume", "j.jsonl", "--max-calls", "100")
     assert ran.code == 0, ran.err
     assert len(attempts(here / "j.jsonl")) == 1 + 9 * 3
     again = cli("resume", "j.jsonl")
-    assert "there is nothing to do" in again.err
+    assert "nothing to do" in again.err
 
 
 def test_a_dataset_that_has_changed_is_not_resumed(here: Path, cli: Cli) -> None:
@@ -116,7 +116,7 @@ def test_results_in_spikees_format_are_the_same_results(here: Path, cli: Cli) ->
     assert (other["entries"], other["rates"], other["attempts"]) == (ran["entries"], ran["rates"], ran["attempts"])
     refused = cli(*RUN[:-1], "k.jsonl", "--spikee-results", "s.jsonl")
     assert refused.code == 2
-    assert "s.jsonl: is there already" in refused.err
+    assert "s.jsonl: already exists" in refused.err
     later = cli("resume", "j.jsonl", "--spikee-results", "t.jsonl")
     assert later.code == 0, later.err
     assert (here / "t.jsonl").read_bytes() == (here / "s.jsonl").read_bytes()
@@ -131,7 +131,7 @@ def test_shards_are_run_apart_and_put_together(here: Path, cli: Cli) -> None:
     assert cli("merge", "s3.jsonl", "s1.jsonl", "s2.jsonl", "-o", "m.jsonl").code == 0
     assert document(cli, "results", "analyze", "m.jsonl")["rates"] == whole["rates"]
     resumed = cli("resume", "m.jsonl")
-    assert "there is nothing to do" in resumed.err
+    assert "nothing to do" in resumed.err
     assert here.is_dir()
 
 
@@ -140,7 +140,7 @@ def test_a_run_stops_when_enough_is_known_and_says_why(here: Path, cli: Cli) -> 
     (here / "d.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
     ran = cli(*RUN, "--stop-when", "asr < 10%", "--concurrency", "1")
     assert ran.code == 0
-    assert "stopped, since enough is known: --stop-when asr < 10%: 0.0% [0.0, 10.0]" in ran.err
+    assert "stopped early: --stop-when asr < 10%: 0.0% [0.0, 10.0]" in ran.err
     end = records(here / "j.jsonl")[-1]
     assert (end["complete"], end["decided"]) == (False, True)
     assert 20 < len(attempts(here / "j.jsonl")) < 100
@@ -169,11 +169,11 @@ def test_a_plan_counts_what_an_attack_may_take(here: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--attack-iterations", "3"], "name one with --attack"),
-        (["--attack-only"], "name one with --attack"),
-        (["--tags", "a"], "--tags is for tests"),
-        (["--report-layout", "per-metric"], "--report-layout is for tests"),
-        (["--fail-on-failed-tests"], "--fail-on-failed-tests is for tests"),
+        (["--attack-iterations", "3"], "needs --attack"),
+        (["--attack-only"], "needs --attack"),
+        (["--tags", "a"], "--tags works only with tests"),
+        (["--report-layout", "per-metric"], "--report-layout works only with tests"),
+        (["--fail-on-failed-tests"], "--fail-on-failed-tests works only with tests"),
         (["--attempts", "0"], "--attempts must be 1 or more"),
         (["--attack", "best-of-n", "--attack-iterations", "0"], "--attack-iterations must be 1 or more"),
         (["--retries", "-1"], "--retries must be 0 or more"),
@@ -196,4 +196,4 @@ def test_what_is_for_datasets_is_refused_for_tests(here: Path, cli: Cli) -> None
     for words in (["--attack", "best-of-n"], ["--shard", "1/2"], ["--stop-when", "asr < 5%"], ["--sample", "5"]):
         ran = cli("run", "test_x.py", "--target", "simulated", *words)
         assert ran.code == 2
-        assert f"{words[0]} is for datasets" in ran.err
+        assert f"{words[0]} works only with datasets" in ran.err

@@ -156,7 +156,7 @@ def test_help_comes_at_once(command: str) -> None:
     assert done.returncode == 0
     assert done.stderr.strip() == "[]"
     assert min(times) < 0.3
-    assert "exit codes: 0 done" in done.stdout
+    assert "exit codes: 0 success" in done.stdout
 
 
 # -- run --------------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_a_limit_that_is_reached_ends_with_4_and_says_how_to_go_on(
     ran = cli("run", "tests", "--target", "simulated", "--concurrency", "1", *words)
     assert ran.code == 4
     assert why in ran.err
-    assert f"go on with: faircount resume results/{the_journal(here).name}" in ran.err
+    assert f"resume with: faircount resume results/{the_journal(here).name}" in ran.err
     assert report_of(here / "results")["metadata"]["complete"] is False
 
 
@@ -400,7 +400,7 @@ def test_a_folder_that_cannot_be_made_is_told(here: Path, cli: Cli) -> None:
     (here / "file").write_text("")
     ran = cli("run", "tests", "--target", "simulated", "--output-folder", "file/x")
     assert ran.code == 2
-    assert "cannot be made" in ran.err
+    assert "cannot be created" in ran.err
 
 
 def test_a_report_that_cannot_be_written_is_told_and_comes_with_the_next_resume(
@@ -415,7 +415,7 @@ def test_a_report_that_cannot_be_written_is_told_and_comes_with_the_next_resume(
         patch.setattr(NewFile, "_publish", full)
         ran = cli("run", "tests", "--target", "simulated")
     assert ran.code == 2
-    assert "No space left on device; the run itself is safe in its journal" in ran.err
+    assert "No space left on device; the results are safe in the journal" in ran.err
     assert "Passed" in ran.out
     assert len(attempts(the_journal(here))) == 12
     assert [path.name for path in (here / "results").iterdir()] == [the_journal(here).name]
@@ -430,7 +430,7 @@ def test_nobody_reading_the_analysis_changes_neither_the_run_nor_its_code(here: 
     done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=here)
     os.close(writing)
     assert done.returncode == 4, done.stderr
-    assert "go on with" in done.stderr
+    assert "resume with" in done.stderr
     reading, writing = os.pipe()
     os.close(reading)
     silent = subprocess.run([*words[:-2], "--journal", "j2"], stdout=writing, stderr=writing, cwd=here)
@@ -619,9 +619,9 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["faircount: 10/100", "faircount: 20/100", "faircount: 100/100"]
     assert "passed 50% [24, 76] of 10" in lines[0]
-    assert "3 sent again" in lines[0]
+    assert "3 retried" in lines[0]
     assert "0.2500 spent" in lines[0]
-    assert "a second" in lines[0]
+    assert "per second" in lines[0]
     assert "left" in lines[0]
     assert "\x1b" not in "".join(lines)
 

@@ -184,7 +184,7 @@ def _killed_until_complete(place: Path, words: list[str], seed: int, kills: int)
             time.sleep(lots.uniform(0, 0.08))
             program.process.send_signal(signal.SIGKILL)
         code = program.ends()
-        said = re.search(r"while they were under way: ([\d,]+) request", program.err)
+        said = re.search(r"resending ([\d,]+) request", program.err)
         told += int(said[1]) if said else 0
         if code == 0:
             return killed, told
@@ -235,15 +235,15 @@ def test_the_first_interrupt_lets_what_is_under_way_finish_and_says_how_to_go_on
     program.until(lambda: sum(asked(place).values()) >= 2)
     program.interrupt()
     assert program.ends() == 130
-    assert "finishing what is under way; interrupt again to stop at once" in program.err
-    assert "the run is not complete: interrupted; go on with: faircount resume j.jsonl" in program.err
+    assert "finishing requests in flight; interrupt again to stop immediately" in program.err
+    assert "the run is incomplete: interrupted; resume with: faircount resume j.jsonl" in program.err
     state = read_journal(str(place / "j.jsonl")).state()
     assert (state.done, list(state.calls_under_way()), state.complete) == (2, [], False)
     assert asked(place).total() == 2, "nothing else was begun"
     assert report_of(place / "out")["metadata"]["complete"] is False
     done = completed(place, "resume", "j.jsonl", PAUSE="0")
     assert done.returncode == 0
-    assert "sent again" not in done.stderr
+    assert "resending" not in done.stderr
     assert set(asked(place).values()) == {1}
     assert report_of(place / "out")["metadata"]["complete"] is True
 
@@ -260,7 +260,7 @@ def test_the_second_interrupt_stops_at_once_whatever_the_target_does(place: Path
     program.interrupt()
     assert program.ends() == 130
     assert time.monotonic() - began < 5
-    assert program.err.count("go on with: faircount resume j.jsonl") == 1
+    assert program.err.count("resume with: faircount resume j.jsonl") == 1
     state = read_journal(str(place / "j.jsonl")).state()
     assert state.torn == 0
     under_way = len(list(state.calls_under_way()))

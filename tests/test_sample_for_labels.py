@@ -200,7 +200,7 @@ def test_a_sheet_is_not_replaced_by_a_slip(write: Write, cli: Cli, tmp_path: Pat
     before = Path(sheet).read_bytes()
     ran = cli("results", "sample-for-labels", path, "-o", sheet, "--seed", "9")
     assert ran.code == 2
-    assert "is there already" in ran.err
+    assert "already exists" in ran.err
     assert Path(sheet).read_bytes() == before
     assert cli("results", "sample-for-labels", path, "-o", sheet, "--force").code == 0
 

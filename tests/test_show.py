@@ -531,7 +531,7 @@ def test_without_a_file_or_with_the_words_swapped_there_is_a_hint(cli: Cli, writ
     assert "no result file given" in show(cli, "1").err
     ran = show(cli, write([standard(1)]), "1")
     assert ran.code == 2
-    assert "the id comes first" in ran.err
+    assert "put the id first" in ran.err
 
 
 def test_options_may_stand_between_the_words(cli: Cli, write: Write) -> None:

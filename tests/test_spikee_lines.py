@@ -144,8 +144,8 @@ def test_quiet_shows_no_progress_of_a_run(
     monkeypatch.setattr(run_progress, "_EVERY_ELSEWHERE", 0.0)
     dataset = write([{**case(number), "judge_args": "x"} for number in range(3)], "cases.jsonl")
     words = ["run", dataset, "--target", "simulated", "--output-folder", str(tmp_path)]
-    assert " a second, " in cli(*words).err
-    assert " a second, " not in cli("-q", *words).err
+    assert " per second, " in cli(*words).err
+    assert " per second, " not in cli("-q", *words).err
 
 
 @pytest.mark.parametrize("noun", ["results", "judges", "targets", "attacks", "cache"])
@@ -180,7 +180,7 @@ def test_a_list_of_terms_holds_if_all_do_and_an_unclear_one_is_refused(cli: Cli,
     assert "2 of 2 rows" in cli(*search, "Jan, Feb", "-o", str(new), "--force").out
     ran = cli(*search, "Jan,Feb", "-o", str(tmp_path / "other.jsonl"))
     assert ran.code == 2
-    assert "once for each condition" in ran.err and "--where" in ran.err
+    assert "once per condition" in ran.err and "--where" in ran.err
 
 
 # -- spikee test ------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_spikees_names_of_the_same_things_are_taken(cli: Cli, write: Write, tmp_
 
 
 def test_a_folder_without_datasets_is_named(cli: Cli, tmp_path: Path) -> None:
-    for folder, reason in ((tmp_path, "holds no .jsonl file"), (tmp_path / "nope", "no such folder")):
+    for folder, reason in ((tmp_path, "no .jsonl files in this folder"), (tmp_path / "nope", "no such folder")):
         ran = cli("run", "--dataset-folder", str(folder), "--target", "simulated")
         assert (ran.code, ran.err) == (3, f"faircount: {folder}: {reason}\n")
 
@@ -316,7 +316,7 @@ def test_ours_goes_beside_the_file_that_spikee_wrote(
     for _ in range(2):
         ran = cli("results", *words.split(), "--result-file", str(path))
         assert ran.code == 0, ran.err
-        assert f"{theirs}: is there already, and Faircount did not write it" in ran.err
+        assert f"{theirs}: already exists and was not written by Faircount" in ran.err
         assert str(beside) in ran.err
     assert theirs.read_bytes() == before
     assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, theirs.name, beside.name])

@@ -153,9 +153,9 @@ def test_hostile_answers_and_long_ones_do_no_harm(cli: Cli) -> None:
     [
         (["simulated"], "PROMPT"),
         (["nothing", "hi"], "no such target"),
-        (["simulated", "hi", "--field", "lang"], "--field: lang is not understood; write NAME=VALUE"),
+        (["simulated", "hi", "--field", "lang"], "--field lang: expected NAME=VALUE"),
         (["simulated", "hi", "--timeout", "0"], "--timeout must be more than 0"),
-        (["simulated", "hi", "--output-format", "html"], "name the page with -o"),
+        (["simulated", "hi", "--output-format", "html"], "--output-format html needs -o FILE"),
         (["openai", "hi"], "no model given"),
     ],
 )

@@ -251,7 +251,7 @@ def test_a_long_text_is_handed_over_whole(tmp_path: Path) -> None:
     )
     assert told == [(2, "two", long)]
     assert done == Written(rows=2, sheets=2, cut=1)
-    assert str(openpyxl.load_workbook(path)["Rows 2"]["B2"].value).endswith(" whole in x\\x1b.jsonl]")
+    assert str(openpyxl.load_workbook(path)["Rows 2"]["B2"].value).endswith(" full text in x\\x1b.jsonl]")
     (line,) = companion_lines(told)
     assert line.isascii()
     assert line.endswith("}\n")

@@ -42,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("FAIRCOUNT_DEBUG"):
             raise
         detail = f"{type(error).__name__}: {error}"
-        return _complain(f"a bug in Faircount, please report it ({detail}); FAIRCOUNT_DEBUG=1 shows where", EXIT_BUG)
+        return _complain(
+            f"internal error, please report it ({detail}); set FAIRCOUNT_DEBUG=1 for the traceback", EXIT_BUG
+        )
 
 
 def _complain(message: str, code: int) -> int:

@@ -34,7 +34,7 @@ def try_attack(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.iterations <= _MOST_ITERATIONS:
         raise UsageError(f"--iterations must be from 1 to {_MOST_ITERATIONS:,}")
     if arguments.judge is not None and arguments.target is None:
-        raise UsageError("--judge: there is nothing to judge without a --target")
+        raise UsageError("--judge needs --target: without one there is no answer to judge")
     chat = setting_of(arguments).chat
     attack = make_attack(arguments.attack, AttackSetting(chat, arguments.attack_options))
     attack.ready()

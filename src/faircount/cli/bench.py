@@ -31,7 +31,7 @@ def bench(arguments: argparse.Namespace) -> int:
     refuse_page_without_place(arguments)
     plan = read_bench(arguments.file, bench_options())
     for cell in plan.cells:
-        # A mistake in the last one is told before the first is begun.
+        # A mistake in the last one is reported before the first is begun.
         _refuse_other_settings(plan, cell, _prepare(plan, cell, tell=say))
     if arguments.plan:
         _show(arguments, plan, ["planned" if not Path(plan.journal(cell)).exists() else "begun" for cell in plan.cells])
@@ -52,7 +52,7 @@ def bench(arguments: argparse.Namespace) -> int:
         _show(arguments, plan, states)
     if all(state in ("complete", "enough is known") for state in states):
         return 0
-    say(f"the bench is not complete; go on with: faircount bench {shlex.quote(arguments.file)}")
+    say(f"the bench is incomplete; resume with: faircount bench {shlex.quote(arguments.file)}")
     return EXIT_INTERRUPTED if interrupted else EXIT_INCOMPLETE
 
 
@@ -63,36 +63,36 @@ def _state(ending: Ending) -> str:
 def _prepare(plan: Bench, cell: Cell, tell: Callable[[str], None] = lambda _: None) -> Prepared:
     arguments = parse(["run", *cell.words, f"--output-folder={plan.output_folder}"])
     if arguments.sample_seed == RANDOM_SEED:
-        raise UsageError(f"{plan.path}: {cell.name}: a bench can be resumed, so that its sample_seed is a number")
+        raise UsageError(f"{plan.path}: {cell.name}: sample_seed must be a number, so that the bench can be resumed")
     try:
         ready = prepare(arguments, tell)
     except UsageError as error:
         raise UsageError(f"{plan.path}: {cell.name}: {error}") from error
     if not ready.settings.is_attack:
-        raise UsageError(f"{plan.path}: {cell.name}: a bench runs datasets, and these are tests")
+        raise UsageError(f"{plan.path}: {cell.name}: a bench runs datasets, not tests")
     return ready
 
 
 def _run(plan: Bench, cell: Cell, *, retry_errors: bool) -> Ending:
-    """Run a cell, or go on with it where its journal is there already."""
+    """Run a cell, or resume it if its journal already exists."""
     ready = _prepare(plan, cell)
     path = plan.journal(cell)
     if not Path(path).exists():
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{Path(path).parent}: cannot be made: {error.strerror or error}") from error
+            raise UsageError(f"{Path(path).parent}: cannot be created: {error.strerror or error}") from error
         return start(ready, runs.begin(path, ready.settings, ready.cases))
     settings = replace(runs.settings_of(path), limits=ready.settings.limits)
     return go_on(path, settings, retry_errors=retry_errors, to_the_end=False)
 
 
 def _refuse_other_settings(plan: Bench, cell: Cell, ready: Prepared) -> None:
-    """Raise where the journal of a cell is there already, and is that of another run."""
+    """Raise if the journal of a cell already exists and belongs to another run."""
     path = plan.journal(cell)
     if Path(path).exists() and _essence(runs.settings_of(path)) != _essence(ready.settings):
         raise UsageError(
-            f"{path}: the run in it was begun with other settings or another dataset than {plan.path} now says; name "
+            f"{path}: this run was started with other settings or another dataset than {plan.path} has now; set "
             "another output_folder there, or remove the journal"
         )
 

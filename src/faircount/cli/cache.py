@@ -15,7 +15,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Run `cache show`."""
     del arguments
     cache = _cache()
-    _say(f"{cache.folder}: {_described(*cache.size())}, at most {_megabytes(cache.limit)}")
+    _say(f"{cache.folder}: {_described(*cache.size())} (limit: {_megabytes(cache.limit)})")
     return 0
 
 
@@ -24,19 +24,19 @@ def clear(arguments: argparse.Namespace) -> int:
     del arguments
     cache = _cache()
     entries, size = cache.clear()
-    _say(f"{cache.folder}: {f'{_described(entries, size)}, now deleted' if entries else 'nothing to delete'}")
+    _say(f"{cache.folder}: {f'deleted {_described(entries, size)}' if entries else 'nothing to delete'}")
     return 0
 
 
 def _cache() -> Cache:
     folder = default_folder()
     if folder is None:
-        raise UsageError(f"there is no home folder for a cache; name one in {FOLDER_VARIABLE}")
+        raise UsageError(f"no home folder for the cache; set {FOLDER_VARIABLE}")
     return Cache(folder)
 
 
 def _described(entries: int, size: int) -> str:
-    return f"{counted(entries, 'reading')} kept in {_megabytes(size)}" if entries else "nothing kept"
+    return f"{counted(entries, 'cached file')}, {_megabytes(size)}" if entries else "empty"
 
 
 def _megabytes(size: int) -> str:

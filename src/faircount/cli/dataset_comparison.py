@@ -65,10 +65,10 @@ def _options(arguments: argparse.Namespace) -> ComparisonOptions:
 
 def _path(arguments: argparse.Namespace, dataset: str) -> str:
     """Return where the new dataset goes: where the user says, else to where spikee would write it."""
-    path = named_output(arguments, standard_output="has the report")
+    path = named_output(arguments, standard_output="the report")
     if path is not None:
         if path.lower().endswith(_REPORT_SUFFIXES):
-            raise UsageError(f"-o {path}: names the new dataset, a JSONL file; name the report with --report")
+            raise UsageError(f"-o {path}: -o names the new dataset, a JSONL file; name the report with --report")
         return path
     parts = ["comparison", _stem(dataset), *([] if arguments.tag is None else [arguments.tag])]
     name = _compact("_".join(_compact(part, _LONGEST_PART) for part in parts), _LONGEST_NAME)
@@ -78,13 +78,13 @@ def _path(arguments: argparse.Namespace, dataset: str) -> str:
 def _stem(dataset: str) -> str:
     """Return what the name of a new dataset takes over from the old one's, as spikee does."""
     name = Path(dataset).name
-    for packed in (".gz", ".zst"):
-        name = name.removesuffix(packed)
+    for compressed in (".gz", ".zst"):
+        name = name.removesuffix(compressed)
     return re.sub(r"^[0-9]+-", "", name).removesuffix(SUFFIX).removeprefix("seeds-")
 
 
 def _compact(text: str, longest: int) -> str:
-    """Return a text that is safe and short enough for a name; where that loses anything, a digest tells it apart."""
+    """Return a text that is safe and short enough for a name; where that loses anything, a digest distinguishes it."""
     plain = "-".join(word for word in _BETWEEN_WORDS.split(text) if word).strip("-._")
     if plain == text and len(text) <= longest:
         return text

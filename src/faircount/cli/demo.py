@@ -35,7 +35,7 @@ def demo(arguments: argparse.Namespace) -> int:
         _run_guardrail(folder / "attacks")
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    _say(f"Sample results of simulated targets are in {folder}. How each report about them begins:")
+    _say(f"Sample results from simulated targets are in {folder}. The start of each report:")
     _show_analyses(files)
     _show_comparison(files)
     _show_runs(folder)
@@ -84,7 +84,7 @@ def _make_sample(folder: Path, seed: int) -> SampleFiles:
     from faircount.cli.progress import QUIET
 
     console = Console(stderr=True)
-    columns = (TextColumn("Making sample results"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    columns = (TextColumn("Generating sample results"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     hidden = QUIET.get() or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("sample", total=SAMPLE_FILES)
@@ -106,16 +106,16 @@ def _show_comparison(files: SampleFiles) -> None:
     from faircount.analysis.comparing.report import as_report
 
     pair = [str(path) for path in files.plain[1:]]
-    _step("Is the last one better than the one before?", ["results", "compare", *pair])
+    _step("Is the third target better than the second?", ["results", "compare", *pair])
     _show_beginning(as_report(compare_files(pair)))
 
 
 def _show_runs(folder: Path) -> None:
     journal, attacks = folder / "benchmark" / "run.jsonl", folder / "attacks" / "results" / "guardrail.jsonl"
     benign = str(attacks.with_name("guardrail_benign.jsonl"))
-    _step("A test run, just made with `faircount run`", [*ANALYZE, str(journal)])
+    _step("A test run, made with `faircount run`", [*ANALYZE, str(journal)])
     _show_beginning(_analysis([str(journal)]))
-    _step("A guardrail, just run too", [*ANALYZE, str(attacks), "--false-positive-checks", benign])
+    _step("A guardrail on attacks and on benign prompts", [*ANALYZE, str(attacks), "--false-positive-checks", benign])
     _show_beginning(_analysis([str(attacks)], benign))
 
 
@@ -141,7 +141,7 @@ def _show_page(folder: Path) -> None:
     page = str(folder / "report.html")
     words = [*ANALYZE, str(folder), "-o", page]
     _quietly(words)
-    _step("Everything in one page", words)
+    _step("Everything on one page", words)
     _say(f"\nOpen the page: {shlex.join([_OPEN_WITH.get(sys.platform, 'xdg-open'), page])}")
 
 
@@ -149,7 +149,7 @@ def _next_steps(files: SampleFiles) -> None:
     _say("\nTry next:")
     for words, meaning in (
         ([*ANALYZE, str(files.dynamic)], "a dynamic attack, in a file with a damaged line"),
-        ([*ANALYZE, str(files.plain[2]), "--fail-on", "asr.high > 15%"], "a gate: passed, or exit code 1"),
+        ([*ANALYZE, str(files.plain[2]), "--fail-on", "asr.high > 15%"], "a gate: exit code 1 if it fails"),
         ([*ANALYZE, "YOUR_RESULTS"], "your own files"),
     ):
         _say(f"  {shlex.join(['faircount', *words])}\n      {meaning}")

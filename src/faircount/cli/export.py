@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faircount.analysis.exporting import Export, ExportOptions
-from faircount.cli.extract import doubts
+from faircount.cli.extract import problems
 from faircount.cli.messages import note
 from faircount.cli.output import beside_others, is_our_page, refuse_inputs
 from faircount.cli.progress import ReadingBar
@@ -31,7 +31,7 @@ COMPANION = ".long.jsonl"
 
 SUFFIXES = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "xlsx": ".xlsx", "html": ".html"}
 _AS_LINES = ("csv", "jsonl")
-_PACKED = (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst")
 _COMBINED = "Combined"
 _BEGINS_A_COMPANION = b'{"row": '
 _BYTE_ORDER_MARK = "\ufeff".encode()
@@ -45,7 +45,7 @@ def export(arguments: argparse.Namespace) -> int:
     """Run `results export`."""
     kind = _format(arguments)
     if arguments.raw and kind != "csv":
-        raise UsageError("--raw is about csv: no other format changes a text for a spreadsheet")
+        raise UsageError("--raw works only with csv")
     options = ExportOptions(
         where=arguments.where,
         columns=tuple(arguments.columns),
@@ -83,14 +83,16 @@ def convert_to_excel(arguments: argparse.Namespace) -> int:
 
 
 def _format(arguments: argparse.Namespace) -> str:
-    """Return the format that was asked for, or that the name of the file tells."""
+    """Return the format that was asked for, or that the suffix of the file implies."""
     if arguments.to is not None:
         return str(arguments.to)
     suffix = Path(arguments.output or "").suffix.lower()
     for kind, ending in SUFFIXES.items():
         if suffix == ending:
             return kind
-    raise UsageError(f"--to: say which format is wanted: {', '.join(SUFFIXES)}; or name a file with -o that ends so")
+    raise UsageError(
+        f"no format given: choose one with --to ({', '.join(SUFFIXES)}), or name a file with that suffix with -o"
+    )
 
 
 def _path(table: Export, kind: str, arguments: argparse.Namespace) -> str:
@@ -109,9 +111,9 @@ def _default_path(table: Export, kind: str) -> str:
     names = [item.path for item in table.inputs]
     source = Path(_COMBINED if len(names) > 1 else "stdin" if names[0] == STDIN else names[0])
     stem = source.name
-    for packed in _PACKED:
-        if stem.endswith(f".jsonl{packed}"):
-            stem = stem.removesuffix(packed)
+    for compressed in _COMPRESSED:
+        if stem.endswith(f".jsonl{compressed}"):
+            stem = stem.removesuffix(compressed)
     # Lines keep the ending of their source and must not take its name.
     addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
     return str(source.parent / (stem.removesuffix(".jsonl").removesuffix(".json") + addition + SUFFIXES[kind]))
@@ -127,17 +129,17 @@ def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None
     if Path(path).is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
     for place in _in_the_way(path, kind, force=force):
-        raise UsageError(f"{place}: is there already; --force replaces it, or name another file with -o")
+        raise UsageError(f"{place}: already exists; overwrite it with --force, or name another file with -o")
 
 
 def _in_the_way(path: str, kind: str, *, force: bool) -> list[str]:
-    """Return what stands where a file and its companion would go, and must not be replaced."""
+    """Return the existing files at the place of a file and its companion that must not be replaced."""
     places = [(path, kind), (_companion(path), "companion")] if kind == "xlsx" else [(path, kind)]
     return [place for place, what in places if os.path.lexists(place) and not _may_replace(place, what, force=force)]
 
 
 def _may_replace(path: str, kind: str, *, force: bool) -> bool:
-    """Tell whether what stands there may go: what Faircount wrote, where that can be told, else only if forced."""
+    """Return whether an existing file may be replaced: if Faircount recognisably wrote it, else only if forced."""
     if force or not Path(path).is_file():
         return force
     if kind == "xlsx":
@@ -210,11 +212,11 @@ def _write_parquet(table: Export, path: str, arguments: argparse.Namespace) -> T
             file.write, beside, columns, table.rows(), lambda folder: engine.connect(folder=folder, threads=1)
         )
     told = [
-        f"{counted(times, 'value')} of {name} had no place in a column of its type: null there"
+        f"{name}: {counted(times, 'value')} did not fit the type of the column and became null"
         for name, times in stored.misfits.items()
     ]
     if stored.replaced:
-        told.append(f"{counted(stored.replaced, 'text')} held half a surrogate pair: U+FFFD stands for it")
+        told.append(f"{counted(stored.replaced, 'text')} contained lone surrogates, replaced by U+FFFD")
     return told
 
 
@@ -231,10 +233,10 @@ def _write_workbook(table: Export, path: str, arguments: argparse.Namespace, rep
     if written.cut:
         verb = "is" if written.cut == 1 else "are"
         told.append(
-            f"{counted(written.cut, 'text')} {verb} too long for a cell: cut there with a mark, whole in {companion}"
+            f"{counted(written.cut, 'text')} {verb} too long for a cell: shortened there, in full in {companion}"
         )
     if written.sheets > 1:
-        told.append(f"the rows go on over {written.sheets} sheets")
+        told.append(f"the rows are spread over {written.sheets} sheets")
     return told
 
 
@@ -272,7 +274,7 @@ def _names(table: Export) -> list[str]:
 
 
 def _analysis(table: Export, arguments: argparse.Namespace) -> Report:
-    """Return the analysis of the files, as it stands in a page."""
+    """Return the analysis of the files, as in a page."""
     from faircount.analysis.arrange import as_report
     from faircount.analysis.evidence import made_with
     from faircount.analysis.options import AnalyzeOptions
@@ -299,7 +301,7 @@ def _standard_input(table: Export) -> Iterator[None]:
     """Let what came over standard input be read once more; other streams cannot be."""
     for item in table.inputs:
         if item.path != STDIN and not Path(item.path).is_file():
-            raise UsageError(f"{item.path}: can be read only once; give it as standard input: - < {item.path}")
+            raise UsageError(f"{item.path}: can be read only once; pass it as standard input: - < {item.path}")
     copies = [origin.path for origin in table.origins if origin.name == STDIN]
     if not copies:
         yield
@@ -312,13 +314,13 @@ def _standard_input(table: Export) -> Iterator[None]:
             sys.stdin = before
 
 
-# -- what is told -----------------------------------------------------------------------------------------------
+# -- messages ---------------------------------------------------------------------------------------------------
 
 
 def _finish(table: Export, path: str, told: Sequence[str], *, strict: bool) -> int:
-    """Say what was written and what was not, and return the exit code."""
+    """Report what was written and what was not, and return the exit code."""
     empty = [f"{name} is empty in every row" for name in sorted(table.never_there)] if table.written else []
-    for sentence in [_answer(table, path), *told, *empty, *doubts(table)]:
+    for sentence in [_answer(table, path), *told, *empty, *problems(table)]:
         note(sentence)
     if strict and table.damaged:
         note("--strict: some input could not be read, see above")

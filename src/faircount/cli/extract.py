@@ -34,7 +34,7 @@ def extract(arguments: argparse.Namespace) -> int:
             for pieces in extraction.lines():
                 file.write_all(pieces)
     sys.stdout.write(_answer(extraction, file.path))
-    for sentence in doubts(extraction):
+    for sentence in problems(extraction):
         note(sentence)
     if arguments.strict and extraction.damaged:
         note("--strict: some input could not be read, see above")
@@ -60,7 +60,7 @@ def _options(arguments: argparse.Namespace) -> ExtractOptions:
 
 def _path(arguments: argparse.Namespace, options: ExtractOptions) -> str:
     """Return where the new dataset goes: where the user says, else to where spikee would write it."""
-    path = named_output(arguments, standard_output="tells how many rows there are")
+    path = named_output(arguments, standard_output="the number of rows")
     if path is not None:
         return path
     parts = ["extract", options.label, *([] if arguments.tag is None else [arguments.tag]), str(int(time.time()))]
@@ -82,7 +82,7 @@ def _answer(extraction: Extraction, path: str) -> str:
     return f"{found} {verb}: extracted all {counted(extraction.written, 'row')} of {entries} to {place}\n"
 
 
-def doubts(extraction: Extraction) -> list[str]:
+def problems(extraction: Extraction) -> list[str]:
     """Return a sentence for each file that was given twice, and for all that could not be read."""
     sentences = [
         f"F007 {other}: the same file as {item.path}, read once" for item in extraction.inputs for other in item.also
@@ -100,7 +100,5 @@ def _bad_lines(notes: Notes) -> list[str]:
         places = ", ".join(f"{notes.name}:{line}" for line in lines[:PLACES_SHOWN])
         more = f" and {times - PLACES_SHOWN:,} more" if times > PLACES_SHOWN else ""
         left_out = "was" if times == 1 else "were"
-        sentences.append(
-            f"{counted(times, 'line')} could not be read and {left_out} left out: {reason}; {places}{more}"
-        )
+        sentences.append(f"{counted(times, 'line')} could not be read and {left_out} skipped: {reason}; {places}{more}")
     return sentences

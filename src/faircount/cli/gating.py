@@ -35,7 +35,7 @@ def add_gates(parser: argparse.ArgumentParser, *, baseline: bool = False) -> Non
         action="append",
         default=[],
         metavar="GATE",
-        help="exit with 1 if this is so: 'asr.high > 0.05', 'errors > 10%%', 'pass_rate < 0.9', "
+        help="exit with 1 if this condition holds: 'asr.high > 0.05', 'errors > 10%%', 'pass_rate < 0.9', "
         "'jailbreak_type=dan: asr > 0.2', 'regression > 0.02' against a baseline (repeatable)",
     )
     if baseline:
@@ -44,14 +44,14 @@ def add_gates(parser: argparse.ArgumentParser, *, baseline: bool = False) -> Non
         "--inconclusive",
         choices=INCONCLUSIVE,
         default=INCONCLUSIVE[0],
-        help="what a gate counts as that too few entries leave open (default: fail)",
+        help="result of a gate that too few entries leave inconclusive (default: fail)",
     )
-    group.add_argument("--junit", metavar="FILE", help="write the gates as JUnit XML, a test case each")
-    group.add_argument("--sarif", metavar="FILE", help="write gates that failed, and groups that stand out, as SARIF")
+    group.add_argument("--junit", metavar="FILE", help="write the gates as JUnit XML, one test case each")
+    group.add_argument("--sarif", metavar="FILE", help="write failed gates, and groups that stand out, as SARIF")
     group.add_argument(
         "--job-summary",
         action="store_true",
-        help=f"add a summary to the file that ${SUMMARY_VARIABLE} names, also without gates",
+        help=f"append a summary to the file named in ${SUMMARY_VARIABLE}, even without gates",
     )
 
 
@@ -64,7 +64,7 @@ def read_gates(arguments: argparse.Namespace, *, compared: bool | None = None) -
     gates = _parsed(arguments.fail_on, compared, known) if arguments.fail_on else ()
     places = [path for path in (arguments.junit, arguments.sarif, getattr(arguments, "output", None)) if path]
     if len({os.path.realpath(path) for path in places}) < len(places):
-        raise UsageError("--junit, --sarif and -o each need a file of their own")
+        raise UsageError("--junit, --sarif and -o must be different files")
     return gates
 
 
@@ -83,7 +83,7 @@ def _parsed(texts: Sequence[str], compared: bool | None, known: bool) -> tuple[G
 
 
 def gates_are_asked(arguments: argparse.Namespace) -> bool:
-    """Tell whether there is anything to judge, or to write about it."""
+    """Return whether there is anything to judge, or to write about it."""
     return bool(arguments.fail_on or arguments.junit or arguments.sarif or arguments.job_summary)
 
 
@@ -119,7 +119,7 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
 
 
 def _has_regression(arguments: argparse.Namespace) -> bool:
-    """Tell whether the baseline is for a gate, not only for a summary: only then must it be corrected, too."""
+    """Return whether the baseline is for a gate, not only for a summary: only then must it be corrected, too."""
     from faircount.analysis.gates.expression import REGRESSION
 
     return any(gate.figure == REGRESSION for gate in read_gates(arguments))
@@ -189,7 +189,7 @@ def _write_summary(
     path = os.environ.get(SUMMARY_VARIABLE)
     if not path:
         if arguments.job_summary:
-            _say(f"--job-summary: ${SUMMARY_VARIABLE} is not set, so that there is no job to add a summary to")
+            _say(f"--job-summary: ${SUMMARY_VARIABLE} is not set, so no summary was written")
         return
     from faircount.analysis.gates.report import summary
     from faircount.present import markdown
@@ -200,7 +200,7 @@ def _write_summary(
             file.write(f"{text}\n".encode("utf-8", "backslashreplace"))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        _say(f"the summary of the job could not be written to {path}: {why}")
+        _say(f"{path}: the job summary could not be written: {why}")
 
 
 def _say(sentence: str) -> None:

@@ -34,7 +34,7 @@ def made_judges(expressions: Sequence[str], arguments: argparse.Namespace) -> li
     called = [judge.called for judge in judges]
     for name in called:
         if called.count(name) > 1:
-            raise UsageError(f"{name}: is named twice")
+            raise UsageError(f"{name}: named twice; name each judge once")
     return judges
 
 

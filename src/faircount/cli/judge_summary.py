@@ -38,7 +38,7 @@ def _make_folder(path: str) -> None:
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{Path(path).parent}: cannot be made: {error.strerror or error}") from error
+        raise UsageError(f"{Path(path).parent}: cannot be created: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

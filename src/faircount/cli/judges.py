@@ -40,7 +40,7 @@ def try_judge(arguments: argparse.Namespace) -> int:
 def _attempt(arguments: argparse.Namespace) -> Attempt:
     latency = arguments.latency
     if latency is not None and not 0 <= latency < math.inf:
-        raise UsageError("--latency: must be a number of seconds that is not negative")
+        raise UsageError("--latency must be 0 or more seconds")
     # A row of spikee's has one text or a list of them.
     told = list(arguments.judge_arg or [])
     notes = {"judge_args": told[0] if len(told) == 1 else told} if told else {}

@@ -25,7 +25,7 @@ def agree(arguments: argparse.Namespace) -> int:
     if not files and not arguments.predictions:
         raise UsageError("nothing to compare: give labelled data with --labels, or predictions with --predictions")
     if expressions and not files:
-        raise UsageError(f"{expressions[0]}: judges are asked about labelled data; name it with --labels")
+        raise UsageError(f"{expressions[0]}: judges need labelled data; name it with --labels")
     options = _options(arguments)
     inputs = [*files, *arguments.results, *arguments.predictions]
     if arguments.output is not None:
@@ -60,8 +60,8 @@ def _troubles(agreement: Agreement, judges: list[Judge]) -> int:
     asked = {judge.identity.digest for judge in judges}
     silent = [figures for figures in agreement.raters if figures.rater.identity in asked and not figures.decided]
     for figures in silent:
-        reason = figures.error or "it gave no reason"
+        reason = figures.error or "no reason given"
         print(  # noqa: T201
-            f"faircount: {visible(figures.name)}: it decided none of the items: {visible(reason)}", file=sys.stderr
+            f"faircount: {visible(figures.name)}: decided none of the items: {visible(reason)}", file=sys.stderr
         )
     return InputError.exit_code if silent else 0

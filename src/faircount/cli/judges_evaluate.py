@@ -32,7 +32,7 @@ def evaluate_judges(arguments: argparse.Namespace) -> int:
     if not files:
         raise UsageError("no labelled data given: name a file with --labels")
     if not expressions:
-        raise UsageError("no judge given: name one, such as refusal; `faircount judges list` tells which there are")
+        raise UsageError("no judge given: name one, such as refusal; see `faircount judges list`")
     judges = made_judges(expressions, arguments)
     options = _options(arguments)
     _refuse_overwriting(arguments, files)
@@ -126,4 +126,4 @@ def _finish(arguments: argparse.Namespace, evaluation: Evaluation, files: Sequen
         return
     show(report, arguments.output_format, arguments.report, files)
     if arguments.output_format == "console":
-        note(f"the summary is in {arguments.output}")
+        note(f"summary: {arguments.output}")

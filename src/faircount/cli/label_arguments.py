@@ -37,7 +37,7 @@ def _is_file_name(word: str) -> bool:
 def _refuse_missing(files: Sequence[str]) -> None:
     for name in files:
         if name != STDIN and not Path(name).exists():
-            raise InputError(f"{name}: there is no such file")
+            raise InputError(f"{name}: no such file")
 
 
 def label_options(arguments: argparse.Namespace, *, text_needed: bool = True) -> LabelOptions:

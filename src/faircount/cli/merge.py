@@ -18,5 +18,5 @@ def merge(arguments: argparse.Namespace) -> int:
     with NewFile(arguments.output, force=arguments.force) as new:
         new.write_all(whole.pieces())
     entries = counted(whole.entries, "entry", "entries")
-    say(f"{len(whole.parts)} shards, {entries}, {counted(whole.attempts, 'attempt')}: {new.path}")
+    say(f"merged {len(whole.parts)} shards ({entries}, {counted(whole.attempts, 'attempt')}) into {new.path}")
     return 0

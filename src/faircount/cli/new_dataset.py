@@ -18,12 +18,12 @@ def named_output(arguments: argparse.Namespace, *, standard_output: str) -> str 
     tag, path = arguments.tag, arguments.output
     if path is not None:
         if tag is not None:
-            raise UsageError("--tag is a part of the name that Faircount chooses; -o gives the whole name")
+            raise UsageError("--tag is part of the default file name and does not work with -o")
         if path == "-":
-            raise UsageError(f"-o -: the new dataset needs a file; standard output {standard_output}")
+            raise UsageError(f"-o -: the new dataset needs a file; standard output is for {standard_output}")
         return str(path)
     if arguments.force:
-        raise UsageError("--force needs -o: a name that Faircount chooses is always a new one")
+        raise UsageError("--force needs -o; the default file name is always new")
     if tag is not None and not _TAG.fullmatch(tag):
-        raise UsageError(f"--tag {tag}: a tag has 1 to 50 letters, digits, - and _")
+        raise UsageError(f"--tag {tag}: use 1 to 50 letters, digits, - and _")
     return None

@@ -21,7 +21,7 @@ STDIN = "-"
 WITH_FIGURES = ("html", "markdown", "xlsx")
 """The formats that draw figures."""
 PAGE_SUFFIX = "_analysis.html"
-_PACKED = (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst")
 _START_OF_A_PAGE = 4096
 
 
@@ -61,13 +61,13 @@ def show_one(name: str, report: Report, arguments: argparse.Namespace, inputs: S
 def refuse_page_without_place(arguments: argparse.Namespace) -> None:
     """Raise UsageError for a page that no input has a place for, before any work is done."""
     if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o")
+        raise UsageError("--output-format html needs -o FILE")
 
 
 def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
     for name in inputs:
         if Path(path).exists() and Path(name).exists() and Path(path).samefile(name):
-            raise UsageError(f"{path}: is an input; the answer needs a file of its own")
+            raise UsageError(f"{path}: is an input; write the output to another file")
 
 
 def beside_others(path: str, may_be_written: Callable[[str], bool]) -> str:
@@ -76,7 +76,7 @@ def beside_others(path: str, may_be_written: Callable[[str], bool]) -> str:
     names = itertools.chain([path], (f"{path.removesuffix(suffix)}_{number}{suffix}" for number in itertools.count(2)))
     place = next(filter(may_be_written, names))
     if place != path:
-        notice = f"{path}: is there already, and Faircount did not write it: it stays, and the new file is {place}"
+        notice = f"{path}: already exists and was not written by Faircount; writing {place} instead"
         note(notice)
     return place
 
@@ -113,9 +113,9 @@ def _page_path(name: str, folder: str | None) -> str:
     """Return where the page of an input goes: into the folder if there is one, else beside the input."""
     source = Path("stdin" if name == STDIN else name)
     stem = source.name
-    for packed in _PACKED:
-        if stem.endswith(f".jsonl{packed}"):
-            stem = stem.removesuffix(packed)
+    for compressed in _COMPRESSED:
+        if stem.endswith(f".jsonl{compressed}"):
+            stem = stem.removesuffix(compressed)
     page = stem.removesuffix(".jsonl").removesuffix(".json") + PAGE_SUFFIX
     return str((source.parent if folder is None else Path(folder)) / page)
 
@@ -154,7 +154,7 @@ def _make_folder(path: str) -> None:
     except FileExistsError as error:
         raise UsageError(f"{path}: is a file; several pages need a folder") from error
     except OSError as error:
-        raise UsageError(f"{path}: cannot be made: {error.strerror or error}") from error
+        raise UsageError(f"{path}: cannot be created: {error.strerror or error}") from error
 
 
 def _write(path: str, text: str) -> None:

@@ -43,11 +43,11 @@ def build() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = Parser(
         prog="faircount",
-        description="Numbers people can believe, and the evidence behind them, from the results of attacking,\n"
-        "benchmarking and guarding language models.",
+        description="Run red-teaming, benchmark and guardrail tests of language models, and analyse their results:\n"
+        "rates with confidence intervals, comparisons, and the evidence behind them.",
         epilog=EXIT_CODES,
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
+    parser.add_argument("-q", "--quiet", action="store_true", help="hide progress")
     parser.add_argument("-V", "--version", action="version", version=f"faircount {__version__}")
     nouns = add_commands(parser)
     parser.shortcuts = RESULTS_COMMANDS
@@ -66,10 +66,10 @@ def _add_cache(nouns: Verbs) -> None:
     verbs = add_noun(
         nouns,
         "cache",
-        short="what is kept of large files, so that they need not be read again",
-        what="What is kept of large files, so that they need not be read again. It is safe to delete.",
+        short="cache of parsed files",
+        what="Cache of parsed files. It is safe to delete.",
     )
-    for verb, meaning in (("show", "say where the cache is and how large"), ("clear", "delete it")):
+    for verb, meaning in (("show", "show where the cache is and how large it is"), ("clear", "delete the cache")):
         parser = verbs.add_parser(
             verb, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.", epilog=EXIT_CODES
         )
@@ -79,20 +79,20 @@ def _add_cache(nouns: Verbs) -> None:
 def _add_completion(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "completion",
-        help="print a script that completes commands in a shell",
+        help="print a shell completion script",
         description="Print a script that completes commands and options in a shell.",
         epilog='examples: eval "$(faircount completion bash)"\n'
         "          faircount completion zsh > _faircount\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.completion", "completion"))
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to print the script for")
 
 
 def _add_demo(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "demo",
-        help="make sample results offline, analyse them, say what to try next",
-        description="Make sample results of simulated targets offline, analyse them and say what to try next.",
+        help="generate sample results offline, analyse them, and suggest next steps",
+        description="Generate sample results from simulated targets, offline; analyse them, and suggest next steps.",
         epilog=EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.demo", "demo"))
@@ -100,6 +100,6 @@ def _add_demo(nouns: Verbs) -> None:
         "--folder",
         default="faircount-demo",
         metavar="FOLDER",
-        help="where the sample goes (default: faircount-demo)",
+        help="folder for the sample (default: faircount-demo)",
     )
-    parser.add_argument("--seed", type=int, default=7, metavar="N", help="another sample for another N (default: 7)")
+    parser.add_argument("--seed", type=int, default=7, metavar="N", help="random seed of the sample (default: 7)")

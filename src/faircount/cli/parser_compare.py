@@ -14,7 +14,7 @@ def add_compare(verbs: Verbs) -> None:
     """Add `results compare`."""
     parser = verbs.add_parser(
         "compare",
-        help="is B better than A, and where: differences on the same entries, with intervals and tests",
+        help="compare runs on the same entries: differences with intervals and tests",
         description="Compare result files on the entries that both answered: the difference with its interval, the\n"
         "entries that flipped, and where the difference lies. The first file is A unless --baseline names it.",
         epilog="example: faircount results compare results/results_old.jsonl results/results_new.jsonl --by plugin\n\n"
@@ -25,66 +25,66 @@ def add_compare(verbs: Verbs) -> None:
     _add_what_to_compare(parser)
     _add_what_is_known_of_the_judge(parser)
     _add_what_to_show(parser)
-    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+    add_output(parser, page="html needs -o", place="write to FILE instead of standard output")
     add_gates(parser)
 
 
 def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is compared")
-    group.add_argument("--baseline", metavar="FILE", help="the file that the others are compared with: A")
+    group = parser.add_argument_group("comparison")
+    group.add_argument("--baseline", metavar="FILE", help="file to compare the others with (A)")
     group.add_argument(
         "--match",
         choices=MATCHES,
         default=MATCHES[0],
-        help="entries are the same if id and prompt are (content), or if the id is (default: content)",
+        help="match entries by id and prompt (content), or by id alone (default: content)",
     )
     group.add_argument(
         "--guardrail-success",
         choices=GUARDRAIL_MEANINGS,
         default=GUARDRAIL_MEANINGS[0],
-        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
+        help="meaning of true in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
     )
     add_policy_blocks(group)
     group.add_argument(
         "--cluster",
         default=AUTO,
         metavar="FIELD",
-        help="entries with the same value are variants; auto: the same document and instruction, or suite; none: all "
-        "are independent (default: auto)",
+        help="treat entries with the same value as variants; auto: same document and instruction, or same suite; "
+        "none: all are independent (default: auto)",
     )
     add_level(group)
 
 
 def _add_what_is_known_of_the_judge(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("errors of the judge")
+    group = parser.add_argument_group("judge errors")
     group.add_argument(
         "--judge-quality",
         metavar="SUMMARY|LABELS",
-        help="correct rates and difference for the judge's errors: by a summary of judges evaluate, by labels of a "
-        "sample of the files (JSONL, CSV or xlsx), or by labelled texts from elsewhere",
+        help="correct rates and differences for judge errors, using a summary from judges evaluate, labels for a "
+        "sample of the files (JSONL, CSV or xlsx), or labelled texts from elsewhere",
     )
     group.add_argument(
         "--correction",
         choices=CORRECTIONS,
         default=CORRECTIONS[0],
-        help="how labels of the files correct them; ppi is PPI++, for labels drawn at random from all entries "
+        help="how to correct with labels for the files; ppi is PPI++, for labels drawn at random from all entries "
         "(default: two-phase)",
     )
 
 
 def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is shown")
+    group = parser.add_argument_group("display")
     group.add_argument(
         "--by",
         action="append",
         default=[],
         metavar="FIELD",
-        help="differences by this field (repeatable; default: every field that all files have)",
+        help="show differences by this field (repeatable; default: every field that all files have)",
     )
     group.add_argument(
         "--flips",
         type=int,
         default=5,
         metavar="N",
-        help="show so many of the entries that were fixed, and of those that were broken (default: 5)",
+        help="show N fixed and N broken entries (default: 5)",
     )

@@ -53,7 +53,9 @@ def evidence_argument(text: str) -> tuple[str, int]:
         kind, number = "", text
     number = number if equals or not kind else "5"
     if kind not in ("", *EVIDENCE) or not number.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(EVIDENCE)}, each perhaps with =N, or N alone")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not valid; use {', '.join(EVIDENCE)}, optionally with =N, or N alone"
+        )
     return kind, int(number)
 
 
@@ -76,8 +78,8 @@ def add_results(nouns: Verbs) -> None:
 def _add_analyze(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "analyze",
-        help="rates with intervals, breakdowns and doubts, from one or many files",
-        description="Analyse result files: one analysis each, in the order given, or one over all with --combine.",
+        help="compute rates with intervals and breakdowns, and list problems with the data",
+        description="Analyse result files: each on its own, in the order given, or all together with --combine.",
         epilog="example: faircount results analyze results/results_*.jsonl --combine --by jailbreak_type\n\n"
         + EXIT_CODES,
     )
@@ -93,8 +95,8 @@ def _add_analyze(verbs: Verbs) -> None:
 def _add_extract(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "extract",
-        help="a new dataset of the rows that succeeded, failed, or hold what you look for",
-        description="Write the rows that a category, a query or search terms choose into a new dataset.",
+        help="write the rows that succeeded, failed or match a query to a new dataset",
+        description="Write the rows selected by a category, a query or search terms to a new dataset.",
         epilog="examples: faircount results extract results/results_*.jsonl --category failure\n"
         "          faircount results extract results/results_*.jsonl --where 'error contains \"time-out\"'\n\n"
         + EXIT_CODES,
@@ -106,28 +108,28 @@ def _add_extract(verbs: Verbs) -> None:
 
 
 def _add_what_to_extract(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which rows")
+    group = parser.add_argument_group("selection")
     group.add_argument(
         "--category",
         choices=CATEGORIES,
-        help="rows of one kind; failure, or fail, has no errors in it, errors and error are one (default: success, or "
-        "what --where or --custom-search chooses)",
+        help="rows of one category; failure (or fail) excludes errors, errors and error are the same (default: "
+        "success, or what --where or --custom-search selects)",
     )
-    group.add_argument("--where", metavar="QUERY", help="rows for which a query holds, see the reference of queries")
-    group.add_argument("--query", metavar="QUERY", help="the same as --where --ignore-case, by spikee's name")
+    group.add_argument("--where", metavar="QUERY", help="rows that match a query; see the query reference")
+    group.add_argument("--query", metavar="QUERY", help="spikee's name for --where --ignore-case")
     group.add_argument(
         "--custom-search",
         action="append",
         default=[],
         metavar="TERM",
-        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must hold; fields may "
-        "be listed: lang:en,plugin:hex)",
+        help="rows that contain a term: term, field:term, !term or !field:term (repeatable, all must match; can be "
+        "a list: lang:en,plugin:hex)",
     )
-    group.add_argument("--ignore-case", action="store_true", help="case does not count in --where and --custom-search")
-    group.add_argument("--regex", action="store_true", help="terms of --custom-search are regular expressions")
-    _add_definition(group, "whose categories and outcomes are meant (default: faircount)")
+    group.add_argument("--ignore-case", action="store_true", help="ignore case in --where and --custom-search")
+    group.add_argument("--regex", action="store_true", help="treat --custom-search terms as regular expressions")
+    _add_definition(group, "whose definitions of categories and outcomes to use (default: faircount)")
     add_policy_blocks(group)
-    group.add_argument("--entries", action="store_true", help="all rows of the entries that have a row that matches")
+    group.add_argument("--entries", action="store_true", help="all rows of each entry that has a matching row")
 
 
 def _add_where_to_extract_to(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +138,7 @@ def _add_where_to_extract_to(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write there (default: results/extract_<category>[_<tag>]_<time>.jsonl)",
+        help="output file (default: results/extract_<category>[_<tag>]_<time>.jsonl)",
     )
     _add_name_of_new_file(group)
 
@@ -144,56 +146,58 @@ def _add_where_to_extract_to(parser: argparse.ArgumentParser) -> None:
 def _add_export(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "export",
-        help="rows or entries as JSONL, CSV, Parquet, a workbook or a page",
-        description="Write rows, or the entries that they fold into, in a format that other programs read.",
+        help="export rows or entries as JSONL, CSV, Parquet, Excel or HTML",
+        description="Export rows, or the entries that they belong to, in a format that other programs read.",
         epilog="examples: faircount results export results/results_x.jsonl --to parquet\n"
         "          faircount results export results/results_*.jsonl --where 'outcome = error' --columns id,error "
         "-o errors.csv\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.export", "export"))
     add_inputs(parser)
-    group = parser.add_argument_group("what is written")
-    group.add_argument("--entries", action="store_true", help="a row for each entry instead of each row of the files")
+    group = parser.add_argument_group("selection")
+    group.add_argument("--entries", action="store_true", help="export entries instead of rows")
     group.add_argument(
         "--where",
         metavar="QUERY",
-        help="rows for which a query holds, or entries with such a row, see the reference of queries",
+        help="rows that match a query, or entries with such a row; see the query reference",
     )
     group.add_argument(
         "--columns",
         action="append",
         default=[],
         metavar="A,B,…",
-        help="only these, in this order, named as in queries: id,outcome,attempt_history[0].error (repeatable)",
+        help="only these columns, in this order, named as in queries: id,outcome,attempt_history[0].error (repeatable)",
     )
-    _add_definition(group, "whose outcomes and entries are meant (default: faircount)")
+    _add_definition(group, "whose definitions of outcomes and entries to use (default: faircount)")
     add_policy_blocks(group)
     group = parser.add_argument_group("output")
     group.add_argument(
         "--to",
         choices=("jsonl", "csv", "parquet", "xlsx", "html"),
-        help="the format (default: what the name of the file after -o ends with)",
+        help="format (default: from the suffix of the -o file)",
     )
-    group.add_argument("--raw", action="store_true", help="csv with texts as they are, not made safe for spreadsheets")
-    _add_file_to_export_to(group, "write there; - is standard output, for csv and jsonl (default: beside the input)")
+    group.add_argument(
+        "--raw", action="store_true", help="csv only: keep texts unchanged instead of making them safe for spreadsheets"
+    )
+    _add_file_to_export_to(group, "output file; - is standard output, for csv and jsonl (default: next to the input)")
 
 
 def _add_convert_to_excel(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "convert-to-excel",
-        help="a workbook of the rows, the analysis with charts, and the findings",
-        description="Write a workbook with a sheet of rows, a sheet of the analysis with charts, and one of findings.",
+        help="write an Excel workbook with the rows, the analysis with charts, and the findings",
+        description="Write an Excel workbook with sheets for the rows, the analysis with charts, and the findings.",
         epilog="example: faircount results convert-to-excel --result-file results/results_x.jsonl\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.export", "convert_to_excel"))
     add_inputs(parser)
-    group = parser.add_argument_group("what is counted")
-    group.add_argument("--combine", action="store_true", help="one analysis over all files instead of one for each")
+    group = parser.add_argument_group("counting")
+    group.add_argument("--combine", action="store_true", help="one analysis over all files instead of one per file")
     _add_definition(group, "whose definitions to count by (default: faircount)")
     add_policy_blocks(group)
     group = parser.add_argument_group("output")
     _add_file_to_export_to(
-        group, "write there (default: x.xlsx beside x.jsonl, Combined.xlsx in the working folder for several files)"
+        group, "output file (default: x.xlsx next to x.jsonl; Combined.xlsx in the current folder for several files)"
     )
 
 
@@ -206,26 +210,26 @@ def _add_guardrail_success(group: argparse._ArgumentGroup) -> None:
         "--guardrail-success",
         choices=GUARDRAIL_MEANINGS,
         default=GUARDRAIL_MEANINGS[0],
-        help="what true means in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
+        help="meaning of true in a boolean guardrail's file; spikee 0.1 wrote true for detected (default: bypassed)",
     )
 
 
 def _add_name_of_new_file(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--tag", metavar="TAG", help="a word for the default name: letters, digits, - and _")
-    group.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    group.add_argument("--tag", metavar="TAG", help="tag in the default file name: letters, digits, - and _")
+    group.add_argument("--force", action="store_true", help="overwrite FILE if it already exists")
 
 
 def _add_file_to_export_to(group: argparse._ArgumentGroup, words: str) -> None:
     group.add_argument("-o", "--output", metavar="FILE", help=words)
-    group.add_argument("--force", action="store_true", help="replace FILE, whoever wrote it")
+    group.add_argument("--force", action="store_true", help="overwrite FILE even if Faircount did not write it")
 
 
 def _add_dataset_comparison(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "dataset-comparison",
-        help="which entries of a dataset succeed on many targets, or on few, and how success transfers",
-        description="Compare the entries of a dataset over the results of several targets, one result file each, and\n"
-        "write those with a high or a low success rate into a new dataset.",
+        help="find entries of a dataset that succeed on many targets, or on few, and how success transfers",
+        description="Compare the entries of a dataset across several targets, one result file each, and write those\n"
+        "with a high or a low success rate to a new dataset.",
         epilog="example: faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50\n\n"
         + EXIT_CODES,
     )
@@ -236,7 +240,7 @@ def _add_dataset_comparison(verbs: Verbs) -> None:
 
 
 def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is compared")
+    group = parser.add_argument_group("comparison")
     group.add_argument(
         "--dataset-file",
         "--dataset",
@@ -244,20 +248,20 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="the dataset that the results were made with",
+        help="dataset that the results were made with",
     )
     group.add_argument(
         "--success-threshold",
         type=float,
         default=0.8,
         metavar="SHARE",
-        help="entries with a success rate above (or below) this are chosen (default: 0.8)",
+        help="select entries with a success rate above (or below) this (default: 0.8)",
     )
     group.add_argument(
         "--success-definition",
         choices=("gt", "lt"),
         default="gt",
-        help="gt for rates above the threshold, lt for rates below it (default: gt)",
+        help="gt selects rates above the threshold, lt rates below it (default: gt)",
     )
     group.add_argument(
         "-n",
@@ -265,13 +269,15 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=-1,
         metavar="N",
-        help="write N entries at most: the highest rates, with lt the lowest (default: all)",
+        help="write at most N entries: the highest rates, or with lt the lowest (default: all)",
     )
     group.add_argument(
-        "--skip-validation", action="store_true", help="go on if results lack entries of the dataset, and show how many"
+        "--skip-validation",
+        action="store_true",
+        help="continue if results lack entries of the dataset, and show how many",
     )
     _add_guardrail_success(group)
-    _add_definition(group, "whose rules match and count entries (default: faircount)")
+    _add_definition(group, "whose rules for matching and counting entries to use (default: faircount)")
     add_policy_blocks(group)
     add_level(group)
 
@@ -282,48 +288,48 @@ def _add_where_to_compare_to(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the new dataset there (default: datasets/comparison_<dataset>[_<tag>]_<time>.jsonl)",
+        help="new dataset (default: datasets/comparison_<dataset>[_<tag>]_<time>.jsonl)",
     )
     _add_name_of_new_file(group)
-    add_format(group, "of the report; html is a page beside the new dataset unless --report is given", "--report")
-    group.add_argument("--report", metavar="FILE", help="write the report there instead of to standard output")
+    add_format(group, "html goes next to the new dataset unless --report is given", "--report")
+    group.add_argument("--report", metavar="FILE", help="write the report to FILE instead of standard output")
 
 
 def _add_show(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "show",
-        help="one entry with everything that is recorded of it",
-        description="Show an entry: its outcome and why, its attempts with their texts, and rows that do not count.",
+        help="show everything that is recorded about one entry",
+        description="Show an entry: its outcome and why, its attempts with their texts, and rows that are not counted.",
         epilog="example: faircount results show 12 results/results_*.jsonl\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.show", "show"))
-    group = parser.add_argument_group("which entry")
-    group.add_argument("id", metavar="ID", help="id of an entry, id of a row such as 12-attack, or long id of a row")
+    group = parser.add_argument_group("entry")
+    group.add_argument("id", metavar="ID", help="entry id, row id such as 12-attack, or long id of a row")
     add_inputs(parser)
     _add_how_to_fold(parser)
-    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+    add_output(parser, page="html needs -o", place="write to FILE instead of standard output")
 
 
 def _add_check(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "check",
-        help="doubts about result files, and nothing else; exit code 1 when any is serious",
-        description="Report how the lines of result files fared and what is doubtful about them, without any rates.\n"
-        "Findings of severity error are serious: lines that could not be read, a packed file that ends too early.",
+        help="list problems with result files; exit code 1 if any is serious",
+        description="Report how many lines of result files could be read, and list problems with the data, without\n"
+        "rates. Findings of severity error are serious: unreadable lines, a truncated compressed file.",
         epilog="example: faircount results check results/results_*.jsonl --warnings\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.check", "check"))
     add_inputs(parser)
     _add_how_to_fold(parser)
-    group = parser.add_argument_group("what is serious")
-    group.add_argument("--warnings", action="store_true", help="exit with 1 if there are warnings, too")
-    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+    group = parser.add_argument_group("severity")
+    group.add_argument("--warnings", action="store_true", help="exit with 1 on warnings, too")
+    add_output(parser, page="html needs -o", place="write to FILE instead of standard output")
 
 
 def _add_how_to_fold(parser: argparse.ArgumentParser) -> None:
     """Add what decides which rows make an entry, and what they mean."""
-    group = parser.add_argument_group("what is counted")
-    group.add_argument("--combine", action="store_true", help="all files together, as analyze --combine counts them")
+    group = parser.add_argument_group("counting")
+    group.add_argument("--combine", action="store_true", help="count all files together, as analyze --combine does")
     _add_guardrail_success(group)
     add_policy_blocks(group)
 
@@ -331,42 +337,45 @@ def _add_how_to_fold(parser: argparse.ArgumentParser) -> None:
 def _add_power(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "power",
-        help="how many entries a question needs, or what a number of entries can show",
-        description="How many entries are needed for an interval or to detect a difference, or what a number of\n"
-        "entries can show. Reads nothing. Rates, differences and widths are shares: 0.05 is 5%.",
+        help="calculate how many entries a question needs, or what a number of entries can show",
+        description="Calculate how many entries are needed for an interval or to detect a difference, or what a\n"
+        "number of entries can show. Reads no files. Rates, differences and widths are shares: 0.05 is 5%.",
         epilog="example: faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.power", "power"))
     _add_what_to_ask(parser)
     _add_what_to_assume(parser)
-    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+    add_output(parser, page="html needs -o", place="write to FILE instead of standard output")
 
 
 def _add_what_to_ask(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is asked: one or more of the first three, or --entries")
+    group = parser.add_argument_group("question: one or more of the first three, or --entries")
     group.add_argument(
-        "--half-width", type=float, metavar="W", help="entries for an interval with a half-width of W, such as 0.05"
+        "--half-width",
+        type=float,
+        metavar="W",
+        help="entries needed for an interval with a half-width of W, such as 0.05",
     )
     group.add_argument(
         "--difference",
         type=float,
         metavar="D",
-        help="entries to detect that two rates differ by D; with a minus sign, a fall",
+        help="entries needed to detect that two rates differ by D; negative for a decrease",
     )
     group.add_argument(
         "--zero-hits",
         type=float,
         metavar="UPPER",
-        help="entries after which, without a single success, the rate is at most UPPER",
+        help="entries needed, without a single success, to show that the rate is at most UPPER",
     )
-    group.add_argument("--entries", type=int, metavar="N", help="what interval and what difference N entries can show")
+    group.add_argument("--entries", type=int, metavar="N", help="interval and difference that N entries can show")
 
 
 def _add_what_to_assume(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is assumed")
-    group.add_argument("--rate", type=float, metavar="P", help="expected rate, of the first target (default: 0.5)")
+    group = parser.add_argument_group("assumptions")
+    group.add_argument("--rate", type=float, metavar="P", help="expected rate of the first target (default: 0.5)")
     group.add_argument(
-        "--paired", action="store_true", help="two targets share their entries; needs --discordant, which implies it"
+        "--paired", action="store_true", help="both targets get the same entries; needs --discordant, which implies it"
     )
     group.add_argument(
         "--discordant",
@@ -377,37 +386,35 @@ def _add_what_to_assume(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--families", type=float, metavar="M", help="entries come in families of M variants; needs --icc"
     )
-    group.add_argument(
-        "--icc", type=float, metavar="RHO", help="correlation of the outcomes within a family, from 0 to 1"
-    )
+    group.add_argument("--icc", type=float, metavar="RHO", help="correlation of outcomes within a family, from 0 to 1")
     group.add_argument(
         "--level",
         type=float,
         default=0.95,
         metavar="P",
-        help="confidence level; tests are made at 1 - P, two-sided (default: 0.95)",
+        help="confidence level; tests are two-sided at 1 - P (default: 0.95)",
     )
     group.add_argument(
-        "--power", type=float, metavar="P", help="how often a difference should be detected (default: 0.8)"
+        "--power", type=float, metavar="P", help="probability of detecting the difference (default: 0.8)"
     )
 
 
 def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is counted")
+    group = parser.add_argument_group("counting")
     group.add_argument("--combine", action="store_true", help="one analysis over all files, with a table per source")
-    group.add_argument("--where", metavar="QUERY", help="only the rows that a query chooses, such as 'lang = de'")
+    group.add_argument("--where", metavar="QUERY", help="only rows that match a query, such as 'lang = de'")
     group.add_argument(
         "--false-positive-checks",
         metavar="BENIGN_FILE",
-        help="measure a guardrail with a second run, over benign prompts",
+        help="measure a guardrail with a second run on benign prompts",
     )
     _add_guardrail_success(group)
     group.add_argument(
         "--block-signal",
         choices=BLOCK_SIGNALS,
         default=BLOCK_SIGNALS[0],
-        help="what blocked means to --false-positive-checks: a false verdict or a raised guardrail, or only what was "
-        "raised (default: verdict)",
+        help="what --false-positive-checks counts as blocked: a false verdict or a raised guardrail, or only a "
+        "raised one (default: verdict)",
     )
     _add_definition(group, "whose definitions to count by (default: faircount)")
     add_policy_blocks(group)
@@ -416,8 +423,8 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         default=AUTO,
         metavar="FIELD|auto|none",
-        help="what makes entries variants of one another, for intervals that respect it: a field, the document and "
-        "instruction behind an entry, or nothing (default: auto)",
+        help="group variants by this field, for the intervals; auto: by document and instruction; none: treat all "
+        "entries as independent (default: auto)",
     )
     group.add_argument(
         "--min-n",
@@ -429,31 +436,31 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_what_is_known_of_the_judge(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("errors of the judge")
+    group = parser.add_argument_group("judge errors")
     group.add_argument(
         "--judge-quality",
         metavar="SUMMARY|LABELS",
-        help="correct the rate for the judge's errors: by a summary of judges evaluate, by labels of a sample of this "
-        "run (JSONL, CSV or xlsx), or by labelled texts from elsewhere",
+        help="correct the rate for judge errors, using a summary from judges evaluate, labels for a sample of this "
+        "run (JSONL, CSV or xlsx), or labelled texts from elsewhere",
     )
     group.add_argument(
         "--correction",
         choices=CORRECTIONS,
         default=CORRECTIONS[0],
-        help="how labels of this run correct it; ppi is PPI++, for labels drawn at random from all entries (default: "
-        "two-phase)",
+        help="how to correct with labels for this run; ppi is PPI++, for labels drawn at random from all entries "
+        "(default: two-phase)",
     )
 
 
 def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is shown")
-    group.add_argument("--overview", action="store_true", help="the general part alone")
+    group = parser.add_argument_group("display")
+    group.add_argument("--overview", action="store_true", help="show only the overview")
     group.add_argument(
         "--by",
         action="append",
         default=[],
         metavar="FIELD",
-        help="break down by this field (repeatable; attack, document and judge for short)",
+        help="break down by this field (repeatable; short names: attack, document, judge)",
     )
     group.add_argument("--sort", choices=SORTS, default=SORTS[0], help="order of the groups (default: rate)")
     group.add_argument(
@@ -461,9 +468,9 @@ def _add_what_to_show(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=evidence_argument,
         metavar="KIND[=N]",
-        help="show N entries with prompt and response: successes, failures, errors, blocks, or just N for the bad news "
-        "(repeatable; default: 5 in html, else none)",
+        help="show N entries with prompt and response: successes, failures, errors, blocks, or just N for "
+        "successful attacks and failed tests (repeatable; default: 5 in html, else none)",
     )
     group.add_argument(
-        "--details", action="store_true", help="show every file at length, also where there are more than three"
+        "--details", action="store_true", help="show every file in full, even if there are more than three"
     )

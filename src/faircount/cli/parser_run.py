@@ -9,14 +9,14 @@ from faircount.cli.gating import add_gates
 from faircount.cli.parsing import EXIT_CODES, Instead, Parser, Verbs, add_format, add_output, command
 
 _INSTEAD_OF_SPIKEES = {
-    "--target-options": 'spikee\'s own targets take --target-args \'{"target_options": "TEXT"}\', the target openai '
-    "takes --model NAME",
-    "--max-retries": "--tries N sends a request up to N times, so that N is one more",
-    "--judge-options": "--model NAME is the model that judges ask",
-    "--throttle": "--requests-per-minute N limits all requests together",
-    "--tag": "--journal FILE names the journal",
-    "--resume-file": "go on with faircount resume JOURNAL",
-    "--auto-resume": "go on with faircount resume JOURNAL",
+    "--target-options": 'use --target-args \'{"target_options": "TEXT"}\' for spikee\'s own targets, --model NAME for '
+    "the target openai",
+    "--max-retries": "use --tries N, which includes the first request, so N is one more",
+    "--judge-options": "use --model NAME, the model for LLM judges",
+    "--throttle": "use --requests-per-minute N, a limit on all requests together",
+    "--tag": "use --journal FILE to name the journal",
+    "--resume-file": "use faircount resume JOURNAL",
+    "--auto-resume": "use faircount resume JOURNAL",
 }
 """Options of `spikee test` that have another name here because they mean something else."""
 
@@ -48,10 +48,10 @@ def add_run(nouns: Verbs) -> None:
 def _add_run(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "run",
-        help="run tests or datasets of attacks against a target, every attempt kept and judged",
-        description="Run the tests of files and folders against a target, or the entries of datasets. Every attempt\n"
-        "is judged as it arrives and kept in a journal; at the end the analysis is printed. Attacks are for systems\n"
-        "that are yours to test.",
+        help="run tests or attack datasets against a target; every attempt is judged and recorded",
+        description="Run tests, or the entries of datasets, against a target. Every attempt is judged as it arrives\n"
+        "and recorded in a journal; at the end the analysis is printed. Run attacks only against systems\n"
+        "that you are authorised to test.",
         epilog="examples: faircount run tests/ --target simulated --concurrency 16\n"
         "          faircount run tests/ --target ./my_bot.py:answer --retries 5 --aggregation majority\n"
         "          faircount run attacks.jsonl --target ./my_bot.py:answer --attack best-of-n\n\n" + EXIT_CODES,
@@ -65,19 +65,18 @@ def _add_run(nouns: Verbs) -> None:
     _add_spikees_names(parser)
     group = parser.add_argument_group("output")
     group.add_argument(
-        "--journal", metavar="FILE", help="the journal, a new file (default: run_<time>.jsonl in the output folder)"
+        "--journal", metavar="FILE", help="journal, a new file (default: run_<time>.jsonl in the output folder)"
     )
     group.add_argument(
-        "--output-folder", default="results", metavar="DIR", help="where journal and report go (default: results)"
+        "--output-folder", default="results", metavar="DIR", help="folder for journal and report (default: results)"
     )
     group.add_argument(
         "--report-layout",
         choices=REPORT_LAYOUTS,
-        help="one test case in the report for each case, or for each metric of it as REBEL writes them "
-        "(default: per-case)",
+        help="one test case in the report per case, or per metric as in REBEL's reports (default: per-case)",
     )
     group.add_argument(
-        "--spikee-results", metavar="FILE", help="write the results of a dataset for spikee's own tools, too"
+        "--spikee-results", metavar="FILE", help="also write the results of a dataset in spikee's format"
     )
     _add_ending(group)
     add_gates(parser, baseline=True)
@@ -87,23 +86,23 @@ def _add_run(nouns: Verbs) -> None:
 def _add_resume(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "resume",
-        help="go on with a run that was stopped",
-        description="Go on with a run from its journal: what is missing is run, and the report is finished. All\n"
-        "settings are those of the run.",
+        help="resume an interrupted run",
+        description="Resume a run from its journal: run what is missing, and finish the report. The settings are\n"
+        "those of the original run.",
         epilog="example: faircount resume results/run_20260101_120000.jsonl\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.run", "resume"))
-    parser.add_argument("journal", metavar="JOURNAL", help="the journal of the run")
-    group = parser.add_argument_group("how it goes on")
-    group.add_argument("--retry-errors", action="store_true", help="try attempts again whose request failed")
-    group.add_argument("--concurrency", type=int, metavar="N", help="requests at once (default: as before)")
+    parser.add_argument("journal", metavar="JOURNAL", help="journal of the run")
+    group = parser.add_argument_group("execution")
+    group.add_argument("--retry-errors", action="store_true", help="retry attempts whose request failed")
+    group.add_argument("--concurrency", type=int, metavar="N", help="concurrent requests (default: as before)")
     group.add_argument("--max-calls", type=int, metavar="N", help="stop after N more requests (default: as before)")
-    group.add_argument("--max-cost", type=float, metavar="X", help="stop when X more is spent (default: as before)")
+    group.add_argument("--max-cost", type=float, metavar="X", help="stop after spending X more (default: as before)")
     group = parser.add_argument_group("output")
     group.add_argument(
         "--spikee-results",
         metavar="FILE",
-        help="write the results of a dataset for spikee's own tools, a new file (default: as before)",
+        help="also write the results of a dataset in spikee's format, to a new file (default: as before)",
     )
     _add_ending(group)
 
@@ -111,31 +110,31 @@ def _add_resume(nouns: Verbs) -> None:
 def _add_merge(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "merge",
-        help="put the shards of a run together, all of them and none twice",
-        description="Put the journals of all shards of a run together into one. It is made only if they are parts of\n"
-        "the same run, all there, none twice, and each complete.",
+        help="merge the shards of a run",
+        description="Merge the journals of a run's shards into one. All shards of the run are needed, each complete\n"
+        "and given once.",
         epilog="example: faircount merge shard1.jsonl shard2.jsonl -o run.jsonl\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.merge", "merge"))
-    parser.add_argument("journals", nargs="+", metavar="JOURNAL", help="the journal of a shard")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the journal of the whole, a new file")
-    parser.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    parser.add_argument("journals", nargs="+", metavar="JOURNAL", help="journal of a shard")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="merged journal")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it already exists")
 
 
 def _add_bench(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "bench",
-        help="run targets, datasets, judges and attacks as one file says",
-        description="Run every combination of the targets, datasets, judges and attacks of a bench file, each as a\n"
-        "run of its own, and compare the targets. What is there already is gone on with, so that the same command\n"
-        "resumes a bench that was stopped.",
+        help="run every combination of targets, datasets, judges and attacks in a file",
+        description="Run every combination of the targets, datasets, judges and attacks in a bench file, each as a\n"
+        "separate run, and compare the targets. Existing runs are resumed: repeat the command to continue an\n"
+        "interrupted bench.",
         epilog="examples: faircount bench release.toml --plan\n          faircount bench release.toml\n\n" + EXIT_CODES,
     )
     parser.set_defaults(run=command("faircount.cli.bench", "bench"))
-    parser.add_argument("file", metavar="FILE", help="the bench file, in TOML")
-    parser.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
-    parser.add_argument("--retry-errors", action="store_true", help="try attempts again whose request failed")
-    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+    parser.add_argument("file", metavar="FILE", help="bench file, in TOML")
+    parser.add_argument("--plan", action="store_true", help="show what would run, without running it")
+    parser.add_argument("--retry-errors", action="store_true", help="retry attempts whose request failed")
+    add_output(parser, page="html needs -o", place="write to FILE instead of standard output")
 
 
 def bench_options() -> dict[str, bool]:
@@ -151,8 +150,8 @@ def bench_options() -> dict[str, bool]:
 def _add_plan(nouns: Verbs) -> None:
     parser = nouns.add_parser(
         "plan",
-        help="what a run would do and cost, without calling anything",
-        description="List the cases that a run would send, how many requests that are, and an estimate of their cost.\n"
+        help="show what a run would do and cost, without calling anything",
+        description="List the cases that a run would send, the number of requests, and an estimate of their cost.\n"
         "Nothing is called.",
         epilog="example: faircount plan tests/ --model gpt-4o-mini --retries 5\n\n" + EXIT_CODES,
     )
@@ -164,7 +163,7 @@ def _add_plan(nouns: Verbs) -> None:
     _add_target(parser)
     _add_limits(parser)
     _add_spikees_names(parser)
-    add_output(parser, page="html needs -o", place="write there instead of to standard output")
+    add_output(parser, page="html needs -o", place="write to FILE instead of standard output")
 
 
 def _add_spikees_names(parser: argparse.ArgumentParser) -> None:
@@ -175,43 +174,53 @@ def _add_spikees_names(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_which_tests(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is run")
+    group = parser.add_argument_group("selection")
     group.add_argument(
         "paths",
         nargs="*",
         metavar="PATH",
-        help="test file, folder with test files, or file::name for one function, suite or case; or datasets: .jsonl, "
-        ".json, .csv, .tsv, also packed",
-    )
-    group.add_argument("--test-dir", action="append", default=[], metavar="DIR", help="the same, by REBEL's name")
-    group.add_argument("--dataset", action="append", default=[], metavar="FILE", help="the same, by spikee's name")
-    group.add_argument(
-        "--dataset-folder", action="append", default=[], metavar="DIR", help="every .jsonl in a folder, by name"
+        help="test file, folder of test files, or file::name for one function, suite or case; or datasets: .jsonl, "
+        ".json, .csv, .tsv, also compressed",
     )
     group.add_argument(
-        "--keyword", metavar="EXPRESSION", help="cases whose name has the words: alpha and not (beta or gamma)"
+        "--test-dir", action="append", default=[], metavar="DIR", help="same as PATH; REBEL's name for it"
     )
-    group.add_argument("--tags", action="append", default=[], metavar="A,B", help="cases with one of the tags")
-    group.add_argument("--exclude-tags", action="append", default=[], metavar="A,B", help="cases with none of the tags")
+    group.add_argument(
+        "--dataset", action="append", default=[], metavar="FILE", help="same as PATH; spikee's name for it"
+    )
+    group.add_argument(
+        "--dataset-folder",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="all .jsonl files in a folder, in order of name",
+    )
+    group.add_argument(
+        "--keyword", metavar="EXPRESSION", help="cases whose name matches: alpha and not (beta or gamma)"
+    )
+    group.add_argument("--tags", action="append", default=[], metavar="A,B", help="cases with any of these tags")
+    group.add_argument(
+        "--exclude-tags", action="append", default=[], metavar="A,B", help="cases with none of these tags"
+    )
     group.add_argument(
         "--case",
         action="append",
         default=[],
         metavar="NAME",
-        help="the case, suite or function of this name, or the entry of this id (repeatable)",
+        help="case, suite or function of this name, or entry with this id (repeatable)",
     )
     group.add_argument(
         "--retries",
         type=int,
         metavar="N",
-        help="of tests: try every case N times (default: what the tests say); of datasets: make an attempt that ended "
-        "in an error again, up to N times (default: 0)",
+        help="tests: run every case N times (default: as set in the tests); datasets: retry an attempt that ended "
+        "in an error up to N times (default: 0)",
     )
     group.add_argument(
         "--aggregation",
         metavar="NAME",
-        help="how attempts become one result: min, max, mean, median, majority, any, all, first, mode, pass@3 … "
-        "(default: what the tests say)",
+        help="how attempts are combined into one result: min, max, mean, median, majority, any, all, first, mode, "
+        "pass@3 … (default: as set in the tests)",
     )
 
 
@@ -220,47 +229,49 @@ def _add_entries(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--judge",
         metavar="JUDGE",
-        help="who decides whether an attempt succeeded, for all entries (default: the judge that each entry names, if "
-        "it compares strings or the configuration names it)",
+        help="judge for all entries (default: the judge that each entry names, if it compares strings or is in the "
+        "configuration)",
     )
     group.add_argument(
-        "--no-judge", action="store_true", help="the target is a guardrail that answers yes or no: nobody has to judge"
+        "--no-judge", action="store_true", help="no judge is needed: the target is a guardrail that answers yes or no"
     )
     group.add_argument(
         "--map",
         action="append",
         default=[],
         metavar="ROLE=COLUMN",
-        help="which column holds what: prompt=question, id=ref, system=persona, judge_args=canary; an empty column "
-        "takes a guess back (repeatable)",
+        help="map a column to a role: prompt=question, id=ref, system=persona, judge_args=canary; an empty column "
+        "cancels a guess (repeatable)",
     )
-    group.add_argument("--where", metavar="QUERY", help="only entries whose fields are so: 'plugin = base64'")
-    group.add_argument("--sample", metavar="P", help="only so many entries, drawn at random: 0.25, 25%% or 100")
-    group.add_argument("--sample-seed", metavar="N", help="which draw: a number, or random (default: 42)")
+    group.add_argument("--where", metavar="QUERY", help="only entries that match a query: 'plugin = base64'")
+    group.add_argument("--sample", metavar="P", help="only a random sample of the entries: 0.25, 25%% or 100")
+    group.add_argument(
+        "--sample-seed", metavar="N", help="random seed of the sample: a number, or random (default: 42)"
+    )
     group.add_argument(
         "--attempts", type=int, metavar="N", help="try an entry up to N times, until it succeeds (default: 1)"
     )
-    group.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; faircount merge puts them together")
+    group.add_argument("--shard", metavar="I/N", help="run only the I-th of N parts; merge them with faircount merge")
     group.add_argument(
         "--stop-when",
         metavar="RULE",
-        help="stop as soon as enough is known: 'asr < 5%%', 'asr > 20%%', 'width < 4%%'; entries then come in random "
-        "order",
+        help="stop as soon as the answer is clear: 'asr < 5%%', 'asr > 20%%', 'width < 4%%'; entries then run in "
+        "random order",
     )
 
 
 def _add_attacks(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("dynamic attacks, on systems that are yours to test")
+    group = parser.add_argument_group("dynamic attacks, only on systems you are authorised to test")
     group.add_argument(
         "--attack",
         metavar="ATTACK",
-        help="what is tried when an entry itself did not succeed; see faircount attacks list",
+        help="attack to try when an entry's own prompt did not succeed; see faircount attacks list",
     )
     group.add_argument(
-        "--attack-iterations", type=int, metavar="N", help="up to N iterations for each entry (default: 10)"
+        "--attack-iterations", type=int, metavar="N", help="maximum number of iterations per entry (default: 10)"
     )
     group.add_argument("--attack-options", metavar="TEXT", help="options of the attack")
-    group.add_argument("--attack-only", action="store_true", help="leave the entries' own prompts out")
+    group.add_argument("--attack-only", action="store_true", help="skip the entries' own prompts")
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
@@ -268,19 +279,19 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--target",
         metavar="NAME",
-        help="openai, simulated, ./file.py:Name, or others with parameters; see faircount targets list",
+        help="openai, simulated, ./file.py:Name or another, with parameters if needed; see faircount targets list",
     )
-    group.add_argument("--model", metavar="NAME", help="the model of the target openai, and of judges that ask one")
-    group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")
+    group.add_argument("--model", metavar="NAME", help="model for the target openai and for LLM judges")
+    group.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible endpoint")
     group.add_argument(
-        "--api-key-env", metavar="NAME", help="the environment variable with its key (default: OPENAI_API_KEY)"
+        "--api-key-env", metavar="NAME", help="environment variable with the API key (default: OPENAI_API_KEY)"
     )
     group.add_argument("--target-args", metavar="JSON", help="parameters of the target's class, as a JSON object")
-    group.add_argument("--config", metavar="FILE", help="a TOML file with judges, prices and models")
+    group.add_argument("--config", metavar="FILE", help="TOML file with judges, prices and models")
     group.add_argument("--api-config", metavar="FILE", help="REBEL's JSON file with api_key, base_url and model")
-    group.add_argument("--api-client-module", metavar="MODULE", help="the module of a client written for REBEL")
-    group.add_argument("--api-client-class", metavar="CLASS", help="its class")
-    group.add_argument("--api-client-args", metavar="JSON", help="what its class is made with")
+    group.add_argument("--api-client-module", metavar="MODULE", help="module of an API client written for REBEL")
+    group.add_argument("--api-client-class", metavar="CLASS", help="class of the REBEL client")
+    group.add_argument("--api-client-args", metavar="JSON", help="arguments of that class, as a JSON object")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -293,24 +304,29 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=8,
         metavar="N",
-        help="requests at once (default: 8)",
+        help="concurrent requests (default: 8)",
     )
     group.add_argument(
-        "--num-workers-eval", type=int, metavar="N", help="taken for REBEL's sake: answers are measured as they arrive"
+        "--num-workers-eval",
+        type=int,
+        metavar="N",
+        help="accepted for compatibility with REBEL: answers are measured as they arrive",
     )
-    group.add_argument("--requests-per-minute", type=float, metavar="N", help="no more requests than that")
-    group.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for one request (default: 60)")
+    group.add_argument("--requests-per-minute", type=float, metavar="N", help="maximum number of requests per minute")
     group.add_argument(
-        "--tries", type=int, default=5, metavar="N", help="send a request up to N times if it fails (default: 5)"
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="timeout of one request (default: 60)"
+    )
+    group.add_argument(
+        "--tries", type=int, default=5, metavar="N", help="send a failing request up to N times (default: 5)"
     )
     group.add_argument("--max-calls", type=int, metavar="N", help="stop after N requests")
     group.add_argument(
-        "--max-cost", type=float, metavar="X", help="stop when X is spent, in the currency of the prices"
+        "--max-cost", type=float, metavar="X", help="stop after spending X, in the currency of the prices"
     )
-    group.add_argument("--stop-after-errors", type=int, metavar="N", help="stop when N requests in a row have failed")
+    group.add_argument("--stop-after-errors", type=int, metavar="N", help="stop after N failed requests in a row")
 
 
 def _add_ending(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fail-on-failed-tests", action="store_true", help="exit with 1 if a case failed")
-    add_format(group, "of the analysis; html is a page beside the journal unless -o is given")
-    group.add_argument("-o", "--output", metavar="FILE", help="write the analysis there instead of to standard output")
+    add_format(group, "html goes next to the journal unless -o is given")
+    group.add_argument("-o", "--output", metavar="FILE", help="write the analysis to FILE instead of standard output")

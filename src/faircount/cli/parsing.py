@@ -16,16 +16,16 @@ from faircount.cli.messages import error_line
 from faircount.errors import UsageError
 
 EXIT_CODES = """\
-exit codes: 0 done, 1 a gate failed, 2 usage or configuration, 3 bad input, 4 incomplete, 70 a bug, 130 interrupted
+exit codes: 0 success, 1 gate failed, 2 usage or configuration error, 3 bad input, 4 incomplete, 70 bug, 130 interrupted
 """
 
 
 _GATHERED = ("inputs", "judges", "paths", "summaries")
-"""What commands gather words under that stand between options."""
+"""The attributes in which commands collect the positional arguments between options."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that keeps messages short and suggests what was perhaps meant."""
+    """An argument parser that keeps messages short and suggests the likely option or command."""
 
     common: frozenset[str] = frozenset()
     """The options that --help shows, where it does not show all."""
@@ -86,19 +86,19 @@ class Parser(argparse.ArgumentParser):
         for word in words:
             near = difflib.get_close_matches(word.split("=")[0], known, n=1)
             hints.append(f"{word} (did you mean {near[0]}?)" if near else word)
-        return f"unknown: {', '.join(hints)}"
+        return f"unknown argument: {', '.join(hints)}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             import difflib
 
             near = difflib.get_close_matches(str(value), [*action.choices, *self.shortcuts], n=1)
-            hint = f" (did you mean {near[0]}?)" if near else f"; there are: {', '.join(action.choices)}"
+            hint = f" (did you mean {near[0]}?)" if near else f"; available: {', '.join(action.choices)}"
             self.error(f"{value}: no such command{hint}")
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one sentence and where help is."""
+        """Exit with a one-line message that points to the help."""
         self.exit(2, error_line(f"{message}; see {self.prog} --help", self.prog))
 
 
@@ -122,11 +122,11 @@ class Input(argparse.Action):
 
 
 class Instead(argparse.Action):
-    """Refuses an option of another tool that means something else here, and says what to write."""
+    """Refuses an option of another tool that means something else here, and names the option to use."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
         del namespace, values
-        parser.error(f"{option} is spikee's: {self.const}")
+        parser.error(f"{option} is a spikee option; {self.const}")
 
 
 def command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
@@ -166,29 +166,29 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         action=Input,
         metavar="FILE",
-        help="result file, quoted glob, or - for standard input; .gz and .zst too",
+        help="result file, quoted glob, or - for standard input; may be compressed (.gz, .zst)",
     )
     group.add_argument(
         "--result-file",
         "--results-file",
         action=Input,
         metavar="FILE",
-        help="the same by name (repeatable)",
+        help="same as FILE (repeatable)",
     )
     group.add_argument(
         "--result-folder",
         "--results-folder",
         action=Input,
         metavar="FOLDER",
-        help="every results_*.jsonl in a folder, packed or not, by name (repeatable)",
+        help="all results_*.jsonl in a folder, also compressed, in order of name (repeatable)",
     )
     add_max_line(group)
-    group.add_argument("--strict", action="store_true", help="exit with 3 if any line could not be read")
+    group.add_argument("--strict", action="store_true", help="exit with 3 if any line cannot be read")
     group.add_argument(
         "--no-cache",
         dest="cache",
         action="store_false",
-        help="read large files anew, and keep nothing for the next time",
+        help="re-read large files, and cache nothing",
     )
 
 
@@ -197,34 +197,34 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown
 
 
 def add_format(group: argparse._ArgumentGroup, page: str, place: str = "-o") -> None:
-    """Add the choice of format; `page` says where an HTML page goes, `place` is the option that names a report."""
+    """Add the choice of format; `page` is help on HTML pages, `place` the option that names a report."""
     group.set_defaults(place_of_report=place)
     group.add_argument(
         "--output-format",
         choices=OUTPUT_FORMATS,
-        help=f"{page} (default: what the name of the file ends with, else console)",
+        help=f"report format; {page} (default: from the suffix of FILE, else console)",
     )
 
 
 def settle_format(arguments: argparse.Namespace) -> None:
-    """Settle the format of a report: the one that was named, or that of the name of its file; both must agree."""
+    """Settle the format of a report: the one named, or the one of the file's suffix; both must agree."""
     option = getattr(arguments, "place_of_report", None)
     if option is None:
         return
     path, told = arguments.output if option == "-o" else arguments.report, arguments.output_format
     named = _BY_SUFFIX.get(PurePath(path or "").suffix.lower())
     if told is not None and named is not None and told != named:
-        raise UsageError(f"{option} {path} means {named}, but --output-format says {told}; leave one of them out")
+        raise UsageError(f"{option} {path} implies {named}, but --output-format is {told}; leave one of them out")
     arguments.output_format = told or named or "console"
     if arguments.output_format == "xlsx" and path is None:
-        raise UsageError(f"--output-format xlsx: name the workbook with {option}")
+        raise UsageError(f"--output-format xlsx needs {option} FILE")
 
 
 def add_output(
     parser: argparse.ArgumentParser,
     *,
-    page: str = "html is a page in a file of its own, beside the input unless -o is given",
-    place: str = "write there instead of to standard output; a folder for the pages of several files",
+    page: str = "html is written to a file, next to the input unless -o is given",
+    place: str = "write to FILE instead of standard output; a folder for the pages of several files",
 ) -> None:
     """Add the choice of format and place, shared by every command that shows a report."""
     group = parser.add_argument_group("output")
@@ -233,9 +233,11 @@ def add_output(
 
 
 def _file_to_write(name: str) -> str:
-    """Return the name of a file; the bare name of a format is what spikee's --output, cut short, would take."""
+    """Return the name of a file; refuse the bare name of a format, which spikee's abbreviated --output would take."""
     if name in OUTPUT_FORMATS:
-        raise argparse.ArgumentTypeError(f"{name} is a format: --output-format {name}; for a file so named: ./{name}")
+        raise argparse.ArgumentTypeError(
+            f"{name} is a format: use --output-format {name}, or ./{name} for a file of that name"
+        )
     return name
 
 
@@ -246,7 +248,7 @@ def add_max_line(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=64 * 1024 * 1024,
         metavar="BYTES",
-        help="a longer line is reported and left out (default: 67108864)",
+        help="skip and report lines longer than this (default: 67108864)",
     )
 
 
@@ -263,7 +265,7 @@ def add_policy_blocks(group: argparse._ArgumentGroup) -> None:
         "--no-policy-blocks",
         dest="policy_blocks",
         action="store_false",
-        help="prompts that a provider refused by its policy are errors, as in spikee, and not blocks",
+        help="count prompts that a provider refused by its policy as errors, as spikee does, instead of blocks",
     )
 
 
@@ -274,27 +276,30 @@ def add_field(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a field of the entry, as a dataset has it, such as id or judge_args (repeatable)",
+        help="field of the entry, as in a dataset, such as id or judge_args (repeatable)",
     )
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add what judges that ask a model need, shared by every command with judges."""
     group = parser.add_argument_group("models and configuration")
-    group.add_argument("--config", metavar="FILE", help="a TOML file with judges, prices and models")
-    group.add_argument("--model", metavar="NAME", help="the model that an LLM judge asks")
-    group.add_argument("--base-url", metavar="URL", help="where it is: an endpoint that is compatible with OpenAI's")
+    group.add_argument("--config", metavar="FILE", help="TOML file with judges, prices and models")
+    group.add_argument("--model", metavar="NAME", help="model for LLM judges")
+    group.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible endpoint")
     group.add_argument(
-        "--api-key-env", metavar="NAME", help="the environment variable with its key (default: OPENAI_API_KEY)"
+        "--api-key-env", metavar="NAME", help="environment variable with the API key (default: OPENAI_API_KEY)"
     )
 
 
 def add_work(parser: argparse.ArgumentParser, *, but: str = "") -> None:
-    """Add how judges are asked, shared by every command that asks many; `but` says what is different there."""
-    group = parser.add_argument_group("how it is done")
+    """Add how judges are asked, shared by every command that asks many; `but` is an exception to add to the help."""
+    group = parser.add_argument_group("execution")
     group.add_argument(
         "--workers", type=int, metavar="N", help=f"processes for local judges (default: one per core{but})"
     )
     group.add_argument(
-        "--concurrency", type=int, metavar="N", help="requests at once for judges that wait (default: 8)"
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help="concurrent requests for judges that call a model or a program (default: 8)",
     )

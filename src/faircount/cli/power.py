@@ -26,7 +26,7 @@ def power(arguments: argparse.Namespace) -> int:
         power=arguments.power,
     )
     if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html: name the page with -o, there is no input to put it beside")
+        raise UsageError("--output-format html needs -o FILE")
     report = as_report(ask(options))
     if arguments.output_format == "html":
         show_pages([("power", report)], arguments.output)

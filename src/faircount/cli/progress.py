@@ -38,7 +38,7 @@ class ReadingBar:
 
     @property
     def shown(self) -> bool:
-        """Tell whether the bar has appeared."""
+        """Return whether the bar has appeared."""
         return self._bar is not None
 
     def advance(self, more_bytes: int) -> None:
@@ -75,7 +75,7 @@ class ReadingBar:
 
 
 def _total_bytes(files: Iterable[str]) -> int | None:
-    """Return how many bytes there are to read, or None where a stream does not tell."""
+    """Return how many bytes there are to read, or None for a stream."""
     paths = [Path(name) for name in files]
     if not all(path.is_file() for path in paths):
         return None
@@ -114,7 +114,7 @@ class CountingBar:
 
     def _told(self) -> str:
         rate = self._done / (time.monotonic() - self._started)
-        return f"{self._done:,} {self._unit}, {rate:,.0f} a second"
+        return f"{self._done:,} {self._unit}, {rate:,.0f} per second"
 
     def _show(self) -> None:
         from rich.console import Console

@@ -38,7 +38,7 @@ from faircount.reading.streams import STDIN
 
 EXIT_INCOMPLETE = 4
 STORE_FOLDER = "verdicts"
-_PACKED = (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst")
 _SPIKEE = "spikee:"
 _LONGEST_NAME = 200
 
@@ -67,8 +67,9 @@ def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str], *, re
     with work:
         if reverses and not work.of_tests:
             note(
-                f"{work.name}: this judge hits on refusals, and a hit counts as a success: every refused attack becomes"
-                " a success; --judge mitigation-bypass counts the attacks that were not refused"
+                f"{work.name}: this judge hits on refusals, and a hit counts as a success, so every refused "
+                "attack becomes a success; use --judge mitigation-bypass to count the attacks that were not "
+                "refused"
             )
         if arguments.dry_run:
             work.plan()
@@ -87,12 +88,12 @@ def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str], *, re
 
 
 def _place(name: str, arguments: argparse.Namespace, files: list[str]) -> NewFile:
-    """Return where the rows go; what stands in the way is said before anybody is asked, which may cost money."""
+    """Return where the rows go; raise for an obstacle before any judge is asked, which may cost money."""
     path = arguments.rejudged or _beside(name)
     refuse_inputs(path, files)
     folder = Path(path).parent
     if not folder.is_dir():
-        raise UsageError(f"{path}: cannot be written: there is no folder {folder}")
+        raise UsageError(f"{path}: cannot be written: no such folder: {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{path}: cannot be written: no permission in {folder}; name a file with --rejudged")
     return NewFile(path, force=arguments.force, may_number=arguments.rejudged is None)
@@ -104,8 +105,8 @@ def _nobody(found: Rejudged) -> str:
     if not names:
         return f"{found.source.path}: its rows name no judge; name one with --judge"
     return (
-        f"{found.source.path}: its rows name judges that a file may not choose ({names}); say which judge you mean "
-        "with --allow-judge NAME=JUDGE, or name one for all rows with --judge"
+        f"{found.source.path}: its rows name judges that are not allowed ({names}); allow them with "
+        "--allow-judge NAME=JUDGE, or name one judge for all rows with --judge"
     )
 
 
@@ -122,12 +123,12 @@ def _files(arguments: argparse.Namespace) -> list[str]:
         for other in item.also:
             note(f"F007 {other}: the same file as {item.path}, judged once")
     if arguments.rejudged is not None and len(files) > 1:
-        raise UsageError("--rejudged names one file; several inputs get a file each, beside them")
+        raise UsageError("--rejudged works with one input only; the rows of several inputs go to a file next to each")
     if arguments.force and arguments.rejudged is None:
-        raise UsageError("--force needs --rejudged: a name that Faircount chooses is always a new one")
+        raise UsageError("--force needs --rejudged; the default file name is always new")
     places = [os.path.realpath(path) for path in (arguments.output, arguments.rejudged, arguments.store) if path]
     if len(set(places)) < len(places):
-        raise UsageError("-o, --rejudged and --store: report, rows and verdicts need a file each")
+        raise UsageError("-o, --rejudged and --store must be different files")
     return [item.path for item in files]
 
 
@@ -154,7 +155,7 @@ def _options(arguments: argparse.Namespace, setting: Setting) -> RejudgeOptions:
 def _panel(arguments: argparse.Namespace, setting: Setting) -> Panel:
     judge = None if arguments.judge is None else _judge(arguments.judge, setting, arguments)
     if judge is not None and arguments.allow_judge:
-        raise UsageError("--allow-judge is about the judges that rows name; --judge names one for all rows")
+        raise UsageError("--allow-judge is for the judges that rows name, and does not work with --judge")
     named = {} if judge is not None else _allowed(arguments, setting)
     return Panel(judge, {name: _judge(text, setting, arguments) for name, text in named.items()})
 
@@ -165,7 +166,7 @@ def _allowed(arguments: argparse.Namespace, setting: Setting) -> Mapping[str, st
     for words in arguments.allow_judge:
         name, found, expression = words.partition("=")
         if not name or (found and not expression):
-            raise UsageError(f"--allow-judge {words}: write NAME, or NAME=JUDGE")
+            raise UsageError(f"--allow-judge {words}: expected NAME or NAME=JUDGE")
         allowed[name] = expression or name
     return allowed
 
@@ -200,7 +201,7 @@ def _store(arguments: argparse.Namespace) -> Iterator[VerdictStore | None]:
     try:
         opened = None if folder is None else VerdictStore(folder / STORE_FOLDER, folder=True)
     except UsageError as error:
-        note(f"{error}; this run keeps no verdicts")
+        note(f"{error}; verdicts of this run are not stored")
         opened = None
     with opened or contextlib.nullcontext() as store:
         yield store
@@ -212,7 +213,7 @@ def _kept_so_far(store: VerdictStore | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if store is not None:
-            note("the verdicts until now are kept: the same command goes on from there")
+            note("the verdicts so far are stored; repeat the command to resume")
         raise
 
 
@@ -220,8 +221,8 @@ def _beside(name: str) -> str:
     """Return where rejudged rows go: beside the input, under the name that spikee would give them."""
     source = Path("results_stdin.jsonl" if name == STDIN else name)
     stem = source.name
-    for packed in _PACKED:
-        stem = stem.removesuffix(packed)
+    for compressed in _COMPRESSED:
+        stem = stem.removesuffix(compressed)
     stem = stem.removesuffix(SUFFIX).removesuffix(".json")
     rest = stem.partition("_")[2] or stem
     if len(rest.encode()) > _LONGEST_NAME:
@@ -235,7 +236,7 @@ def _beside(name: str) -> str:
 
 def _exit_code(results: list[Rejudged], arguments: argparse.Namespace) -> int:
     for result in results:
-        for sentence in _doubts(result.notes):
+        for sentence in _problems(result.notes):
             note(sentence)
     lost = sum(result.work.not_kept for result in results)
     if lost:
@@ -245,16 +246,16 @@ def _exit_code(results: list[Rejudged], arguments: argparse.Namespace) -> int:
         return InputError.exit_code
     unjudged, refused = sum(result.unjudged for result in results), sum(result.refused for result in results)
     if unjudged and not arguments.dry_run:
-        note(f"{counted(unjudged, 'row')} unjudged, because the judge failed; the same command asks for these again")
+        note(f"{counted(unjudged, 'row')} unjudged because the judge failed; repeat the command to retry")
     if refused:
-        note(f"{counted(refused, 'row')} not judged, because no judge that may be used is named; see the report")
+        note(f"{counted(refused, 'row')} not judged for lack of an allowed judge; see the report")
     return EXIT_INCOMPLETE if unjudged or refused else 0
 
 
-def _doubts(notes: Notes) -> Iterator[str]:
+def _problems(notes: Notes) -> Iterator[str]:
     for reason, times in notes.subjects("F001"):
         places = ", ".join(f"{notes.name}:{line}" for line in notes.lines["F001", reason][:PLACES_SHOWN])
         left_out = "was" if times == 1 else "were"
-        yield f"F001 {counted(times, 'line')} could not be read and {left_out} left out: {reason}; {places}"
+        yield f"F001 {counted(times, 'line')} could not be read and {left_out} skipped: {reason}; {places}"
     for what, _ in notes.subjects("F002"):
         yield f"F002 {notes.name}: {what}: the rest is missing"

@@ -36,7 +36,7 @@ def named_files(arguments: argparse.Namespace) -> list[str]:
             results, others = results_in(name)
             files += results
             if others:
-                sentence = f"{name}: not results, left out: {listed(others)}"
+                sentence = f"{name}: skipped, not result files: {listed(others)}"
                 note(sentence)
         else:
             files.append(name)
@@ -92,7 +92,7 @@ def _evidence(arguments: argparse.Namespace) -> tuple[tuple[str, int], ...]:
         wanted = arguments.output_format == "html" and not arguments.overview
         return (("", EVIDENCE_IN_A_PAGE),) if wanted else ()
     if arguments.output_format == "json":
-        raise UsageError("--evidence: the JSON document holds no evidence; choose console, markdown or html")
+        raise UsageError("--evidence does not work with json; choose console, markdown or html")
     return tuple(arguments.evidence)
 
 

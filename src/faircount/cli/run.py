@@ -121,7 +121,7 @@ def go_on(path: str, settings: Settings, *, retry_errors: bool = False, to_the_e
     state = read_journal(path).state()
     cases = resuming.same_cases(path, state, settings, setting)
     if resuming.is_over(state, cases) and not (retry_errors and any(resuming.to_retry(state))):
-        say("the run is complete: there is nothing to do")
+        say("the run is complete; nothing to do")
         return Ending(complete=True, attempts=state.done)
     if state.stopped_early and state.complete is False and not to_the_end:
         return Ending(complete=False, why=state.why, decided=True, attempts=state.done)
@@ -129,11 +129,11 @@ def go_on(path: str, settings: Settings, *, retry_errors: bool = False, to_the_e
     attack = None if settings.attacking.attack is None else attack_again(settings.attacking.attack)
     runs.make_ready(cases, attack)
     for name in resuming.changed_metrics(path, state, cases):
-        say(f"{name}: this metric has changed since the run began; what it says now may not be comparable")
+        say(f"{name}: this metric has changed since the run began; old and new results may not be comparable")
     resumed = resuming.resume(path, cases, retry_errors=retry_errors, known=state)
     if resumed.earlier.sent:
         under_way = counted(len(resumed.earlier.sent), "request")
-        say(f"sent again, because the run was stopped while they were under way: {under_way}")
+        say(f"resending {under_way} that were in flight when the run stopped")
     if state.stopped_early:
         # What was stopped because enough was known goes on to the end: that is why somebody resumes it.
         settings = replace(settings, stop_when=None)
@@ -176,7 +176,7 @@ def _journal(arguments: argparse.Namespace, settings: Settings, cases: Sequence[
         try:
             needed.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{needed}: cannot be made: {error.strerror or error}") from error
+            raise UsageError(f"{needed}: cannot be created: {error.strerror or error}") from error
     if arguments.journal is not None:
         return runs.begin(arguments.journal, settings, cases)
     for name in _free_names(f"run_{settings.timestamp}"):
@@ -196,14 +196,14 @@ def _free_names(stem: str) -> Iterator[str]:
 
 def _with_spikee_results(settings: Settings, path: str) -> Settings:
     if not settings.is_attack:
-        raise UsageError("--spikee-results is for datasets, and this is a run of tests")
+        raise UsageError("--spikee-results works only with datasets; this is a run of tests")
     _refuse_existing(path)
     return replace(settings, spikee_results=path)
 
 
 def _refuse_existing(path: str | None) -> None:
     if path is not None and os.path.lexists(path):
-        raise UsageError(f"{path}: is there already; name another file with --spikee-results")
+        raise UsageError(f"{path}: already exists; name another file with --spikee-results")
 
 
 # -- running ----------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def _execute(
 
         def interrupted(number: int) -> None:
             if number == 1:
-                progress.interrupt("finishing what is under way; interrupt again to stop at once")
+                progress.interrupt("finishing requests in flight; interrupt again to stop immediately")
             elif number == 2:
                 _stop_soon(journal.path)
 
@@ -243,7 +243,7 @@ def _stop_soon(path: str) -> None:
     """End this process in a moment, whatever the user's code is doing; the journal is valid at any time."""
 
     def stop() -> None:
-        say(f"the run is not complete: interrupted; go on with: faircount resume {shlex.quote(path)}")
+        say(f"the run is incomplete: interrupted; resume with: faircount resume {shlex.quote(path)}")
         os._exit(EXIT_INTERRUPTED)
 
     watch = threading.Timer(_GRACE, stop)

@@ -56,7 +56,7 @@ def finish(arguments: argparse.Namespace, settings: Settings, path: str, ending:
 
 
 def _named(settings: Settings) -> str:
-    return "in spikee's format" if settings.is_attack else "report"
+    return "spikee results" if settings.is_attack else "report"
 
 
 def _gates(arguments: argparse.Namespace, path: str, analysis: Mapping[str, Any] | None) -> int:
@@ -76,7 +76,7 @@ def write_results(path: str, settings: Settings) -> str:
         return _write_report(path, settings)
     if settings.spikee_results is None:
         return ""
-    # What stands there is from before the run was stopped: nothing else was there when it began.
+    # An existing file is from before the interruption: there was none when the run began.
     with NewFile(settings.spikee_results, force=True) as new:
         new.write_all(spikee_rows(path))
     return settings.spikee_results
@@ -96,9 +96,7 @@ def _write_report(path: str, settings: Settings) -> str:
             if Path(target).exists() and not is_report_of(target, reader.header):
                 continue  # another run took the name in this moment
             later = f"faircount resume {shlex.quote(path)}"
-            raise UsageError(
-                f"{error}; the run itself is safe in its journal, and {later} writes its report"
-            ) from error
+            raise UsageError(f"{error}; the results are safe in the journal, and {later} writes the report") from error
         return target
     raise AssertionError("there is always a free name")
 
@@ -144,10 +142,10 @@ def _say_what_failed(analysis: Analysis) -> None:
 
 def _exit_code(arguments: argparse.Namespace, path: str, ending: Ending) -> int:
     if ending.decided:
-        say(f"stopped, since enough is known: {ending.why}; to run the rest: faircount resume {shlex.quote(path)}")
+        say(f"stopped early: {ending.why}; run the rest with: faircount resume {shlex.quote(path)}")
         return 0
     if not ending.complete:
-        say(f"the run is not complete: {ending.why}; go on with: faircount resume {shlex.quote(path)}")
+        say(f"the run is incomplete: {ending.why}; resume with: faircount resume {shlex.quote(path)}")
         return EXIT_INTERRUPTED if ending.interrupted else EXIT_INCOMPLETE
     if arguments.fail_on_failed_tests:
         reader = read_journal(path)

@@ -77,7 +77,7 @@ class RunProgress:
         rate = done_here / max(now - self._started, 1e-9)
         left = (tally.total - tally.done) / rate if rate else 0.0
         decided = tally.passed + tally.failed
-        words = [f"{tally.done:,}/{tally.total:,}", f"{rate:,.1f} a second", f"{_duration(left)} left"]
+        words = [f"{tally.done:,}/{tally.total:,}", f"{rate:,.1f} per second", f"{_duration(left)} left"]
         passed = wilson(tally.passed, decided, unit=self._unit)
         if passed.value is not None and passed.low is not None and passed.high is not None:
             words.append(f"{self._word} {formats.estimate(passed)} of {decided:,}")
@@ -85,7 +85,7 @@ class RunProgress:
             (tally.undecided, "unjudged"),
             (tally.errors, "errors"),
             (tally.blocked, "blocked"),
-            (tally.retries, "sent again"),
+            (tally.retries, "retried"),
         ):
             if count:
                 words.append(f"{count:,} {what}")

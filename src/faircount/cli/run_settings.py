@@ -84,20 +84,20 @@ def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 def _datasets_in(folder: str) -> list[str]:
     found = sorted(str(path) for path in Path(folder).glob("*.jsonl") if path.is_file())
     if not found:
-        raise InputError(f"{folder}: {'holds no .jsonl file' if Path(folder).is_dir() else 'no such folder'}")
+        raise InputError(f"{folder}: {'no .jsonl files in this folder' if Path(folder).is_dir() else 'no such folder'}")
     return found
 
 
 def attacks_entries(arguments: argparse.Namespace) -> bool:
-    """Tell whether the paths are datasets, whose entries are attacked, or tests; refuse words that do not fit."""
+    """Return whether the paths are datasets, whose entries are attacked, or tests; refuse options that do not fit."""
     paths = paths_of(arguments)
     if not paths:
-        raise UsageError("nothing to run: name test files, folders with test files, or datasets")
+        raise UsageError("nothing to run: name test files, folders of test files, or datasets")
     datasets = are_datasets(paths)
     wrong, kind = (_FOR_TESTS, "tests") if datasets else (_FOR_ENTRIES, "datasets")
     for name in wrong:
         if getattr(arguments, name, None):
-            raise UsageError(f"--{name.replace('_', '-')} is for {kind}, and {paths[0]} is none")
+            raise UsageError(f"--{name.replace('_', '-')} works only with {kind}, not with {paths[0]}")
     return datasets
 
 
@@ -148,7 +148,7 @@ def attack_of(arguments: argparse.Namespace, setting: Setting) -> Attack | None:
     if arguments.attack is None:
         for name in ("attack_iterations", "attack_options", "attack_only"):
             if getattr(arguments, name):
-                raise UsageError(f"--{name.replace('_', '-')} is about an attack; name one with --attack")
+                raise UsageError(f"--{name.replace('_', '-')} needs --attack")
         return None
     return make_attack(arguments.attack, AttackSetting(chat=setting.chat, options=arguments.attack_options))
 

@@ -53,10 +53,10 @@ def sample_for_labels(arguments: argparse.Namespace) -> int:
 def _refuse(path: str, beside: str, *, force: bool) -> None:
     """Raise for what can be known before anything is read: hours of labelling are not to be replaced by a slip."""
     if Path(path).suffix.casefold() not in _SUFFIXES:
-        raise UsageError(f"-o {path}: a sheet for labels is written as .jsonl or .xlsx")
+        raise UsageError(f"-o {path}: a label sheet must be .jsonl or .xlsx")
     for name in (path, beside):
         if os.path.lexists(name) and not force:
-            raise UsageError(f"{name}: is there already; --force replaces it, or name another file with -o")
+            raise UsageError(f"{name}: already exists; overwrite it with --force, or name another file with -o")
 
 
 def _write_sheet(path: str, sample: Sample, *, force: bool) -> None:
@@ -68,5 +68,5 @@ def _write_sheet(path: str, sample: Sample, *, force: bool) -> None:
         return
     with NewFile(path, force=force) as file:
         for row in sheet_rows(sample):
-            # Pure ASCII: halves of characters and line separators come back as they were.
+            # Pure ASCII: lone surrogates and line separators come back as they were.
             file.write(json.dumps(dict(zip(columns, row, strict=True))).encode() + b"\n")

@@ -22,7 +22,7 @@ def show(arguments: argparse.Namespace) -> int:
     refuse_page_without_place(arguments)
     files = named_files(arguments)
     if _is_file(arguments.id) and not any(map(_is_file, files)):
-        raise UsageError(f"{arguments.id}: is a file; the id comes first: faircount results show ID FILE")
+        raise UsageError(f"{arguments.id}: is a file; put the id first: faircount results show ID FILE")
     options = ShowOptions(
         combine=arguments.combine,
         guardrail_success=arguments.guardrail_success,

@@ -18,7 +18,7 @@ def text_of(word: str) -> str:
     if word != STDIN:
         return word
     if sys.stdin is None:
-        raise UsageError("there is no standard input; write the text itself")
+        raise UsageError("no standard input; give the text itself")
     content = sys.stdin.buffer.read(_LONGEST + 1)
     if len(content) > _LONGEST:
         raise InputError("standard input: is larger than 64 MiB")
@@ -32,7 +32,7 @@ def fields_of(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--field: {clip(visible(pair), 60)} is not understood; write NAME=VALUE")
+            raise UsageError(f"--field {clip(visible(pair), 60)}: expected NAME=VALUE")
         name = name.strip()
         earlier = fields.get(name)
         fields[name] = value if name not in fields else [*(earlier if isinstance(earlier, list) else [earlier]), value]
