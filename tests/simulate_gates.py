@@ -28,24 +28,24 @@ TITLES = (
     "entries",
     "discordant",
     "identical: naive rule blocks",
-    "gate met",
+    "gate passed",
     "inconclusive",
     "failed",
     "5 points worse: naive rule lets through",
-    "gate met",
+    "gate passed",
     "inconclusive",
     "failed",
-    "exactly 2 points worse: gate met",
+    "exactly 2 points worse: gate passed",
 )
 _NEGLIGIBLE = 1e-7
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How often the naive rule "new > old" blocks, and how often the gate is met, inconclusive and failed."""
+    """How often the naive rule "new > old" blocks, and how often the gate is passed, inconclusive and failed."""
 
     naive_blocks: float
-    met: float
+    passed: float
     inconclusive: float
     failed: float
 
@@ -63,7 +63,7 @@ def shares(n: int, discordant: float, worsening: float) -> Shares:
     """Return the shares for runs of n entries, of which the new one is truly worse by `worsening`."""
     worse_rate, better_rate = (discordant + worsening) / 2, (discordant - worsening) / 2
     low, high = (int(binom.ppf(tail, n, worse_rate)) for tail in (_NEGLIGIBLE, 1 - _NEGLIGIBLE))
-    found = dict.fromkeys(("blocks", "met", "inconclusive", "failed", "all"), 0.0)
+    found = dict.fromkeys(("blocks", "passed", "inconclusive", "failed", "all"), 0.0)
     worse = np.arange(low, high + 1)
     chance = binom.pmf(worse, n, worse_rate)
     last = int(binom.ppf(1 - _NEGLIGIBLE, n, better_rate))
@@ -72,23 +72,23 @@ def shares(n: int, discordant: float, worsening: float) -> Shares:
         together = chance * binom.pmf(better, n - worse, better_rate / (1 - worse_rate))
         if together.sum() < _NEGLIGIBLE / (last + 1):
             continue
-        met, failed = _bounds(better, n, low, high)
-        found["met"] += together[worse < met].sum()
+        passed, failed = _bounds(better, n, low, high)
+        found["passed"] += together[worse < passed].sum()
         found["failed"] += together[worse >= failed].sum()
-        found["inconclusive"] += together[(worse >= met) & (worse < failed)].sum()
+        found["inconclusive"] += together[(worse >= passed) & (worse < failed)].sum()
         found["blocks"] += together[worse > better].sum()
         found["all"] += together.sum()
     assert abs(found["all"] - 1) < 1e-5
-    return Shares(found["blocks"], found["met"], found["inconclusive"], found["failed"])
+    return Shares(found["blocks"], found["passed"], found["inconclusive"], found["failed"])
 
 
 def _bounds(better: int, n: int, low: int, high: int) -> tuple[int, int]:
-    """Return from how many entries that only the new run won the gate is not met, and from how many it fails.
+    """Return from how many entries that only the new run won the gate is not passed, and from how many it fails.
 
     The more of them, the worse: both are found by halving.
     """
     return (
-        _first(low, high + 1, lambda worse: verdict(worse, better, n) != "met"),
+        _first(low, high + 1, lambda worse: verdict(worse, better, n) != "passed"),
         _first(low, high + 1, lambda worse: verdict(worse, better, n) == "failed"),
     )
 
@@ -108,10 +108,10 @@ def rows() -> list[tuple[str, ...]]:
             same, worse = shares(n, discordant, 0.0), shares(n, discordant, WORSE)
             figures = (
                 same.naive_blocks,
-                *(same.met, same.inconclusive, same.failed),
+                *(same.passed, same.inconclusive, same.failed),
                 1 - worse.naive_blocks,
-                *(worse.met, worse.inconclusive, worse.failed),
-                shares(n, discordant, MARGIN).met,
+                *(worse.passed, worse.inconclusive, worse.failed),
+                shares(n, discordant, MARGIN).passed,
             )
             found.append((f"{n:,}", f"{100 * discordant:g}%", *(f"{100 * figure:.1f}%" for figure in figures)))
     return found

@@ -1,4 +1,4 @@
-"""Gates: what an expression means, when a gate is met, failed or inconclusive, and how many entries would decide."""
+"""Gates: what an expression means, when a gate is passed, failed or inconclusive, and how many entries would decide."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_gate_may_be_about_one_group(group: str, field: str, value: str | None
         ("asr > -5%", 7, "between 0 and 1"),
         ("asr > 1", 7, "can never fail"),
         ("pass_rate < 0", 13, "can never fail"),
-        ("asr >= 0%", 8, "can never be met"),
+        ("asr >= 0%", 8, "can never be passed"),
         ("asr > 0.05 or errors > 0.1", 12, "after the end"),
         ("arr > 0.05", 1, "no figure arr"),
         ("asr.mid > 0.05", 5, "low or high"),
@@ -161,15 +161,15 @@ def test_one_gate_has_one_canonical_spelling() -> None:
 @pytest.mark.parametrize(
     ("text", "state"),
     [
-        ("asr > 0.05", "met"),
+        ("asr > 0.05", "passed"),
         ("asr >= 0.05", "failed"),
-        ("asr < 0.05", "met"),
+        ("asr < 0.05", "passed"),
         ("asr <= 0.05", "failed"),
         ("asr > 0.0499", "failed"),
         ("asr.high > 0.05", "failed"),
-        ("asr.high > 0.2", "met"),
+        ("asr.high > 0.2", "passed"),
         ("asr.low > 0", "failed"),
-        ("asr.low > 0.05", "met"),
+        ("asr.low > 0.05", "passed"),
     ],
 )
 def test_a_gate_on_a_rate_or_its_limit_is_decided(write: Write, text: str, state: str) -> None:
@@ -181,16 +181,16 @@ def test_the_limits_are_those_of_the_analysis(write: Write) -> None:
     rate = told["analyses"][0]["rates"]["asr"]
     above, below = rate["high"] - 1e-9, rate["high"] + 1e-9
     assert one(f"asr.high > {above:.12f}", told).state == "failed"
-    assert one(f"asr.high > {below:.12f}", told).state == "met"
+    assert one(f"asr.high > {below:.12f}", told).state == "passed"
 
 
 def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write: Write) -> None:
     near = one("asr > 0.05", analysis_document(write, 4, 96))
-    assert near.state == "met"
+    assert near.state == "passed"
     assert "5% lies inside the interval, so that chance may have decided" in near.reason
     assert f"about {near.more:,} more entries" in near.reason
     far = one("asr > 0.5", analysis_document(write, 4, 96))
-    assert (far.state, far.more) == ("met", None)
+    assert (far.state, far.more) == ("passed", None)
     assert "inside the interval" not in far.reason
 
 
@@ -212,7 +212,9 @@ def test_a_figure_is_shown_with_enough_digits_to_tell_it_from_the_threshold(writ
 )
 def test_shares_are_of_all_entries(write: Write, text: str) -> None:
     result = one(text, analysis_document(write, 5, 85, errors=10))
-    assert result.state == ("failed" if text in ("errors >= 10%", "errors.high > 0.1") else "met")
+    failed = text in ("errors >= 10%", "errors.high > 0.1")
+    # An error might have been a block.
+    assert result.state == ("failed" if failed else "inconclusive" if text == "guardrail > 0" else "passed")
     errors = 10 if text.startswith("errors") else 0
     assert result.estimate == stats.wilson(errors, 100, unit="entry")
 
@@ -223,7 +225,7 @@ def test_a_gate_may_be_about_a_group(write: Write) -> None:
     told = document([analysis_of(write(rows))])
     assert one("jailbreak_type='dan mode': asr > 0.49", told).estimate.value == 0.5
     assert one("jailbreak_type='dan mode': asr > 0.49", told).state == "failed"
-    assert one("jailbreak_type=dev: asr > 0", told).state == "met"
+    assert one("jailbreak_type=dev: asr > 0", told).state == "passed"
     assert one("jailbreak_type=dev: errors.high > 0.1", told).estimate.n == 60
     assert one("jailbreak_type=null: asr > 0", told).estimate.n == 10
 
@@ -244,7 +246,7 @@ def test_asr_is_for_attacks_and_pass_rate_for_tasks(write: Write) -> None:
         one("pass_rate < 0.9", attacks)
     tasks = as_tasks(analysis_document(write, 89, 11))
     assert one("pass_rate < 0.9", tasks).state == "failed"
-    assert one("pass_rate.low < 0.8", tasks).state == "met"
+    assert one("pass_rate.low < 0.8", tasks).state == "passed"
     with pytest.raises(UsageError, match="results of tasks, which should succeed: their figure is pass_rate"):
         one("asr > 0.05", tasks)
 
@@ -284,7 +286,7 @@ def test_a_gate_is_judged_on_every_analysis(write: Write) -> None:
     told = analysis_document(write, 5, 95, name="a.jsonl")
     told["analyses"] += analysis_document(write, 50, 50, name="b.jsonl")["analyses"]
     results = judge([parse("asr > 0.1"), parse("errors > 0")], subjects_of(told, None))
-    assert [result.state for result in results] == ["met", "failed", "met", "met"]
+    assert [result.state for result in results] == ["passed", "failed", "passed", "passed"]
     assert results[1].subject.name.endswith("b.jsonl")
 
 
@@ -294,12 +296,12 @@ def test_a_gate_is_judged_on_every_analysis(write: Write) -> None:
 @pytest.mark.parametrize(
     ("table", "margin", "upper", "state"),
     [  # the examples of the specification, whose figures another program made: both, only new, only old, neither
-        ((20, 4, 6, 170), 0.05, 0.017978, "met"),
+        ((20, 4, 6, 170), 0.05, 0.017978, "passed"),
         ((20, 14, 6, 160), 0.05, 0.079848, "inconclusive"),
-        ((5, 2, 2, 91), 0.05, 0.041472, "met"),
-        ((0, 0, 0, 100), 0.05, 0.026343, "met"),
+        ((5, 2, 2, 91), 0.05, 0.041472, "passed"),
+        ((0, 0, 0, 100), 0.05, 0.026343, "passed"),
         ((0, 0, 0, 30), 0.05, 0.082724, "inconclusive"),
-        ((40, 12, 10, 138), 0.1, 0.050656, "met"),
+        ((40, 12, 10, 138), 0.1, 0.050656, "passed"),
     ],
 )
 def test_a_regression_is_a_test_of_non_inferiority(
@@ -322,7 +324,7 @@ def test_worse_is_a_higher_success_rate_or_a_lower_pass_rate() -> None:
     figures = cells(100, 5, 60, 100)
     assert one("regression > 0.05", comparison=comparison_document(figures)).state == "failed"
     better = one("regression > 0.05", comparison=comparison_document(figures, aim="task"))
-    assert better.state == "met"
+    assert better.state == "passed"
     assert better.estimate.value == pytest.approx(-55 / 265)
     worse = one("regression > 0.05", comparison=comparison_document(cells(100, 60, 5, 100), aim="task"))
     assert worse.state == "failed"
@@ -336,7 +338,7 @@ def test_what_is_compared_must_be_known() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "state"),
-    [((26, 200), (24, 200), "met"), ((26, 200), (34, 200), "inconclusive"), ((26, 200), (80, 200), "failed")],
+    [((26, 200), (24, 200), "passed"), ((26, 200), (34, 200), "inconclusive"), ((26, 200), (80, 200), "failed")],
 )
 @pytest.mark.parametrize("aim", ["attack", "task"])
 def test_runs_on_different_entries_are_tested_unpaired(
@@ -356,13 +358,13 @@ def test_an_interval_of_families_decides_where_there_is_one() -> None:
     figures = cells(20, 6, 4, 170)
     figures["difference"] = families_difference(-0.01, -0.15, 0.13, 200)
     result = one("regression > 0.05", comparison=comparison_document(figures))
-    assert result.state == "inconclusive"  # entries taken as independent would have met it
+    assert result.state == "inconclusive"  # entries taken as independent would have passed it
     scale = norm.ppf(0.95) / norm.ppf(0.975)
     assert result.estimate.high == pytest.approx(-0.01 + scale * 0.14)
     figures["difference"] = families_difference(0.3, 0.2, 0.4, 200)
     assert one("regression > 0.05", comparison=comparison_document(figures)).state == "failed"
     figures["difference"] = families_difference(-0.3, -0.4, -0.2, 200)
-    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "met"
+    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "passed"
     assert one("regression > 0.05", comparison=comparison_document(figures, aim="task")).state == "failed"
 
 
@@ -382,7 +384,7 @@ def test_a_regression_may_be_about_a_group() -> None:
     by = {"lang": [{"value": "en", **cells(20, 60, 5, 115)}, {"value": "de", **cells(20, 5, 60, 115)}]}
     told = comparison_document(cells(40, 65, 65, 230), by=by)
     assert one("lang=de: regression > 0.05", comparison=told).state == "failed"
-    assert one("lang=en: regression > 0.05", comparison=told).state == "met"
+    assert one("lang=en: regression > 0.05", comparison=told).state == "passed"
     with pytest.raises(UsageError, match="there are: en, de"):
         one("lang=fr: regression > 0.05", comparison=told)
 
@@ -405,15 +407,140 @@ def test_the_document_of_results_compare_is_understood(write: Write) -> None:
     told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
     result = one("regression > 0.1", comparison=told)
     assert (result.state, result.subject.name, result.subject.against) == ("failed", new, old)
-    assert result.estimate.value == pytest.approx((110 - 20) / 290)
+    # It fails even if all ten errors had been failures.
+    assert result.estimate.value == pytest.approx((110 - 20) / 300)
     assert result.estimate == msgspec.structs.replace(
-        stats.non_inferiority_paired(110, 20, 290, 0.1).difference, unit=result.estimate.unit
+        stats.non_inferiority_paired(110, 20, 300, 0.1).difference, unit=result.estimate.unit
     )
+    (result,) = judge([parse("regression > 0.1")], subjects_of(None, told), ignore_errors=True)
+    assert result.estimate.value == pytest.approx((110 - 20) / 290)
     assert one("lang=en: regression > 0.1", comparison=told).state == "failed"
     assert one("errors > 0.03", comparison=told).estimate == stats.wilson(10, 300)
-    assert one("errors > 0.04", comparison=told).state == "met"
+    assert one("errors > 0.04", comparison=told).state == "passed"
     back = comparison_of(compare_files([new, old]))
-    assert one("regression > 0.1", comparison=back).state == "met"
+    assert one("regression > 0.1", comparison=back).state == "passed"
+
+
+# -- errors and unjudged entries --------------------------------------------------------------------------------
+
+
+def decided_by(text: str, *documents: dict[str, Any] | None) -> list[str]:
+    """Return the states of a gate by bounds, and with errors ignored."""
+    subjects = subjects_of(*documents)
+    return [judge([parse(text)], subjects, ignore_errors=ignored)[0].state for ignored in (False, True)]
+
+
+@pytest.mark.parametrize("text", ["asr.high > 5%", "asr > 5%", "lang=en: asr.high > 5%", "asr < 50%"])
+def test_nothing_but_errors_passes_no_gate(write: Write, text: str) -> None:
+    errors = document([analysis_of(write([standard(n, error="down", lang="en") for n in range(400)]))])
+    unjudged = document([analysis_of(write([standard(n, success=None, lang="en") for n in range(300)], "u.jsonl"))])
+    for told in (errors, unjudged):
+        assert decided_by(text, told, None) == ["inconclusive", "failed" if "<" in text else "passed"]
+
+
+def test_the_sentence_says_what_both_extremes_would_be(write: Write) -> None:
+    result = one("asr.high > 5%", analysis_document(write, 0, 390, errors=10))
+    highest = stats.wilson(10, 400).high
+    assert highest is not None and result.state == "passed"  # 10 of 400 are at most 4.6%
+    assert result.reason.endswith("; 10 errors or unjudged entries cannot change this")
+    result = one("asr.high > 3%", analysis_document(write, 0, 390, errors=10, name="again.jsonl"))
+    assert result.state == "inconclusive"
+    assert result.reason == (
+        "10 entries of 400 ended in an error or nothing judged them: the upper limit of the success rate is 1.0% if "
+        f"all of them had failed, {100 * highest:.1f}% if all had succeeded, and the threshold is 3%; run them again, "
+        "or use --errors ignore"
+    )
+
+
+def test_shares_of_errors_and_unjudged_entries_are_known(write: Write) -> None:
+    told = analysis_document(write, 0, 50, errors=50)
+    assert decided_by("errors > 60%", told, None) == ["passed", "passed"]
+    assert decided_by("unjudged > 0", told, None) == ["passed", "passed"]
+    assert decided_by("guardrail < 10%", told, None) == ["inconclusive", "failed"]
+
+
+@given(
+    st.integers(0, 12),
+    st.integers(0, 12),
+    st.integers(0, 8),
+    st.sampled_from(["asr", "asr.low", "asr.high"]),
+    st.sampled_from(["> 5%", "> 30%", ">= 50%", "< 20%"]),
+)
+def test_a_gate_is_decided_if_and_only_if_all_that_errors_may_have_been_decide_it_alike(
+    successes: int, failures: int, errors: int, figure: str, condition: str
+) -> None:
+    assume(successes + failures + errors)
+    text, n = f"{figure} {condition}", successes + failures + errors
+    told = {
+        "analyses": [
+            {
+                "name": "x",
+                "sources": [],
+                "level": 0.95,
+                "breakdowns": {},
+                "entries": {"total": n, "success": successes, "failure": failures, "error": errors, "guardrail": 0},
+                "rates": {
+                    "asr": estimate_data(stats.wilson(successes, n)),
+                    "asr_at_most": estimate_data(stats.wilson(successes + errors, n)),
+                },
+            }
+        ]
+    }
+    every = set()
+    for would_have_won in range(errors + 1):
+        rate = stats.wilson(successes + would_have_won, n)
+        value = {"asr": rate.value, "asr.low": rate.low, "asr.high": rate.high}[figure]
+        assert value is not None
+        every.add("failed" if parse(text).holds(value) else "passed")
+    assert one(text, told).state == (every.pop() if len(every) == 1 else "inconclusive")
+
+
+def test_a_regression_is_not_passed_because_every_success_became_an_error(write: Write) -> None:
+    old = write(answers(set(range(60)), set()), "old.jsonl")
+    new = write(answers(set(), set(range(60))), "new.jsonl")
+    told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    bounds = told["pairs"][0]["bounds"]
+    # Had all 60 failed, 60 entries would be fixed; had all succeeded again, nothing would have changed.
+    assert [bounds[side]["difference"]["value"] for side in ("lowest", "highest")] == pytest.approx([-0.2, 0.0])
+    # At worst the rate is what it was, which is no regression: the sentence says so, and not "from 0% to 0%".
+    for text in ("regression > 2%", "lang=en: regression > 2%"):
+        result = one(text, comparison=told)
+        assert (result.state, result.estimate.n) == ("passed", 300)
+        assert result.reason.startswith("success rate from 20.0% to 20.0%, a change for the worse of 0.00 points")
+        assert result.reason.endswith("60 pairs have an error or an entry that nothing judged, taken for the worst")
+    # 0.9 points is what 300 pairs without a flip cannot rule out.
+    assert decided_by("regression > 0.5%", None, told) == ["inconclusive", "inconclusive"]
+    assert decided_by("asr.high > 5%", None, told) == ["inconclusive", "passed"]
+
+
+def test_a_regression_is_open_where_failures_of_the_baseline_became_errors(write: Write) -> None:
+    old = write(answers(set(range(60)), set()), "old.jsonl")
+    new = write(answers(set(range(60)), set(range(60, 90))), "new.jsonl")
+    told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    for text in ("regression > 2%", "lang=en: regression > 2%"):
+        assert decided_by(text, None, told) == ["inconclusive", "passed"]
+        assert one(text, comparison=told).reason == (
+            "30 pairs have an error or an entry that nothing judged: the change for the worse is 0.00 points if all "
+            "had ended for the best (passed) and +10.00 points if all had ended for the worst (failed); run these "
+            "again, or leave them out with --errors ignore"
+        )
+
+
+def test_errors_on_either_side_of_a_pair_count_for_the_worst(write: Write) -> None:
+    old = write(answers(set(range(30)), set(range(30, 40))), "old.jsonl")
+    new = write(answers(set(range(30)), set(range(40, 45))), "new.jsonl")
+    bounds = comparison_of(compare_files([old, new]))["pairs"][0]["bounds"]
+    cell = [[bounds[side][name] for name in ("both", "only_a", "only_b", "neither")] for side in ("lowest", "highest")]
+    assert cell == [[30, 10, 0, 260], [30, 0, 5, 265]]
+
+
+def test_errors_in_files_that_share_no_entry_count_for_the_worst(write: Write) -> None:
+    old = write([standard(f"a{n}", success=n < 20) for n in range(200)], "old.jsonl")
+    new = write([standard(f"b{n}", error="down" if n < 40 else None) for n in range(200)], "new.jsonl")
+    told = comparison_of(compare_files([old, new]))
+    bounds = told["pairs"][0]["bounds"]
+    assert [bounds[side]["difference"]["value"] for side in ("lowest", "highest")] == pytest.approx([-0.1, 0.1])
+    assert decided_by("regression > 2%", None, told) == ["inconclusive", "passed"]
 
 
 def test_files_that_share_no_entry_are_compared_unpaired(write: Write) -> None:
@@ -551,7 +678,7 @@ def test_drawn_runs_fare_as_the_page_says(worsening: float) -> None:
     worse, better = (discordant + worsening) / 2, (discordant - worsening) / 2
     tables = np.random.default_rng(7).multinomial(n, [worse, better, 1 - discordant], draws)
     drawn = Counter(verdict(int(table[0]), int(table[1]), n) for table in tables)
-    for state in ("met", "inconclusive", "failed"):
+    for state in ("passed", "inconclusive", "failed"):
         share = getattr(expected, state)
         assert drawn[state] / draws == pytest.approx(share, abs=4 * (share * (1 - share) / draws) ** 0.5 + 0.001)
     blocks = float(np.mean(tables[:, 0] > tables[:, 1]))
@@ -559,5 +686,5 @@ def test_drawn_runs_fare_as_the_page_says(worsening: float) -> None:
 
 
 def test_the_gate_is_met_by_no_more_than_the_promised_share_of_runs_at_the_margin() -> None:
-    assert shares(1_000, 0.1, 0.02).met == pytest.approx(0.05, abs=0.01)
-    assert shares(1_000, 0.1, WORSE).met < 0.001
+    assert shares(1_000, 0.1, 0.02).passed == pytest.approx(0.05, abs=0.01)
+    assert shares(1_000, 0.1, WORSE).passed < 0.001

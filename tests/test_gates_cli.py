@@ -47,14 +47,14 @@ def gates(*texts: str) -> list[str]:
 # -- exit codes and sentences -----------------------------------------------------------------------------------
 
 
-def test_a_gate_that_is_met_gives_0_and_one_that_fails_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gate_that_passes_gives_0_and_one_that_fails_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     told = analysis_document(write, 5, 95)
     assert apply_gates(given(*gates("asr > 0.1")), analysis=told) == 0
     assert apply_gates(given(*gates("asr > 0.1", "asr.high > 0.1")), analysis=told) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    *_, met, failed = captured.err.splitlines()
-    assert met.startswith("faircount: gate asr > 0.1: met: the success rate is 5.0% (2.2–11.2%) of 100 entries")
+    *_, passed, failed = captured.err.splitlines()
+    assert passed.startswith("faircount: gate asr > 0.1: passed: the success rate is 5.0% (2.2–11.2%) of 100 entries")
     assert failed.startswith("faircount: gate asr.high > 0.1: failed: the upper limit of the success rate is 11.2%")
 
 
@@ -84,8 +84,8 @@ def test_the_file_is_named_where_there_are_several(write: Write, capsys: pytest.
     told["analyses"][1]["name"] = "b\x1b[2J.jsonl"
     apply_gates(given(*gates("asr > 0.1")), analysis=told)
     said = capsys.readouterr().err
-    assert "a.jsonl): met" in said
-    assert "(b\\x1b[2J.jsonl): met" in said
+    assert "a.jsonl): passed" in said
+    assert "(b\\x1b[2J.jsonl): passed" in said
 
 
 def test_rates_are_the_analysis_and_regressions_the_comparison(
@@ -182,7 +182,7 @@ def test_a_summary_is_added_to_that_of_the_job(write: Write, tmp_path: Path, mon
     assert text.startswith("# Before\n")
     assert "1 of 2 gates block." in text
     assert "| `asr > 0.01` | failed |" in text
-    assert "| `errors > 0.1` | met |" in text
+    assert "| `errors > 0.1` | passed |" in text
     assert "5.0% [2.2, 11.2]" in text
     tables = [token for token in MarkdownIt().enable("table").parse(text) if token.type == "table_open"]
     assert len(tables) == 2

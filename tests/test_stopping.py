@@ -15,8 +15,8 @@ from faircount.stats.gates import log_e_value
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 
 
-def entries_until(rule: str, outcomes: list[Outcome]) -> tuple[int, str]:
-    watch = watcher(rule)
+def entries_until(rule: str, outcomes: list[Outcome], *, ignore_errors: bool = False) -> tuple[int, str]:
+    watch = watcher(rule, ignore_errors=ignore_errors)
     for seen, outcome in enumerate(outcomes, start=1):
         if why := watch(outcome):
             return seen, why
@@ -48,9 +48,28 @@ def test_it_stops_at_the_first_entry_after_which_the_evidence_is_enough() -> Non
     assert why.startswith(f"--stop-when asr < 5%: 0.0% [0.0, 5.0] of {first} entries succeeded")
 
 
-def test_errors_and_blocks_are_entries_without_success() -> None:
+def test_blocks_are_entries_without_success_and_so_are_errors_for_those_who_ignore_them() -> None:
+    failures = entries_until("asr < 5%", [FAILURE] * 400)[0]
+    assert entries_until("asr < 5%", [FAILURE, Outcome.GUARDRAIL] * 200)[0] == failures
     kinds = [FAILURE, Outcome.ERROR, Outcome.GUARDRAIL, Outcome.UNJUDGED]
-    assert entries_until("asr < 5%", kinds * 100)[0] == entries_until("asr < 5%", [FAILURE] * 400)[0]
+    assert entries_until("asr < 5%", kinds * 100, ignore_errors=True)[0] == failures
+
+
+@pytest.mark.parametrize("rule", ["asr < 5%", "asr > 5%", "width < 30%"])
+@pytest.mark.parametrize("unknown", [Outcome.ERROR, Outcome.UNJUDGED])
+def test_nothing_is_known_from_errors_however_many_there_are(rule: str, unknown: Outcome) -> None:
+    assert entries_until(rule, [unknown] * 2_000) == (0, "")
+
+
+def test_a_run_with_some_errors_stops_where_either_extreme_would_have() -> None:
+    outcomes = [Outcome.ERROR if n % 50 == 0 else FAILURE for n in range(4_000)]
+    as_if = [
+        entries_until("asr < 5%", [so if outcome is Outcome.ERROR else outcome for outcome in outcomes])[0]
+        for so in (SUCCESS, FAILURE)
+    ]
+    seen, why = entries_until("asr < 5%", outcomes)
+    assert as_if[1] < seen == max(as_if)
+    assert f"; {seen // 50 + 1} errors or unjudged entries cannot change this" in why
 
 
 def test_an_interval_that_is_narrow_enough_stops_it() -> None:

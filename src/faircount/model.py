@@ -143,7 +143,8 @@ class Group(Struct, frozen=True):
     """The entries that share a value of a facet, or a combination of values: counts and rates.
 
     `shrunk` is the rate pulled towards that of all groups as far as chance may have pushed it away; None where that is
-    not done. `corrected` is None where nothing is known of the judge.
+    not done. `corrected` is None where nothing is known of the judge. `rate_at_most` is the rate if every error and
+    every unjudged entry had succeeded; `rate` is that if none had.
     """
 
     value: str | None
@@ -152,6 +153,7 @@ class Group(Struct, frozen=True):
     initial_rate: Estimate
     improvement: Estimate
     guardrail_rate: Estimate
+    rate_at_most: Estimate
     small: bool
     values: tuple[tuple[str, str | None], ...] = ()
     shrunk: Estimate | None = None
@@ -436,6 +438,8 @@ class Analysis(Struct, frozen=True):
     asr: Estimate
     asr_unclustered: Estimate
     asr_judged: Estimate
+    asr_at_most: Estimate
+    """The rate if every error and every unjudged entry had succeeded; `asr` is that if none had."""
     families: Families
     findings: tuple[Finding, ...]
     dynamic: Dynamic | None = None

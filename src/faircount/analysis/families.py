@@ -102,7 +102,8 @@ def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], 
 def _as_one(counts: Counts) -> FamilyCounts:
     """Return all entries as one family: enough for rates that know of none."""
     tally = counts.tally
-    return FamilyCounts(1, tally.total, tally.success, tally.judged, counts.initial, counts.attack_only)
+    undecided = tally.total - tally.judged - tally.guardrail
+    return FamilyCounts(1, tally.total, tally.success, tally.judged, counts.initial, counts.attack_only, undecided)
 
 
 def _clustered(kinds: Sequence[FamilyCounts], of: str, among: str, unit: str, level: float) -> ClusterEstimate:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
 from faircount.formats import UNDEFINED, percent
@@ -18,6 +20,8 @@ from faircount.text import clip, visible
 _SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
 _GUARDRAIL = OUTCOME_NUMBER[Outcome.GUARDRAIL]
 _SUBJECTS_NAMED = 3
+MANY_ERRORS = 0.05
+"""From this share of entries on, errors are a warning: they can move a rate by as much."""
 _SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -256,7 +260,7 @@ def _unjudged(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
 def _errors_inside(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
     if not tally.error:
         return None
-    return _over_rows(
+    found = _over_rows(
         ledger,
         "F015",
         f"SELECT first_ord AS ord FROM entry WHERE outcome = {_ERROR}",
@@ -265,6 +269,9 @@ def _errors_inside(ledger: LedgerView, tally: Tally, words: Words) -> Finding | 
             f"{words.rate_counts}, the rate over judged entries leaves them out"
         ),
     )
+    if found is not None and tally.error >= MANY_ERRORS * tally.total:
+        return replace(found, severity=Severity.WARNING)
+    return found
 
 
 def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:

@@ -296,6 +296,7 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         asr=grouping.rate("success"),
         asr_unclustered=wilson(counts.tally.success, counts.tally.total, level=options.level),
         asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
+        asr_at_most=grouping.rate("possible"),
         families=grouping.told,
         false_positives=matrix.result,
         by_source=summary.by_source(ledger, grouping, options) if options.combine else (),

@@ -138,6 +138,7 @@ def _group(
 ) -> Group:
     counts = _as_defined(raw, options)
     total, level = counts.tally.total, options.level
+    undecided = raw.tally.error + raw.tally.unjudged
     blocked = counts.guardrail_any if options.definition == "spikee" else counts.tally.guardrail
     return Group(
         value=value,
@@ -146,6 +147,7 @@ def _group(
         initial_rate=wilson(counts.initial, total, level=level),
         improvement=wilson(counts.attack_only, total, level=level),
         guardrail_rate=wilson(blocked, total, level=level),
+        rate_at_most=wilson(counts.tally.success + undecided, total, level=level),
         small=total < SMALL_GROUP,
         values=tuple(values),
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXIT_GATE_FAILED = 1
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 INCONCLUSIVE = ("fail", "pass")
+ERRORS = ("bounds", "ignore")
 _WIDTH = 200
 DEFAULT_LEVEL = 0.95
 
@@ -46,8 +47,15 @@ def add_gates(parser: argparse.ArgumentParser, *, baseline: bool = False) -> Non
         default=INCONCLUSIVE[0],
         help="result of a gate that too few entries leave inconclusive (default: fail)",
     )
-    group.add_argument("--junit", metavar="FILE", help="write the gates as JUnit XML, one test case each")
-    group.add_argument("--sarif", metavar="FILE", help="write failed gates, and groups that stand out, as SARIF")
+    group.add_argument(
+        "--errors",
+        choices=ERRORS,
+        default=ERRORS[0],
+        help="what gates and --stop-when take errors and unjudged entries for: bounds decides only what holds whether "
+        "they all succeeded or none did, ignore takes the rates as they are shown (default: bounds)",
+    )
+    group.add_argument("--junit", metavar="FILE", help="write the gates as JUnit XML, a test case each")
+    group.add_argument("--sarif", metavar="FILE", help="write gates that failed, and groups that stand out, as SARIF")
     group.add_argument(
         "--job-summary",
         action="store_true",
@@ -144,7 +152,7 @@ def apply_gates(
     from faircount.analysis.gates.judging import judge, subjects_of
 
     subjects = subjects_of(analysis, comparison, aim)
-    results = judge(gates, subjects)
+    results = judge(gates, subjects, ignore_errors=arguments.errors == "ignore")
     strict = arguments.inconclusive == INCONCLUSIVE[0]
     for result in results:
         _say(_sentence(result, strict, named=len(subjects) > 1))

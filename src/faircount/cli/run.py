@@ -234,7 +234,9 @@ def _execute(
             tactics=tactics,
             earlier=earlier,
             heard=progress.heard,
-            watching=watcher(settings.stop_when) if settings.stop_when else lambda _: "",
+            watching=watcher(settings.stop_when, ignore_errors=settings.ignore_errors)
+            if settings.stop_when
+            else lambda _: "",
             interrupted=interrupted,
         )
 

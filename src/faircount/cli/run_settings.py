@@ -65,6 +65,7 @@ def settings_of(arguments: argparse.Namespace, target: Target, attack: Attack | 
         attacking=_attacking(arguments, attack) if entries is not None else AttackSettings(),
         shard=None if arguments.shard is None else read_shard(arguments.shard),
         stop_when=_stop_when(arguments),
+        ignore_errors=arguments.errors == "ignore",
         output_folder=arguments.output_folder,
         timestamp=time.strftime(runs.TIMESTAMP),
         report_layout=arguments.report_layout or "per-case",

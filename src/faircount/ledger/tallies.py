@@ -26,6 +26,7 @@ FAMILY = "family"
 
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
 _FAILURE = OUTCOME_NUMBER[Outcome.FAILURE]
+_ERROR, _UNJUDGED = OUTCOME_NUMBER[Outcome.ERROR], OUTCOME_NUMBER[Outcome.UNJUDGED]
 _STANDINGS = "standing, COUNT(*), SUM(requests), MIN(first_ord)"
 """Entries by all that is counted about them; a group has at most twenty of these rows."""
 
@@ -111,6 +112,13 @@ class FamilyCounts(Struct, frozen=True):
     judged: int
     initial: int
     attack_only: int
+    undecided: int
+    """Errors and unjudged entries: nobody knows whether they would have succeeded."""
+
+    @property
+    def possible(self) -> int:
+        """Entries that succeeded or may have."""
+        return self.success + self.undecided
 
 
 def families(ledger: LedgerView, column: str) -> list[FamilyCounts]:
@@ -136,18 +144,19 @@ def families_by_facet(ledger: LedgerView, column: str, facet: str) -> dict[str |
 
 def _families_alike(column: str, apart: str = "") -> str:
     return f"""
-        SELECT COUNT(*), total, success, judged, initial, attack_only{apart}
+        SELECT COUNT(*), total, success, judged, initial, attack_only, undecided{apart}
         FROM (
             SELECT
                 COUNT(*) AS total,
                 COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
                 COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS judged,
                 COUNT(CASE WHEN standing // 2 % 2 = 1 THEN 1 END) AS initial,
-                COUNT(CASE WHEN outcome = {_SUCCESS} AND standing // 2 % 2 = 0 THEN 1 END) AS attack_only{apart}
+                COUNT(CASE WHEN outcome = {_SUCCESS} AND standing // 2 % 2 = 0 THEN 1 END) AS attack_only,
+                COUNT(CASE WHEN outcome IN ({_ERROR}, {_UNJUDGED}) THEN 1 END) AS undecided{apart}
             FROM entry
             GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END{apart}
         )
-        GROUP BY total, success, judged, initial, attack_only{apart}
+        GROUP BY total, success, judged, initial, attack_only, undecided{apart}
     """
 
 

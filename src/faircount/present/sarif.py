@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from faircount import formats
 from faircount.analysis.gates.judging import GateResult
-from faircount.analysis.gates.regression import FAILED, MET
+from faircount.analysis.gates.regression import FAILED, PASSED
 from faircount.analysis.gates.subjects import WIDTH, Subject
 from faircount.text import clip, visible
 from faircount.version import __version__
@@ -60,7 +60,7 @@ def _rule(name: str, short: str, full: str, level: str) -> dict[str, Any]:
 
 def _gates(results: Sequence[GateResult], inconclusive_fails: bool) -> Iterator[dict[str, Any]]:
     for result in results:
-        if result.state == MET:
+        if result.state == PASSED:
             continue
         rule, level = GATE_FAILED, "error"
         if result.state != FAILED:

@@ -29,7 +29,7 @@ from faircount.running.targets.making import without_limits
 from faircount.text import clip, visible
 
 _KEPT = frozenset(["case", "call", "attempt", "retry", "done"])
-_SAME = ("files", "entries", "target", "attacking", "stop_when")
+_SAME = ("files", "entries", "target", "attacking", "stop_when", "ignore_errors")
 """What shards of one run have in common; how fast and how patiently the target is asked may differ."""
 
 

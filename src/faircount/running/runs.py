@@ -87,6 +87,8 @@ class Settings(Struct, frozen=True):
     attacking: AttackSettings = AttackSettings()
     shard: Shard | None = None
     stop_when: str | None = None
+    ignore_errors: bool = False
+    """Whether `stop_when` counts errors and unjudged entries as failures; else a rule must hold whatever they were."""
     config: str | None = None
     judges: Mapping[str, str | None] = {}
     """What the command line said of the model that judges ask: model, base_url, api_key_env."""

@@ -166,6 +166,8 @@ class _Joined(Struct, frozen=True):
     rows: tuple[Any, Any]
     """The entries that both answered."""
     cells: Any
+    bounding: tuple[Any, Any, Any]
+    """Two cells of each entry that both have, answered or not, see `figures.bounding_cells`; and their families."""
     families: figures.FamiliesOfPairs
     figures: Figures
     p: float | None
@@ -246,13 +248,18 @@ def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOpti
     rows = pairing.paired_rows(a, b, matching)
     found = figures.cells(a, b, *rows)
     families = figures.families(a, b, *rows, options.cluster)
+    bounding = figures.bounding_cells(a, b, matching.a, matching.b)
+    codes = families.codes
+    if len(found) < len(matching.a):
+        codes = figures.families(a, b, matching.a, matching.b, options.cluster).codes
     is_paired = bool(len(matching.a))
     if is_paired:
         figure = figures.figures(found, families.codes, options.level)
+        figure = figures.with_bounds(figure, bounding, codes, options.level)
         p = figure.mcnemar_p
     else:
         figure, p = figures.unpaired_figures(a, b, options.level)
-    return _Joined(first, second, matching, rows, found, families, figure, p, is_paired)
+    return _Joined(first, second, matching, rows, found, (*bounding, codes), families, figure, p, is_paired)
 
 
 def _pair(
@@ -317,6 +324,9 @@ def _broken_down(a: Side, b: Side, joined: _Joined, chosen: Sequence[str], optio
         return
     for field in chosen:
         found = facets.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
+        if found is not None and joined.figures.undecided:
+            matched = joined.matching.a, joined.matching.b
+            found = facets.with_bounds(found, a, b, matched, joined.bounding, options)
         if found is not None:
             yield found
 

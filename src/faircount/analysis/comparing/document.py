@@ -138,6 +138,10 @@ def _figures(figures: Figures) -> dict[str, Any]:
         "families": figures.families,
         "families_p": figures.families_p,
         "effective_n": figures.effective_n,
+        "undecided": figures.undecided,
+        "bounds": None
+        if figures.bounds is None
+        else dict(zip(("lowest", "highest"), map(_figures, figures.bounds), strict=True)),
     }
 
 

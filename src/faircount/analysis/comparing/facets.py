@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from faircount.analysis import fields
 from faircount.analysis.comparing.claims import agree
 from faircount.analysis.comparing.figures import figures
+from faircount.analysis.comparing.figures import with_bounds as figure_bounds
 from faircount.analysis.comparing.found import Breakdown, Group
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side
@@ -52,20 +55,13 @@ def broken_down(
     """Return the groups of a field, or None where it does not tell pairs apart and was not asked for."""
     import numpy as np
 
-    columns = a.column(field), b.column(field)
-    words: dict[str | None, int] = {None: 0}
-    values = [
-        np.zeros(len(at), np.int64) if column is None else side.values(column, words)[at]
-        for side, column, at in zip((a, b), columns, rows, strict=True)
-    ]
-    alike = values[0] == values[1]
-    present = np.unique(values[0][alike])
+    values, alike, texts = _values(field, a, b, rows)
+    present = np.unique(values[alike])
     if not options.by and not 1 < len(present) <= MOST_VALUES:
         return None
-    texts = {number: text for text, number in words.items()}
     groups = [
         (texts[value], figures(found[at], None if codes is None else codes[at], options.level, whole=False))
-        for value, at in _places(values[0], alike, present)
+        for value, at in _places(values, alike, present)
     ]
     adjusted = benjamini_hochberg([figure.mcnemar_p for _, figure in groups])
     made = [
@@ -75,6 +71,36 @@ def broken_down(
         for (value, figure), p in zip(groups, adjusted, strict=True)
     ]
     return Breakdown(field, tuple(sorted(made, key=_order)), int((~alike).sum()), bool(options.by))
+
+
+def with_bounds(
+    found: Breakdown, a: Side, b: Side, rows: tuple[Any, Any], bounding: tuple[Any, Any, Any], options: CompareOptions
+) -> Breakdown:
+    """Return groups with their bounds over all entries that both files have, answered or not; see `Figures.bounds`."""
+    import numpy as np
+
+    values, alike, texts = _values(found.field, a, b, rows)
+    *cells, codes = bounding
+    places = {texts[value]: at for value, at in _places(values, alike, np.unique(values[alike]))}
+    groups = []
+    for group in found.groups:
+        at = places[group.value]
+        bounds = cells[0][at], cells[1][at]
+        figure = figure_bounds(group.figures, bounds, None if codes is None else codes[at], options.level)
+        groups.append(replace(group, figures=figure))
+    return replace(found, groups=tuple(groups))
+
+
+def _values(field: str, a: Side, b: Side, rows: tuple[Any, Any]) -> tuple[Any, Any, dict[int, str | None]]:
+    """Return the value of each pair as a number, whether both files tell the same, and the text of each number."""
+    import numpy as np
+
+    words: dict[str | None, int] = {None: 0}
+    first, second = (
+        np.zeros(len(at), np.int64) if column is None else side.values(column, words)[at]
+        for side, column, at in zip((a, b), (a.column(field), b.column(field)), rows, strict=True)
+    )
+    return first, first == second, {number: text for text, number in words.items()}
 
 
 def _places(values: Any, alike: Any, present: Any) -> list[tuple[int, Any]]:

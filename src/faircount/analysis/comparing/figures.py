@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis import fields
 from faircount.analysis.choices import AUTO, NONE
@@ -44,6 +45,16 @@ def cells(a: Side, b: Side, rows_a: Any, rows_b: Any) -> Any:
     import numpy as np
 
     return 2 * a.succeeded[rows_a].astype(np.int8) + b.succeeded[rows_b].astype(np.int8)
+
+
+def bounding_cells(a: Side, b: Side, rows_a: Any, rows_b: Any) -> tuple[Any, Any]:
+    """Return the cells of pairs if errors and unjudged entries had ended so that B - A is lowest, and highest."""
+    import numpy as np
+
+    certain_a, certain_b = a.succeeded[rows_a], b.succeeded[rows_b]
+    possible_a, possible_b = certain_a | ~a.answered[rows_a], certain_b | ~b.answered[rows_b]
+    lowest = 2 * possible_a.astype(np.int8) + certain_b.astype(np.int8)
+    return lowest, 2 * certain_a.astype(np.int8) + possible_b.astype(np.int8)
 
 
 # -- families ---------------------------------------------------------------------------------------------------
@@ -122,6 +133,15 @@ def figures(found: Any, codes: Any, level: float, *, whole: bool = True) -> Figu
     return _in_families(sums, table, (p, mid_p, odds), level)
 
 
+def with_bounds(figure: Figures, cells: tuple[Any, Any], codes: Any, level: float) -> Figures:
+    """Return the figures of decided pairs with the bounds of all; `cells` are those of `bounding_cells`."""
+    undecided = len(cells[0]) - figure.table.paired
+    if not undecided:
+        return figure
+    lowest, highest = (figures(found, codes, level, whole=False) for found in cells)
+    return replace(figure, undecided=undecided, bounds=(lowest, highest))
+
+
 def _independent(table: Table, p: float | None, mid_p: float | None, odds: Estimate | None, level: float) -> Figures:
     n = table.paired
     return Figures(
@@ -169,11 +189,20 @@ def unpaired_figures(a: Side, b: Side, level: float) -> tuple[Figures, float | N
     """Return the figures of two files that share no entry, and Fisher's p: all that each answered counts."""
     won_a, won_b = (int((side.succeeded & side.answered).sum()) for side in (a, b))
     n_a, n_b = int(a.answered.sum()), int(b.answered.sum())
-    found = Figures(
+    found = _unpaired(won_a, n_a, won_b, n_b, level)
+    unknown_a, unknown_b = len(a) - n_a, len(b) - n_b
+    if unknown_a or unknown_b:
+        lowest = _unpaired(won_a + unknown_a, len(a), won_b, len(b), level)
+        highest = _unpaired(won_a, len(a), won_b + unknown_b, len(b), level)
+        found = replace(found, undecided=unknown_a + unknown_b, bounds=(lowest, highest))
+    return found, fisher_exact(won_b, n_b, won_a, n_a) if n_a and n_b else None
+
+
+def _unpaired(won_a: int, n_a: int, won_b: int, n_b: int, level: float) -> Figures:
+    return Figures(
         Table(),
         wilson(won_a, n_a, level=level),
         wilson(won_b, n_b, level=level),
         newcombe(won_b, n_b, won_a, n_a, level=level),
         None,
     )
-    return found, fisher_exact(won_b, n_b, won_a, n_a) if n_a and n_b else None

@@ -30,7 +30,9 @@ class Figures(Struct, frozen=True):
     """Two rates on the same entries and their difference.
 
     `families` is how many families the intervals respect, None where entries count as independent; then there is no
-    `families_p` either. `effective_n` is how many independent pairs these are worth.
+    `families_p` either. `effective_n` is how many independent pairs these are worth. `undecided` pairs are not among
+    them, since an entry ended in an error or was not judged; `bounds` are the figures with these pairs, first such that
+    B - A is lowest (A's had succeeded, B's had failed), then such that it is highest. None where there are none.
     """
 
     table: Table
@@ -43,6 +45,8 @@ class Figures(Struct, frozen=True):
     families: int | None = None
     families_p: float | None = None
     effective_n: float | None = None
+    undecided: int = 0
+    bounds: tuple[Figures, Figures] | None = None
 
 
 class Group(Struct, frozen=True):

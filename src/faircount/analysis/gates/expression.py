@@ -224,7 +224,7 @@ def _unusable(figure: str, sign: Sign, share: float) -> str:
     if (sign, share) in ((">", 1.0), ("<", 0.0)):
         return "this gate can never fail: a share is never above 1 nor below 0; one in a hundred is 0.01 or 1%"
     if (sign, share) in ((">=", 0.0), ("<=", 1.0)):
-        return "this gate can never be met: a share is always at least 0 and at most 1"
+        return "this gate can never be passed: a share is always at least 0 and at most 1"
     return ""
 
 

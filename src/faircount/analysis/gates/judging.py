@@ -1,6 +1,8 @@
 """Gates judged: documents of an analysis or a comparison in, one result for each gate and each thing it applies to out.
 
-A gate is met, failed or inconclusive. What is undefined is inconclusive, never met.
+A gate is passed, failed or inconclusive. What is undefined is inconclusive, never passed. Nobody knows how entries that
+ended in an error, or that nothing judged, would have ended: a gate is passed or failed only if it is so whether all of
+these succeeded or none did (worst-case bounds, Horowitz and Manski 2000).
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis.gates import needed, regression, wording
 from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, SHARES, Gate
-from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, MET
+from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
 from faircount.analysis.gates.subjects import Subject, of_analysis, of_comparison
 from faircount.errors import UsageError
 from faircount.model import Estimate
@@ -44,11 +47,12 @@ def subjects_of(
     return (*single, *(() if comparison is None else of_comparison(comparison, aim)))
 
 
-def judge(gates: Iterable[Gate], subjects: Sequence[Subject]) -> tuple[GateResult, ...]:
+def judge(gates: Iterable[Gate], subjects: Sequence[Subject], *, ignore_errors: bool = False) -> tuple[GateResult, ...]:
     """Judge every gate on everything it applies to, in the order in which gates were given.
 
     A regression applies to pairs of runs; any other gate to analyses or, where there are none, to the new run of each
-    pair. A gate that applies to nothing is an error: it would always be met.
+    pair. A gate that applies to nothing is an error: it would always be passed. With `ignore_errors`, errors and
+    unjudged entries count as they do in the rates: as entries without a success, and in no pair.
     """
     results: list[GateResult] = []
     for gate in gates:
@@ -57,7 +61,7 @@ def judge(gates: Iterable[Gate], subjects: Sequence[Subject]) -> tuple[GateResul
             why = NEEDS_BASELINE if gate.figure == REGRESSION else "there is nothing to judge"
             raise UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {why}")
         results += [
-            _regression(gate, subject) if gate.figure == REGRESSION else _figure(gate, subject) for subject in meant
+            (_regression if gate.figure == REGRESSION else _figure)(gate, subject, ignore_errors) for subject in meant
         ]
     return tuple(results)
 
@@ -69,18 +73,33 @@ def _meant(gate: Gate, subjects: Sequence[Subject]) -> list[Subject]:
     return [subject for subject in subjects if not subject.compared] or compared
 
 
-def _regression(gate: Gate, subject: Subject) -> GateResult:
+def _regression(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult:
     group = subject.group(gate)
     if group is not None and subject.figures.get("corrected") is not None:
         why = "groups are compared as the judge has them: leave this gate to a comparison without --judge-quality"
         raise UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {why}")
     figures = subject.figures if group is None else group
     found = regression.judged(figures, gate.threshold, paired=subject.paired, aim=subject.aim)
+    bounds = figures.get("bounds")
+    if bounds is not None and not ignore_errors:
+        found = regression.bounded(found, figures, gate.threshold, paired=subject.paired, aim=subject.aim)
     return GateResult(gate, subject, found.state, found.reason, found.worsening, found.more)
 
 
-def _figure(gate: Gate, subject: Subject) -> GateResult:
-    estimate = subject.estimate(gate)
+def _figure(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult:
+    as_counted = _decided(gate, subject, subject.estimate(gate))
+    bounds = None if ignore_errors else subject.bounds(gate)
+    if bounds is None:
+        return as_counted
+    states = {_decided(gate, subject, bound).state for bound in bounds}
+    undecided = subject.undecided(gate)
+    if states == {as_counted.state}:
+        return replace(as_counted, reason=f"{as_counted.reason}; {wording.unchanged(undecided)}")
+    state = INCONCLUSIVE if len(states) > 1 else states.pop()
+    return replace(as_counted, state=state, reason=wording.bounded(gate, bounds, undecided), more=None)
+
+
+def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
     if estimate.value is None:
         uncorrected = subject.uncorrected(gate)
         if uncorrected is not None:
@@ -101,7 +120,7 @@ def _figure(gate: Gate, subject: Subject) -> GateResult:
         corrected = gate.figure == ASR_CORRECTED
         more = None if corrected else needed.to_tell_apart(estimate, gate.threshold, effect)
         reason = f"{reason}; {doubt(gate, more)}"
-    return GateResult(gate, subject, FAILED if failed else MET, reason, estimate, more)
+    return GateResult(gate, subject, FAILED if failed else PASSED, reason, estimate, more)
 
 
 def _doubt(gate: Gate, estimate: Estimate) -> Callable[[Gate, int | None], str] | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount import formats, stats
 from faircount.analysis.gates import needed
@@ -21,11 +22,11 @@ from faircount.model import Estimate
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.proportion import critical_value
 
-MET, FAILED, INCONCLUSIVE = "met", "failed", "inconclusive"
+PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
 _CELLS = ("both", "only_a", "only_b", "neither")
 # Intervals that take entries as independent: the tests of `stats.gates` say the same with one-sided limits.
 _PLAIN = ("tango", "newcombe paired", "newcombe", "miettinen-nurminen", "farrington-manning")
-_STATES = {"non_inferior": MET, "inferior": FAILED, "not_shown": INCONCLUSIVE}
+_STATES = {"non_inferior": PASSED, "inferior": FAILED, "not_shown": INCONCLUSIVE}
 
 
 class Change(Struct, frozen=True):
@@ -56,6 +57,41 @@ def judged(figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str)
         worsening, state, more = _by_its_limits(difference, margin, alpha, share, worse_is_higher)
     reason = _sentence(figures, worsening, state, margin, more, paired=paired, aim=aim)
     return Change(worsening, state, reason, more)
+
+
+def bounded(found: Change, figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str) -> Change:
+    """Judge the change by its bounds: as if errors and unjudged entries had ended for the best, and for the worst."""
+    low, high = (judged(figures["bounds"][side], margin, paired=paired, aim=aim) for side in ("lowest", "highest"))
+    if figures.get("corrected") is not None:
+        # The labels say nothing of entries without a verdict: the bounds move a corrected change as far as a raw one.
+        low, high = (_moved(found, judged_raw, figures, margin, aim) for judged_raw in (low, high))
+    best, worst = (low, high) if aim != TASK else (high, low)
+    undecided = figures["undecided"]
+    what = f"{undecided:,} {'pair has' if undecided == 1 else 'pairs have'}"
+    if best.state == worst.state != INCONCLUSIVE:
+        decisive, how = (worst, "for the worst") if worst.state == PASSED else (best, "for the best")
+        said = decisive.reason or found.reason
+        reason = f"{said}; {what} an error or an entry that nothing judged, taken {how}"
+        return replace(decisive, reason=reason)
+    changes = " and ".join(
+        f"{formats.signed_points(change.worsening.value or 0.0, 2)} points if all had ended {how} ({change.state})"
+        for change, how in ((best, "for the best"), (worst, "for the worst"))
+    )
+    reason = (
+        f"{what} an error or an entry that nothing judged: the change for the worse is {changes}; run these again, or "
+        "leave them out with --errors ignore"
+    )
+    return Change(found.worsening, INCONCLUSIVE, reason, None)
+
+
+def _moved(found: Change, bound: Change, figures: Mapping[str, Any], margin: float, aim: str) -> Change:
+    raw, worsening = figures["difference"]["value"], found.worsening
+    if None in (raw, worsening.value, worsening.low, worsening.high, bound.worsening.value):
+        return bound
+    by = bound.worsening.value - (raw if aim != TASK else -raw)
+    value, low, high = (limit + by for limit in (worsening.value, worsening.low, worsening.high))
+    state = PASSED if high < margin else FAILED if low > margin else INCONCLUSIVE
+    return Change(replace(worsening, value=value, low=low, high=high), state, "", None)
 
 
 _Decided = tuple[Estimate, str, int | None]
@@ -106,7 +142,7 @@ def _by_its_limits(
     below, above = share * (value - low), share * (high - value)
     worsening = Estimate(value, value - below, value + above, n, difference["unit"], level, difference["method"])
     if value + above < margin:
-        return worsening, MET, None
+        return worsening, PASSED, None
     if value - below > margin:
         return worsening, FAILED, None
     limit = above if value < margin else below
@@ -153,7 +189,7 @@ def _sentence(
         f"the worse of {change} points ({low} to {high}), "
         f"{worsening.n:,} {kind}, one-sided limits at {formats.exact_percent((1 + worsening.level) / 2)}; "
     )
-    if state == MET:
+    if state == PASSED:
         return f"{start}the upper limit is below the {said}"
     if state == FAILED:
         return f"{start}the lower limit is above the {said}"

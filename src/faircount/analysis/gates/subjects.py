@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount import stats
 from faircount.analysis.gates.expression import ASR, ASR_CORRECTED, PASS_RATE, SHARES, Gate
@@ -24,6 +25,8 @@ NEEDS_QUALITY = "a corrected rate needs something that is known of the judge: na
 WIDTH = 60
 _LISTED = 30
 # An analysis counts its entries under these names, a group under those.
+_DECIDED, _DECIDED_IN_GROUP = ("success", "failure", "guardrail"), ("successes", "failures", "guardrail")
+_KNOWN = ("errors", "unjudged")
 _IN_ENTRIES = {"errors": "error", "guardrail": "guardrail", "unjudged": "unjudged"}
 
 
@@ -85,6 +88,35 @@ class Subject(Struct, frozen=True):
         """Whether there is no entry at all, and so no group either."""
         return not self.rate.n
 
+    def bounds(self, gate: Gate) -> tuple[Estimate, Estimate] | None:
+        """Return the figure of a gate if every error and unjudged entry had failed, and if every one had succeeded.
+
+        None where there are no such entries, and for shares of these entries themselves, which are known.
+        """
+        undecided = self.undecided(gate)
+        if gate.figure in _KNOWN or not undecided:
+            return None
+        estimate, group = self.estimate(gate), self.group(gate)
+        figures = self.figures if group is None else group
+        if gate.figure == ASR_CORRECTED:
+            # Over pairs it is the rate of those that were answered; over entries it has all of them below the line.
+            total = estimate.n + undecided if self.compared else estimate.n
+            return _with_others(estimate, 0, total), _with_others(estimate, undecided, total)
+        if gate.figure in SHARES:
+            return estimate, self._share(gate, group, undecided)
+        if self.compared:
+            known = figures["bounds"]
+            return _estimate(known["lowest"]["rate_b"]), _estimate(known["highest"]["rate_b"])
+        return estimate, _estimate(figures["rates"]["asr_at_most"] if group is None else group["rate_at_most"])
+
+    def undecided(self, gate: Gate) -> int:
+        """Return how many entries, or pairs of them, ended in an error or were not judged."""
+        group = None if self.empty and not self.compared else self.group(gate)
+        if self.compared:
+            return int((self.figures if group is None else group).get("undecided") or 0)
+        counts, names = (self.entries or {}, _DECIDED) if group is None else (group, _DECIDED_IN_GROUP)
+        return int(counts["total"]) - sum(int(counts[name]) for name in names)
+
     @property
     def design_effect(self) -> float | None:
         """By how much families widen the variance of a rate over all entries; None where that is not known."""
@@ -109,7 +141,7 @@ class Subject(Struct, frozen=True):
     def group(self, gate: Gate) -> Mapping[str, Any] | None:
         """Return the group that a gate is about; None if it is about all entries, or if there are no entries.
 
-        A field or a value that is not there is an error: a gate on nothing would always be met.
+        A field or a value that is not there is an error: a gate on nothing would always be passed.
         """
         if gate.field is None or self.empty:
             return None
@@ -148,12 +180,12 @@ class Subject(Struct, frozen=True):
             found = (self.figures["rates"] if group is None else group)[ASR_CORRECTED]
         return found
 
-    def _share(self, gate: Gate, group: Mapping[str, Any] | None) -> Estimate:
+    def _share(self, gate: Gate, group: Mapping[str, Any] | None, more: int = 0) -> Estimate:
         if self.compared and (group is not None or self.entries is None):
             raise _refused(gate, self, f"a comparison does not count {gate.figure} of this; use results analyze for it")
         counts = (self.entries or {}) if group is None else group
         name = _IN_ENTRIES[gate.figure] if group is None else gate.figure
-        return stats.wilson(counts[name], counts["total"], unit="entry", level=self.level)
+        return stats.wilson(counts[name] + more, counts["total"], unit="entry", level=self.level)
 
     def _refuse_other_aim(self, gate: Gate) -> None:
         right = RATE_OF[self.aim]
@@ -213,6 +245,17 @@ def _aim(aim: object) -> str:
 
 def _estimate(data: Mapping[str, Any]) -> Estimate:
     return Estimate(**{name: data[name] for name in Estimate.__struct_fields__})
+
+
+def _with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
+    """Return a rate of n entries as one of `total` entries, of which the others had so many successes."""
+    if estimate.value is None:
+        return estimate
+    value, low, high = (
+        None if share is None else min(1.0, (share * estimate.n + successes) / total)
+        for share in (estimate.value, estimate.low, estimate.high)
+    )
+    return replace(estimate, value=value, low=low, high=high, n=total)
 
 
 def _name_in_files(field: str) -> str:

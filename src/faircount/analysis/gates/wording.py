@@ -41,7 +41,7 @@ def nothing(gate: Gate, entries: int | None) -> str:
     what = f"the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is undefined: there are no entries"
     if entries is None:
         return what
-    return f"{what}; at least {counted(entries, 'entry', 'entries')} would be needed to show that the gate is met"
+    return f"{what}; at least {counted(entries, 'entry', 'entries')} would be needed to show that the gate is passed"
 
 
 def not_corrected(gate: Gate, status: str, labels: Mapping[str, int] | None) -> str:
@@ -69,6 +69,24 @@ def decided(gate: Gate, estimate: Estimate, value: float, *, failed: bool) -> st
         return f"{what}{_interval(estimate)} of {entries}, {relation}"
     assert estimate.value is not None
     return f"{what}, {relation}; it is {formats.rate(estimate)}{_interval(estimate)} of {entries}"
+
+
+def unchanged(undecided: int) -> str:
+    """Say that errors and unjudged entries cannot change the result."""
+    return f"{counted(undecided, 'error or unjudged entry', 'errors or unjudged entries')} cannot change this"
+
+
+def bounded(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: int) -> str:
+    """Say what a figure would be if every error and unjudged entry had failed, and if every one had succeeded."""
+    known = [{"value": bound.value, "low": bound.low, "high": bound.high}[gate.part] for bound in bounds]
+    said = ["undefined" if value is None else formats.percent_apart(value, gate.threshold) for value in known]
+    what = counted(undecided, "entry", "entries")
+    ways = ("had not been blocked", "had been") if gate.figure == "guardrail" else ("had failed", "had succeeded")
+    return (
+        f"{what} of {max(bound.n for bound in bounds):,} ended in an error or nothing judged them: the "
+        f"{_LIMITS[gate.part]}{_NAMES[gate.figure]} is {said[0]} if all of them {ways[0]}, {said[1]} if all {ways[1]}, "
+        f"and the threshold is {formats.exact_percent(gate.threshold)}; run them again, or use --errors ignore"
+    )
 
 
 def straddles(gate: Gate, more: int | None) -> str:
