@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,27 @@ def known(value: float | None) -> float:
 
 def limits(estimate: Estimate) -> tuple[float | None, float | None]:
     return estimate.low, estimate.high
+
+
+def expected_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float:
+    """Return the posterior mean of the correlation within families, by scipy's gamma function on a fine plain grid."""
+    log_gamma = oracle("scipy.special").gammaln
+    roots, angles = (np.arange(600) + 0.5) / 600, (np.arange(900) + 0.5) / 900 * np.pi / 2
+    # Beta(1/2, 1) for the correlation is uniform in its root, Jeffreys' prior for the mean in the angle.
+    precision, mean = ((1 - roots**2) / roots**2)[:, None], (np.sin(angles) ** 2)[None]
+    alpha, beta = precision * mean, precision * (1 - mean)
+    logs = np.zeros_like(alpha)
+    for (s, m), times in Counter(zip(successes, sizes, strict=True)).items():
+        logs += times * (log_gamma(alpha + s) - log_gamma(alpha) + log_gamma(beta + m - s) - log_gamma(beta))
+        logs += times * (log_gamma(precision) - log_gamma(precision + m))
+    weights = np.exp(logs - logs.max())
+    return float((weights.sum(axis=1) * roots**2).sum() / weights.sum())
+
+
+def correlation_floor(successes: Sequence[int], sizes: Sequence[int]) -> float:
+    """Return the least design effect of families, from `expected_correlation`."""
+    typical = sum(m * m for m in sizes) / sum(sizes)
+    return 1 + (typical - 1) * expected_correlation(successes, sizes)
 
 
 def random_samples(seed: int, n: int = 120) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
 
@@ -24,7 +26,7 @@ from faircount.analysis.comparing.options import CompareOptions
 from faircount.reading.spikee_families import family
 from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango, undefined
 from tests.conftest import Write, standard
-from tests.oracles import known, oracle
+from tests.oracles import correlation_floor, known, oracle
 from tests.run_files import HEADER, attempt, case
 
 Rows = dict[str, dict[str, Any]]
@@ -103,27 +105,89 @@ def check_figures(ours: Mapping[str, Any], pairs: Sequence[tuple[str, int, int]]
     assert ours["paired"] == n
     tables = oracle("statsmodels.stats.contingency_tables")
     exact = tables.mcnemar([[both, only_a], [only_b, neither]], exact=True)
-    assert ours["mcnemar_p"] == pytest.approx(exact.pvalue, abs=1e-12)
     value = (only_b - only_a) / n
     sizes = len(set(families))
     if sizes in (1, n):
         assert ours["families"] is None and ours["families_p"] is None
+        # Variants of one family cannot tell whether others differ.
+        assert ours["mcnemar_p"] == (pytest.approx(exact.pvalue, abs=1e-12) if sizes == n else None)
         for name, won in (("rate_a", both + only_a), ("rate_b", both + only_b)):
             limits = scipy_stats.binomtest(won, n).proportion_ci(level, "wilson")
             check_estimate(ours[name], won / n, limits.low, limits.high)
         scale, z = 1.0, scipy_stats.norm.ppf(0.975)
     else:
         differences = [y - x for _, x, y in pairs]
-        error, p = cluster_error(differences, families)
-        assert ours["families"] == sizes
+        error, _ = cluster_error(differences, families)
+        assert ours["families"] == sizes and ours["mcnemar_p"] is None
         variance = (only_a + only_b) / n - value**2
-        worth = min(n, variance / error**2) if error > 1e-12 else sizes
-        assert ours["effective_n"] == pytest.approx(worth, rel=1e-9)
-        if error > 1e-12:
-            assert ours["families_p"] == pytest.approx(p, abs=1e-9)
-        scale, z = worth / n, scipy_stats.t.ppf(0.975, sizes - 1)
+        design, degrees = (
+            max(error**2 / (variance / n) if variance else 1.0, floor_of(pairs, families), 1.0),
+            kish(families),
+        )
+        assert ours["effective_n"] == pytest.approx(n / design, rel=5e-3)
+        if variance:
+            t = value / math.sqrt(design * variance / n)
+            p = 2 * scipy_stats.t.sf(abs(t), degrees)
+            assert ours["families_p"] == pytest.approx(max(p, exact.pvalue), rel=0.02, abs=1e-9)
+        scale, z = 1 / design, scipy_stats.t.ppf(0.975, degrees)
     if abs(value) < 1 and only_a + only_b:
-        check_estimate(ours["difference"], value, *score_limits(only_b * scale, only_a * scale, n * scale, z), 2e-5)
+        low, high = score_limits(only_b * scale, only_a * scale, n * scale, z)
+        if sizes not in (1, n):
+            # Neither limit is inside the one that there would be without any flip in its direction.
+            low = min(low, limit_without(pairs, families, 1, z)[0])
+            high = max(high, limit_without(pairs, families, 0, z)[1])
+        check_estimate(ours["difference"], value, low, high, 2e-5 if sizes in (1, n) else 2e-3)
+
+
+def p_of(figures: Mapping[str, Any]) -> float | None:
+    p: float | None = figures["mcnemar_p"] if figures["families"] is None else figures["families_p"]
+    return p
+
+
+def check_adjusted(compared: Sequence[Mapping[str, Any]], method: str) -> None:
+    tested = [figures for figures in compared if p_of(figures) is not None]
+    assert all(figures["adjusted_p"] is None for figures in compared if p_of(figures) is None)
+    if tested:
+        multiple = oracle("statsmodels.stats.multitest").multipletests
+        adjusted = multiple([p_of(figures) for figures in tested], method=method)[1]
+        assert [figures["adjusted_p"] for figures in tested] == pytest.approx(list(adjusted))
+
+
+def kish(families: Sequence[Any]) -> int:
+    sizes = Counter(families).values()
+    return max(1, int(sum(sizes) ** 2 / sum(m * m for m in sizes) + 1e-9) - 1)
+
+
+def flips_by_family(pairs: Sequence[tuple[str, int, int]], families: Sequence[Any], side: int) -> list[list[int]]:
+    """Return, for each family, the pairs of which only A (0) or only B (1) succeeded, and all."""
+    found: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for (_, x, y), name in zip(pairs, families, strict=True):
+        found[name][0] += (x, y) == ((1, 0), (0, 1))[side]
+        found[name][1] += 1
+    return list(found.values())
+
+
+def floor_of(pairs: Sequence[tuple[str, int, int]], families: Sequence[Any]) -> float:
+    weighted = total = 0.0
+    for side in (0, 1):
+        flips, sizes = zip(*flips_by_family(pairs, families, side), strict=True)
+        weighted += (sum(flips) + 0.5) * correlation_floor(flips, sizes)
+        total += sum(flips) + 0.5
+    return weighted / total
+
+
+def limit_without(
+    pairs: Sequence[tuple[str, int, int]], families: Sequence[Any], side: int, z: float
+) -> tuple[float, float]:
+    """Return the limits as if the pairs of which only A (1) or only B (0) succeeded had not differed."""
+    gone = ((0, 1), (1, 0))[side]
+    kept = [(name, *((0, 0) if (x, y) == gone else (x, y))) for name, x, y in pairs]
+    n, won, lost = len(kept), sum((x, y) == (0, 1) for _, x, y in kept), sum((x, y) == (1, 0) for _, x, y in kept)
+    value = (won - lost) / n
+    error, _ = cluster_error([y - x for _, x, y in kept], families)
+    variance = (won + lost) / n - value**2
+    design = max(error**2 / (variance / n) if variance else 1.0, floor_of(kept, families), 1.0)
+    return score_limits(won / design, lost / design, n / design, z)
 
 
 # -- random files -----------------------------------------------------------------------------------------------
@@ -163,12 +227,11 @@ def test_a_comparison_is_what_others_compute(write: Write, seed: int, families: 
     (ours,) = found(paths)["pairs"]
     pairs = paired(a, b)
     check_figures(ours, pairs, families_of(pairs, families=families))
-    assert ours["adjusted_p"] == ours["p"] == ours["mcnemar_p"]
+    assert ours["adjusted_p"] == ours["p"] == ours["families_p" if families else "mcnemar_p"]
     assert ours["flips"]["fixed"] == [name for name, x, y in pairs if (x, y) == (1, 0)]
     assert ours["flips"]["broken"] == [name for name, x, y in pairs if (x, y) == (0, 1)]
     ratio = ours["only_b"] / ours["only_a"]
     assert ours["odds_ratio"]["value"] == pytest.approx(ratio)
-    multiple = oracle("statsmodels.stats.multitest").multipletests
     for field in ("plugin", "lang"):
         values = {name: row[field] for name, row in a.items()}
         groups = ours["by"][field]
@@ -176,8 +239,7 @@ def test_a_comparison_is_what_others_compute(write: Write, seed: int, families: 
         for group in groups:
             members = [pair for pair in pairs if values[pair[0]] == group["value"]]
             check_figures(group, members, families_of(members, families=families))
-        adjusted = multiple([group["mcnemar_p"] for group in groups], method="fdr_bh")[1]
-        assert [group["adjusted_p"] for group in groups] == pytest.approx(list(adjusted))
+        check_adjusted(groups, "fdr_bh")
 
 
 def test_three_files_are_tested_together_and_pair_by_pair(write: Write) -> None:
@@ -191,9 +253,7 @@ def test_three_files_are_tested_together_and_pair_by_pair(write: Write) -> None:
     assert ours["overall"]["entries"] == len(shared)
     assert ours["overall"]["df"] == 2
     assert (ours["overall"]["cochran_q"], ours["overall"]["p"]) == pytest.approx((theirs.statistic, theirs.pvalue))
-    multiple = oracle("statsmodels.stats.multitest").multipletests
-    adjusted = multiple([pair["mcnemar_p"] for pair in ours["pairs"]], method="holm")[1]
-    assert [pair["adjusted_p"] for pair in ours["pairs"]] == pytest.approx(list(adjusted))
+    check_adjusted(ours["pairs"], "holm")
     for pair, (a, b) in zip(ours["pairs"], combinations(targets, 2), strict=True):
         pairs = paired(a, b)
         check_figures(pair, pairs, [name for name, _, _ in pairs])
@@ -208,9 +268,7 @@ def test_more_files_are_tested_against_the_first_and_answer_for_as_many_tests(wr
     for pair, other in zip(ours["pairs"], targets[1:], strict=True):
         pairs = paired(targets[0], other)
         check_figures(pair, pairs, families_of(pairs, families=families))
-    multiple = oracle("statsmodels.stats.multitest").multipletests
-    adjusted = multiple([pair["mcnemar_p"] for pair in ours["pairs"]], method="holm")[1]
-    assert [pair["adjusted_p"] for pair in ours["pairs"]] == pytest.approx(list(adjusted))
+    check_adjusted(ours["pairs"], "holm")
     shared = [name for name in targets[0] if all(name in rows and not rows[name]["error"] for rows in targets)]
     theirs = oracle("statsmodels.stats.contingency_tables").cochrans_q(
         np.array([[int(rows[name]["success"]) for rows in targets] for name in shared])
@@ -298,17 +356,14 @@ def test_published_results_of_several_models_are_compared_as_others_do(shared: P
     ours = found([str(path) for path in paths], by=FIELDS, flips=1)
     assert [(pair["a"], pair["b"]) for pair in ours["pairs"]] == [(str(paths[0]), str(path)) for path in paths[1:]]
     kept = {name: family(*(row[field] for field in FAMILY)) or name for name, row in targets[0].items()}
-    multiple = oracle("statsmodels.stats.multitest").multipletests
     for pair, other in zip(ours["pairs"], targets[1:], strict=True):
         pairs = paired(targets[0], other)
         check_figures(pair, pairs, [kept[name] for name, _, _ in pairs])
         for field in FIELDS:
             groups = pair["by"][field]
-            adjusted = multiple([group["mcnemar_p"] for group in groups], method="fdr_bh")[1]
-            assert [group["adjusted_p"] for group in groups] == pytest.approx(list(adjusted))
+            check_adjusted(groups, "fdr_bh")
             assert sum(group["paired"] for group in groups) == len(pairs)
-    adjusted = multiple([pair["mcnemar_p"] for pair in ours["pairs"]], method="holm")[1]
-    assert [pair["adjusted_p"] for pair in ours["pairs"]] == pytest.approx(list(adjusted))
+    check_adjusted(ours["pairs"], "holm")
     shared_ids = [name for name in targets[0] if all(outcome(rows[name]) != "error" for rows in targets)]
     table = np.array([[int(rows[name]["success"]) for rows in targets] for name in shared_ids])
     theirs = oracle("statsmodels.stats.contingency_tables").cochrans_q(table)
@@ -329,12 +384,29 @@ def test_families_of_one_are_entries() -> None:
     assert apart.low == pytest.approx(together.low, abs=0.01) and apart.high == pytest.approx(together.high, abs=0.01)
 
 
-def test_families_that_show_no_variance_count_once_each() -> None:
+def test_families_that_show_no_variance_are_worth_what_the_floor_says() -> None:
     nothing = cluster_tango([0] * 6, [0] * 6, [4] * 6)
-    assert nothing.effective_n == 6 and nothing.p == 1.0
-    assert nothing.estimate.high == pytest.approx(tango(0, 0, 6, level=2 * scipy_stats.norm.cdf(2.570582) - 1).high)
-    same = cluster_tango([1] * 6, [0] * 6, [4] * 6)
-    assert same.p is None and same.design_effect is None
+    floor, t = correlation_floor([0] * 6, [4] * 6), scipy_stats.t.ppf(0.975, 5)
+    assert nothing.effective_n == pytest.approx(24 / floor, rel=1e-3) and nothing.p == 1.0
+    assert nothing.estimate.high == pytest.approx(t**2 / (24 / floor + t**2), rel=1e-3)
+    all_of_them = cluster_tango([4] * 6, [0] * 6, [4] * 6)
+    assert all_of_them.estimate.value == 1 and all_of_them.p is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9)), min_size=2, max_size=9))
+def test_a_limit_is_never_inside_the_one_without_any_flip_in_its_direction(units: list[tuple[int, int, int]]) -> None:
+    won, lost, sizes = [b for b, _, _ in units], [c for _, c, _ in units], [b + c + more + 1 for b, c, more in units]
+    found = cluster_tango(won, lost, sizes).estimate
+    none = [0] * len(units)
+    assert known(found.high) >= known(cluster_tango(none, lost, sizes).estimate.high) - 1e-9
+    assert known(found.low) <= known(cluster_tango(won, none, sizes).estimate.low) + 1e-9
+
+
+def test_a_broken_entry_does_not_make_a_difference_surer_than_none() -> None:
+    """200 families of 8 without a flip, and with one: the limit on the side of the worse must not come nearer."""
+    none = cluster_tango([0] * 200, [0] * 200, [8] * 200).estimate
+    broken = cluster_tango([1] + [0] * 199, [0] * 200, [8] * 200).estimate
+    assert known(broken.high) >= known(none.high) - 1e-12
 
 
 def test_one_family_has_a_difference_and_no_interval() -> None:

@@ -424,9 +424,9 @@ def test_the_document_of_results_compare_is_understood(write: Write) -> None:
 # -- errors and unjudged entries --------------------------------------------------------------------------------
 
 
-def decided_by(text: str, *documents: dict[str, Any] | None) -> list[str]:
+def decided_by(text: str, analysis: dict[str, Any] | None, comparison: dict[str, Any] | None) -> list[str]:
     """Return the states of a gate by bounds, and with errors ignored."""
-    subjects = subjects_of(*documents)
+    subjects = subjects_of(analysis, comparison)
     return [judge([parse(text)], subjects, ignore_errors=ignored)[0].state for ignored in (False, True)]
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec import structs
 from scipy import stats as scipy_stats
 
 from faircount.model import Estimate
@@ -22,6 +23,7 @@ from faircount.stats.labelled_families import (
     two_phase_gradient,
     with_families,
 )
+from tests.oracles import expected_correlation
 
 Rate = Callable[[Sequence[float]], float]
 """A rate as a function of entries, judged successes, their labels and true ones, and judged failures alike."""
@@ -113,7 +115,6 @@ def test_the_variance_is_that_of_small_changes_of_weights(seed: int, which: str,
     assert found.clustered == pytest.approx(count / (count - 1) * expected, rel=1e-6)
     alone = variance_by_weights(rate, [unit for family in families for unit in entries_of(family)])
     assert found.independent == pytest.approx(alone, rel=1e-6)
-    assert found.families == count
 
 
 def test_entries_taken_alone_have_the_variance_of_the_plain_estimates() -> None:
@@ -152,7 +153,7 @@ def test_labels_of_all_entries_give_the_limits_of_a_plain_rate_over_families() -
     assert variance is not None
     raw = cluster_wilson(true, [10] * 40)
     assert variance.clustered == pytest.approx((raw.standard_error or 0) ** 2)
-    assert variance.effective_families == pytest.approx(40)
+    assert (variance.degrees, variance.labels, variance.entries) == (39, 400, 400)
     found = with_families(two_phase(successes, failures), variance)
     assert (found.value, found.low, found.high) == pytest.approx(
         (raw.estimate.value, raw.estimate.low, raw.estimate.high)
@@ -164,16 +165,36 @@ def estimate(value: float | None, low: float | None, high: float | None) -> Esti
 
 
 def test_limits_are_never_narrower_than_without_families() -> None:
-    found = with_families(estimate(0.3, 0.1, 0.6), FamilyVariance(1e-6, 1e-6, 50, 50.0))
+    found = with_families(estimate(0.3, 0.1, 0.6), FamilyVariance(1e-6, 1e-6, 49, 100, 0.0, 500))
     assert (found.low, found.high) == (0.1, 0.6)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_without_a_success_each_family_counts_once(value: float) -> None:
-    found = with_families(estimate(value, value, value), FamilyVariance(0.0, 0.0, 25, 25.0))
-    t = float(scipy_stats.t.ppf(0.975, 24))
-    far = t**2 / (25 + t**2)
+def test_without_a_success_labels_count_as_far_as_families_let_them(value: float) -> None:
+    # 25 families of 8, with 100 labels and a correlation of 0.4: 1/100 for labels and 7·0.4/200 for families.
+    found = with_families(estimate(value, value, value), FamilyVariance(0.0, 0.0, 24, 100, 7 * 0.4, 200))
+    t, size = float(scipy_stats.t.ppf(0.975, 24)), 1 / (1 / 100 + 7 * 0.4 / 200)
+    far = t**2 / (size + t**2)
     assert (found.low, found.high) == pytest.approx((0, far) if value == 0 else (1 - far, 1))
+
+
+def test_the_floor_is_that_of_the_labels_of_each_family() -> None:
+    families = drawn(7)
+    _, successes, failures = together(families)
+    found = family_variance(two_phase_gradient(successes, failures), families)
+    assert found is not None
+    every = [family for family in families for _ in range(family.times)]
+    labels = [family.successes.labelled + family.failures.labelled for family in every]
+    true = [family.successes.true + family.failures.true for family in every]
+    sizes = [family.entries for family in every]
+    typical = sum(size * size for size in sizes) / sum(sizes)
+    kept = [(s, m) for s, m in zip(true, labels, strict=True) if m]
+    alike = expected_correlation([s for s, _ in kept], [m for _, m in kept])
+    assert found.floor == pytest.approx((typical - 1) * alike, rel=5e-3)
+    assert (found.labels, found.entries) == (sum(labels), sum(sizes))
+    rate = two_phase(successes, failures)
+    raised = with_families(rate, structs.replace(found, clustered=0.0, floor=1e3))
+    assert raised.low is not None and rate.low is not None and raised.low < rate.low
 
 
 def test_one_family_gives_no_interval() -> None:
@@ -189,5 +210,4 @@ def test_unequal_families_are_worth_fewer() -> None:
     families += [LabelledFamily(1, LabelledPart(1, 1, 1), part, 10)]
     found = family_variance(two_phase_gradient(LabelledPart(15, 12, 11), LabelledPart(5, 2, 0)), families)
     assert found is not None
-    assert found.families == 11
-    assert found.effective_families == pytest.approx(20**2 / 110)
+    assert found.degrees == int(20**2 / 110) - 1

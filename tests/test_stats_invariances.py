@@ -223,6 +223,9 @@ Ordered = tuple[Callable[[Sequence[Any]], Any], Sequence[Any], Callable[[Any], S
 
 ORDER: dict[str, Ordered] = {
     "cluster_wilson": (lambda units: clusters.cluster_wilson(*columns(units)), UNEQUAL, None),
+    "cluster_mean_of_shares": (lambda units: clusters.cluster_mean_of_shares(*columns(units)), UNEQUAL, None),
+    "expected_correlation": (lambda units: clusters.expected_correlation(*columns(units)), UNEQUAL, None),
+    "correlation_floor": (lambda units: clusters.correlation_floor(*columns(units)), UNEQUAL, None),
     "cluster_bootstrap": (lambda units: clusters.cluster_bootstrap(*columns(units), replicates=300), UNEQUAL, None),
     "cluster_bootstrap_difference": (
         lambda units: clusters.cluster_bootstrap_difference(*columns(units), replicates=300),
@@ -308,6 +311,11 @@ RELABELLED: dict[str, tuple[Callable[[], Estimate], Callable[[], Estimate], floa
     "cluster_wilson": (
         lambda: clusters.cluster_wilson(*columns(UNEQUAL)).estimate,
         lambda: clusters.cluster_wilson(*columns(mirrored(UNEQUAL))).estimate,
+        1,
+    ),
+    "cluster_mean_of_shares": (
+        lambda: clusters.cluster_mean_of_shares(*columns(UNEQUAL)).estimate,
+        lambda: clusters.cluster_mean_of_shares(*columns(mirrored(UNEQUAL))).estimate,
         1,
     ),
     "cluster_bootstrap": (
@@ -461,8 +469,13 @@ REPEATED: dict[str, tuple[Callable[[int], Estimate], bool]] = {
     "zero_hits_upper": (lambda times: proportion.zero_hits_upper(10 * times), True),
     "cluster_wilson": (lambda times: clusters.cluster_wilson(*columns(UNEQUAL * times)).estimate, True),
     "cluster_wilson, inside families": (
-        lambda times: clusters.cluster_wilson(*columns([(k * times, n * times) for k, n in UNEQUAL])).estimate,
+        # Where families are all or nothing; else more units of each show better how alike they are.
+        lambda times: clusters.cluster_wilson(*columns([(k * times, 4 * times) for k in (0, 4, 4, 0, 0, 4)])).estimate,
         False,
+    ),
+    "cluster_mean_of_shares": (
+        lambda times: clusters.cluster_mean_of_shares(*columns(UNEQUAL * times)).estimate,
+        True,
     ),
     "cluster_bootstrap": (lambda times: clusters.cluster_bootstrap(*columns(FAMILIES * times)), True),
     "cluster_bootstrap, inside families": (
@@ -585,6 +598,10 @@ UNCHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: clusters.cluster_wilson(*columns(UNEQUAL * 3)),
         lambda: clusters.cluster_wilson(*columns(UNEQUAL), times=[3] * len(UNEQUAL)),
     ),
+    "a mirror, expected_correlation": (
+        lambda: clusters.expected_correlation(*columns(UNEQUAL)),
+        lambda: clusters.expected_correlation(*columns(mirrored(UNEQUAL))),
+    ),
     "an empty slice, empirical_bayes": (
         lambda: slices.empirical_bayes(*columns(SLICES)).slices,
         lambda: slices.empirical_bayes(*columns([(0, 0), *SLICES])).slices[1:],
@@ -668,6 +685,11 @@ EQUAL: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: three(attempts.mean_pass_at_k([(4, k) for k, _ in FAMILIES], 1).estimate),
         lambda: three(clusters.cluster_wilson(*columns(FAMILIES)).estimate),
     ),
+    "cluster_mean_of_shares with equally many attempts is cluster_wilson of each family's": (
+        lambda: three(clusters.cluster_mean_of_shares([1, 3, 0, 2, 4, 1], [4] * 6, [0, 0, 1, 1, 2, 2]).estimate),
+        lambda: three(clusters.cluster_wilson([4, 2, 5], [8] * 3).estimate),
+    ),
+    "effective_degrees of equal families": (lambda: clusters.effective_degrees([7] * 9), lambda: 8),
     "cluster_wilson's design_effect and effective n make up the entries": (
         lambda: (
             (clusters.cluster_wilson(*columns(FAMILIES)).design_effect or 0)

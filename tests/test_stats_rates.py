@@ -28,6 +28,7 @@ from faircount.stats import attempts, clusters, comparison, distributions, gates
 from faircount.stats import special as ours
 from faircount.stats.proportion import clopper_pearson, critical_value, jeffreys, wilson, zero_hits_upper
 from faircount.stats.roots import crossing
+from tests.oracles import correlation_floor, expected_correlation
 
 proportions = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
@@ -162,9 +163,74 @@ def test_the_interval_over_families_is_statsmodels_wilson_on_the_effective_size(
         mine = clusters.cluster_wilson(successes, sizes)
         assert mine.effective_n is not None and mine.estimate.value is not None
         alpha = 2 * stats.norm.sf(stats.t.ppf(0.975, mine.families - 1))
-        theirs = smp.proportion_confint(mine.estimate.value * mine.effective_n, mine.effective_n, alpha, "wilson")
-        assert limits(mine.estimate) == pytest.approx(theirs, abs=1e-9)
+        low, high = smp.proportion_confint(mine.estimate.value * mine.effective_n, mine.effective_n, alpha, "wilson")
+        none = sum(sizes) / correlation_floor([0] * len(sizes), sizes)
+        highest = smp.proportion_confint(0, none, alpha, "wilson")[1]
+        assert limits(mine.estimate) == pytest.approx((min(low, 1 - highest), max(high, highest)), abs=1e-4)
         assert mine.effective_n <= sum(sizes)
+
+
+def test_the_design_effect_is_the_larger_of_statsmodels_and_the_floor_by_scipy() -> None:
+    sm = oracle("statsmodels.api")
+    decided = set()
+    for rng in drawn(4, 30):
+        successes, sizes = random_families(rng, rng.randint(3, 25), 9, equal=False)
+        results, groups = units(successes, sizes)
+        fit = sm.OLS(results, np.ones(len(results))).fit(cov_type="cluster", cov_kwds={"groups": np.array(groups)})
+        n, p = len(results), float(fit.params[0])
+        seen = float(fit.bse[0]) ** 2 / (p * (1 - p) / n)
+        floor = correlation_floor(successes, sizes)
+        decided.add(seen > floor)
+        assert clusters.cluster_wilson(successes, sizes).design_effect == pytest.approx(max(seen, floor), rel=2e-3)
+    assert decided == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("successes", "sizes"),
+    [
+        ([0] * 25, [8] * 25),
+        ([1] + [0] * 24, [8] * 25),
+        ([29, 8, 2, 3, 0, 10, 0, 1, 1, 1, 0], [136] * 7 + [1] * 4),
+        ([0] * 7 + [1] * 4, [136] * 7 + [1] * 4),
+        ([136, 0, 0, 136, 0, 136, 0], [136] * 7),
+        ([3, 0, 1] * 300, [10, 4, 7] * 300),
+        (list(range(40)), [60] * 40),
+        ([1, 2], [3, 3]),
+    ],
+)
+def test_the_expected_correlation_is_the_integral(successes: list[int], sizes: list[int]) -> None:
+    theirs = expected_correlation(successes, sizes)
+    assert clusters.expected_correlation(successes, sizes) == pytest.approx(theirs, rel=0.01, abs=2e-4)
+
+
+def test_many_counts_and_few_are_summed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    families = list(range(0, 60, 2)), list(range(60, 120, 2))
+    at_once = clusters.expected_correlation(*families)
+    monkeypatch.setattr(clusters, "_MANY_COUNTS", 1000)
+    clusters._expected_correlation.cache_clear()
+    assert clusters.expected_correlation(*families) == pytest.approx(at_once, rel=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), min_size=2, max_size=12), st.sampled_from([0.9, 0.95]))
+def test_no_success_and_no_failure_have_the_outermost_limits(units: list[tuple[int, float]], level: float) -> None:
+    sizes = [m for m, _ in units]
+    mine = clusters.cluster_wilson([round(m * share) for m, share in units], sizes, level=level).estimate
+    none, every = (clusters.cluster_wilson(won, sizes, level=level).estimate for won in ([0] * len(sizes), sizes))
+    assert known(mine.high) >= known(none.high) - 1e-12
+    assert known(mine.low) <= known(every.low) + 1e-12
+
+
+@pytest.mark.parametrize("sizes", [[8] * 25, [20] * 10, [8] * 100, [136] * 7 + [1] * 4], ids=lambda m: f"{len(m)}")
+@pytest.mark.parametrize("spread", [True, False], ids=["over families", "into one family"])
+def test_one_success_more_never_makes_a_gate_on_the_upper_limit_pass(sizes: list[int], spread: bool) -> None:
+    """From none on, whether each success is in another family or all are in the first."""
+    successes = [0] * len(sizes)
+    last = 0.0
+    for step in range(min(len(sizes), sizes[0]) + 1):
+        high = known(clusters.cluster_wilson(successes, sizes).estimate.high)
+        assert high >= last - 1e-12
+        last = high
+        successes[step % len(sizes) if spread else 0] += 1
 
 
 def test_the_correlation_within_families_follows_from_scipys_analysis_of_variance() -> None:
@@ -242,11 +308,25 @@ def test_a_paired_difference_over_families_is_the_difference_of_their_rates() ->
     assert list(limits(estimate)) == pytest.approx(theirs, abs=1e-12)
 
 
-def test_families_that_cannot_show_their_likeness_count_once_each() -> None:
-    nothing = clusters.cluster_wilson([0] * 6, [4] * 6)
-    assert (nothing.effective_n, nothing.design_effect, nothing.standard_error) == (6, None, 0)
-    alike = clusters.cluster_wilson([1, 2, 3], [2, 4, 6])
-    assert (alike.effective_n, alike.design_effect, alike.standard_error) == (3, None, 0)
+def test_families_that_cannot_show_their_likeness_are_worth_what_the_floor_says() -> None:
+    for successes, sizes in (([0] * 6, [4] * 6), ([1, 2, 3], [2, 4, 6])):
+        found = clusters.cluster_wilson(successes, sizes)
+        assert found.standard_error == 0
+        assert found.design_effect == pytest.approx(correlation_floor(successes, sizes), rel=1e-3)
+
+
+def test_a_mean_over_attempts_has_the_error_of_statsmodels_over_families() -> None:
+    sm = oracle("statsmodels.api")
+    for rng in drawn(5, 20):
+        attempts_made = [rng.randint(1, 6) for _ in range(40)]
+        won = [rng.randint(0, made) for made in attempts_made]
+        groups = [rng.randrange(9) for _ in range(40)]
+        shares = [s / m for s, m in zip(won, attempts_made, strict=True)]
+        fit = sm.OLS(shares, np.ones(40)).fit(cov_type="cluster", cov_kwds={"groups": np.array(groups)})
+        mine = clusters.cluster_mean_of_shares(won, attempts_made, groups)
+        assert mine.estimate.value == pytest.approx(float(fit.params[0]))
+        # statsmodels multiplies by (n-1)/(n-1) of one parameter: the factor is G/(G-1) alone.
+        assert mine.standard_error == pytest.approx(float(fit.bse[0]), rel=1e-9)
 
 
 # Attempts

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         cluster_bootstrap_difference,
         cluster_mean,
         cluster_wilson,
+        correlation_floor,
         family_correlation,
     )
     from faircount.stats.comparison import (
@@ -208,6 +209,7 @@ __all__ = [
     "confusion_estimates",
     "confusion_metrics",
     "corrected_difference",
+    "correlation_floor",
     "delong_standard_error",
     "design_effect",
     "empirical_bayes",

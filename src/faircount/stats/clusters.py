@@ -6,7 +6,9 @@ two numbers enters any formula here, so that families which agree in both are co
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,8 +31,9 @@ class ClusterEstimate(Struct, frozen=True):
     """A rate whose interval respects families, and what the families cost.
 
     `effective_n` is how many independent units the data are worth, `design_effect` the factor by which families widen
-    the variance; it is None where the data show no variance to compare. `standard_error` is None with one family.
-    `macro_rate` answers another question: the mean over families, each counted once.
+    the variance. `standard_error` is the cluster-robust one (CR1), without the floor under the design effect; with one
+    family it is None, and so are those two. `macro_rate` answers another question: the mean over families, each counted
+    once.
     """
 
     estimate: Estimate
@@ -52,10 +55,12 @@ def cluster_wilson(
     """Estimate a rate over families with Wilson's interval on the effective sample size (Korn and Graubard 1998).
 
     With G families of m_g units and s_g successes, n = Σm_g, p = Σs_g/n and the CR1 standard error
-    SE = √(G/(G-1)·Σ(s_g - p·m_g)²)/n: effective n = min(n, p(1-p)/SE²) and the critical value is Student's with G-1
-    degrees of freedom. Where SE or p(1-p) is 0 the data cannot tell how alike variants are: effective n = G, the
-    cautious choice. One family gives a value and no interval, no unit at all an undefined one. `times` says how many
-    families there are of each kind; without it, one.
+    SE = √(G/(G-1)·Σ(s_g - p·m_g)²)/n, the design effect is the largest of SE²/(p(1-p)/n), of `correlation_floor` and
+    of 1; effective n = n/design effect, and the critical value is Student's with G-1 degrees of freedom. Where few
+    families succeed, SE cannot see how alike variants are (one success gives a design effect of 1 whatever the truth),
+    and the floor stands in. The upper limit is never below the one that the same families have without any success, and
+    the lower never above the one without any failure. One family gives a value and no interval, no unit at all an
+    undefined one. `times` says how many families there are of each kind; without it, one.
     """
     families = _families(successes, sizes, times)
     check_level(level)
@@ -68,13 +73,224 @@ def cluster_wilson(
     if error is None:
         lonely = Estimate(p, None, None, n, unit, level, "cluster wilson")
         return ClusterEstimate(lonely, count, None, None, None, macro)
-    binomial_variance = p * (1 - p)
-    measurable = error > 0 and binomial_variance > 0
-    effective = min(float(n), binomial_variance / error**2) if measurable else float(count)
-    low, high = score_limits(p, effective, student_critical_value(level, count - 1))
+    seen = error**2 / (p * (1 - p) / n) if 0 < total < n else 1.0
+    low, high, design = _floored_limits(p, seen, families, level)
     estimate = Estimate(p, low, high, n, unit, level, "cluster wilson")
-    design = error**2 / (binomial_variance / n) if measurable else None
-    return ClusterEstimate(estimate, count, error, design, effective, macro)
+    return ClusterEstimate(estimate, count, error, design, n / design, macro)
+
+
+def cluster_mean_of_shares(
+    successes: Sequence[int],
+    attempts: Sequence[int],
+    families: Sequence[int] | None = None,
+    *,
+    unit: str = "entry",
+    level: float = DEFAULT_LEVEL,
+) -> ClusterEstimate:
+    """Estimate the mean over entries of the share of their attempts that succeeded, with the floor of `cluster_wilson`.
+
+    Attempts of one entry are alike, and so are entries of one family, which `families` numbers; without it an entry is
+    a family. The standard error is CR1's over families, √(G/(G-1)·Σ(Σ(x_i - mean))²)/N, the design effect that of
+    attempts. With equally many attempts each this is `cluster_wilson` of the attempts of each family.
+    """
+    _check_lengths(successes, attempts, *([] if families is None else [families]))
+    check_level(level)
+    members: dict[int, list[tuple[int, int]]] = {}
+    for place, (s, m) in enumerate(zip(successes, attempts, strict=True)):
+        check_counts(s, m)
+        if m:
+            members.setdefault(place if families is None else families[place], []).append((s, m))
+    entries, count = sum(map(len, members.values())), len(members)
+    if not entries:
+        return ClusterEstimate(undefined(unit, level, "mean over entries"), 0, None, None, None, None)
+    shares = {family: [s / m for s, m in inside] for family, inside in members.items()}
+    mean = math.fsum(share for inside in shares.values() for share in inside) / entries
+    macro = math.fsum(math.fsum(inside) / len(inside) for inside in shares.values()) / count
+    if count < 2:
+        lonely = Estimate(mean, None, None, entries, unit, level, "mean over entries")
+        return ClusterEstimate(lonely, count, None, None, None, macro)
+    squares = math.fsum((math.fsum(inside) - mean * len(inside)) ** 2 for inside in shares.values())
+    error = math.sqrt(count / (count - 1) * squares) / entries
+    kinds: Families = Counter((sum(s for s, _ in inside), sum(m for _, m in inside)) for inside in members.values())
+    tried = sum(times * m for (_, m), times in kinds.items())
+    seen = error**2 / (mean * (1 - mean) / tried) if 0 < mean < 1 else 1.0
+    low, high, design = _floored_limits(mean, seen, kinds, level)
+    estimate = Estimate(mean, low, high, entries, unit, level, "mean over entries")
+    return ClusterEstimate(estimate, count, error, design, tried / design, macro)
+
+
+def _floored_limits(p: float, seen: float, families: Families, level: float) -> tuple[float, float, float]:
+    """Return the limits of a rate and the design effect: the one seen, or its floor."""
+    count, _, n = _totals(families)
+    critical = student_critical_value(level, count - 1)
+    design = max(seen, _floor(families), 1.0)
+    low, high = score_limits(p, n / design, critical)
+    if 0 < p < 1:
+        without = score_limits(0.0, n / _floor(_without_success(families)), critical)[1]
+        low, high = min(low, 1 - without), max(high, without)
+    return low, high, design
+
+
+def correlation_floor(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> float:
+    """Return 1 + (m̃ - 1)·E[ρ | data], below which the design effect of families is not believed.
+
+    m̃ = Σm²/n is the size of the family of a typical unit, and 1 + (m̃ - 1)·ρ the design effect of families whose units
+    have the correlation ρ (Kish 1965; for unequal sizes Eldridge, Ashby and Kerry 2006). E[ρ | data] is its posterior
+    mean in the beta-binomial model, with Jeffreys' prior for the mean rate and Beta(1/2, 1) for ρ.
+    """
+    return _floor(_families(successes, sizes, times))
+
+
+def expected_correlation(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> float:
+    """Return E[ρ | data] of `correlation_floor`; without any family of two units it is the prior's, 1/3."""
+    families = _families(successes, sizes, times)
+    return _expected_correlation(frozenset(families.items())) if any(m > 1 for _, m in families) else 1 / 3
+
+
+def _floor(families: Families) -> float:
+    units = sum(times * m for (_, m), times in families.items())
+    if all(m == 1 for _, m in families) or not units:
+        return 1.0
+    typical = sum(times * m * m for (_, m), times in families.items()) / units
+    return 1 + (typical - 1) * _expected_correlation(frozenset(families.items()))
+
+
+def _without_success(families: Families) -> Families:
+    found: Families = Counter()
+    for (_, m), times in families.items():
+        found[0, m] += times
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _expected_correlation(kinds: frozenset[tuple[tuple[int, int], int]]) -> float:
+    """Return the posterior mean of the correlation within families.
+
+    √ρ and the arc sine of the root of the mean rate are uniform under these priors, so that their square is integrated
+    over, by Gauss-Legendre quadrature. The range of √ρ is narrowed to where the likelihood is until that is smooth on
+    the nodes: with thousands of families it is a needle.
+    """
+    likelihood = _Likelihood(kinds)
+    low, high = 0.0, 1.0
+    roots: list[tuple[float, float]] = []
+    heights: list[float] = []
+    for _ in range(_MOST_NARROWINGS):
+        roots = [(low + (high - low) * x, weight) for x, weight in _NODES]
+        logs = likelihood.of_roots([root for root, _ in roots])
+        top = max(logs)
+        heights = [weight * math.exp(log - top) for (_, weight), log in zip(roots, logs, strict=True)]
+        alive = [place for place, height in enumerate(heights) if height > _NEGLIGIBLE * max(heights)]
+        if len(alive) >= _ENOUGH_ALIVE:
+            break
+        low = roots[alive[0] - 1][0] if alive[0] > 0 else low
+        high = roots[alive[-1] + 1][0] if alive[-1] < len(roots) - 1 else high
+    squares = math.fsum(height * root * root for height, (root, _) in zip(heights, roots, strict=True))
+    return squares / math.fsum(heights)
+
+
+class _Likelihood:
+    """The beta-binomial likelihood of families, integrated over the mean rate."""
+
+    def __init__(self, kinds: frozenset[tuple[tuple[int, int], int]]) -> None:
+        successes: Counter[int] = Counter()
+        failures: Counter[int] = Counter()
+        sizes: Counter[int] = Counter()
+        for (s, m), times in kinds:
+            successes[s] += times
+            failures[m - s] += times
+            sizes[m] += times
+        # Γ(x + 0)/Γ(x) is 1: families without a success say nothing of the one parameter, nor those without a failure
+        # of the other.
+        del successes[0], failures[0]
+        self._successes, self._failures = list(successes.items()), list(failures.items())
+        self._won, self._lost = successes.total(), failures.total()
+        self._sizes, self._count = list(sizes.items()), sizes.total()
+        self._units = sum(m * times for m, times in self._sizes)
+        self._typical = sum(m * m * times for m, times in self._sizes) / self._units
+        pooled = sum(s * times for s, times in self._successes) / self._units
+        mean = math.fsum(times * s / m for (s, m), times in kinds) / self._count
+        self._angles = sorted(math.asin(math.sqrt(min(rate, 1.0))) for rate in (pooled, mean))
+
+    def of_roots(self, roots: Sequence[float]) -> list[float]:
+        """Return the logarithm for each square root of the correlation.
+
+        The mean rate lies between the pooled rate and the mean of families, or some standard errors beside.
+        """
+        precisions = [(1 - root * root) / (root * root) for root in roots]
+        ranges, means = [], []
+        for root in roots:
+            spread = math.sqrt((1 + (self._typical - 1) * root * root) / self._units) / 2
+            low, high = max(0.0, self._angles[0] - 5 * spread), min(math.pi / 2, self._angles[1] + 5 * spread)
+            ranges.append(high - low)
+            means.append([math.sin(low + (high - low) * x) ** 2 for x, _ in _NODES])
+        many = len(self._successes) + len(self._failures) > _MANY_COUNTS
+        found = []
+        for precision, width, logs in zip(
+            precisions, ranges, (self._logs_at_once if many else self._logs)(precisions, means), strict=True
+        ):
+            top = max(logs)
+            mass = math.fsum([weight * math.exp(log - top) for (_, weight), log in zip(_NODES, logs, strict=True)])
+            sizes = math.fsum([times * math.lgamma(precision + m) for m, times in self._sizes])
+            found.append(self._count * math.lgamma(precision) - sizes + top + math.log(width * mass))
+        return found
+
+    def _logs(self, precisions: Sequence[float], means: Sequence[Sequence[float]]) -> Iterator[list[float]]:
+        """Yield the logarithms for each precision and its mean rates, but for what depends on sizes alone."""
+        lgamma = math.lgamma
+        for precision, rates in zip(precisions, means, strict=True):
+            logs = []
+            for rate in rates:
+                alpha, beta = precision * rate, precision * (1 - rate)
+                won = sum([times * lgamma(alpha + s) for s, times in self._successes])
+                lost = sum([times * lgamma(beta + f) for f, times in self._failures])
+                logs.append(won + lost - self._won * lgamma(alpha) - self._lost * lgamma(beta))
+            yield logs
+
+    def _logs_at_once(self, precisions: Sequence[float], means: Sequence[Sequence[float]]) -> list[list[float]]:
+        """Return the same by numpy, which is not worth loading for a few counts."""
+        import numpy as np
+
+        rates = np.array(means)
+        total = np.zeros(rates.shape)
+        for counts, of, shares in ((self._successes, self._won, rates), (self._failures, self._lost, 1 - rates)):
+            if counts:
+                more, times = np.array(counts, np.float64).T
+                parameters = np.array(precisions)[:, None] * shares
+                total += _log_gamma(parameters[:, :, None] + more) @ times - of * _log_gamma(parameters)
+        return [[float(log) for log in logs] for logs in total]
+
+
+def _log_gamma(x: Any) -> Any:
+    """Return ln Γ of positive numbers: Stirling's series (DLMF 5.11.1) at x + 8, and the recurrence down to x."""
+    import numpy as np
+
+    steps = x.copy()
+    for step in range(1, 8):
+        steps *= x + step
+    y = x + 8
+    square = 1 / (y * y)
+    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / y
+    return (y - 0.5) * np.log(y) - y + (math.log(2 * math.pi) / 2) + series - np.log(steps)
+
+
+def _gauss_legendre(count: int) -> Iterator[tuple[float, float]]:
+    """Yield the nodes between 0 and 1 of Gauss's quadrature, each with its weight (Newton on Legendre's polynomial)."""
+    for place in range(count, 0, -1):
+        x = math.cos(math.pi * (place - 0.25) / (count + 0.5))
+        for _ in range(8):
+            before, now = 1.0, x
+            for degree in range(2, count + 1):
+                before, now = now, ((2 * degree - 1) * x * now - (degree - 1) * before) / degree
+            slope = count * (x * now - before) / (x * x - 1)
+            x -= now / slope
+        yield (1 + x) / 2, 1 / ((1 - x * x) * slope * slope)
+
+
+_MANY_COUNTS = 24
+_NODES = tuple(_gauss_legendre(12))
+_MOST_NARROWINGS = 6
+_NEGLIGIBLE = 1e-5
+_ENOUGH_ALIVE = 8
 
 
 def cluster_bootstrap(
@@ -176,6 +392,15 @@ def family_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float 
     typical = (n - math.fsum(times * m * m for (_, m), times in families.items()) / n) / (count - 1)
     spread = between + (typical - 1) * within
     return (between - within) / spread if spread > 0 else None
+
+
+def effective_degrees(sizes: Sequence[int]) -> int:
+    """Return the degrees of freedom of families of unequal sizes: as many as of equal ones that are worth it, less 1.
+
+    (Σm)²/Σm² families of one size are worth as much (Kish 1965); the answer is at least 1.
+    """
+    # A whole number must not be missed by a rounding error.
+    return max(1, math.floor(sum(sizes) ** 2 / sum(m * m for m in sizes) + 1e-9) - 1)
 
 
 def _check_lengths(*columns: Sequence[float]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from faircount.model import Estimate
+from faircount.stats.clusters import correlation_floor, effective_degrees
 from faircount.stats.distributions import (
     binomial_at_most,
     chi_square_tail,
@@ -81,8 +82,8 @@ class ClusterDifference(Struct, frozen=True):
     """A paired difference whose interval respects families, and what the families cost.
 
     `p` tests that there is no difference; it and `standard_error` are None with fewer than two families, and `p` also
-    where families differ by the same amount without exception. `design_effect` is the factor by which families widen
-    the variance, None where there is none to compare; `effective_n` is how many independent pairs the data are worth.
+    where all pairs differ, in one direction. `design_effect` is the factor by which families widen the variance;
+    `effective_n` is how many independent pairs the data are worth.
     """
 
     estimate: Estimate
@@ -91,6 +92,8 @@ class ClusterDifference(Struct, frozen=True):
     p: float | None
     design_effect: float | None
     effective_n: float | None
+    degrees: int | None = None
+    """Degrees of freedom of the critical value and of p."""
 
 
 def cluster_tango(
@@ -104,10 +107,12 @@ def cluster_tango(
     """Estimate a paired difference over families with Tango's interval on the effective sample size.
 
     As Korn and Graubard (1998) do for one rate: with d_g = b_g - c_g of the m_g pairs of a family, n = Σm_g,
-    δ = Σd_g/n and the CR1 standard error SE = √(G/(G-1)·Σ(d_g - δ·m_g)²)/n, the effective n is min(n, (ψ - δ²)/SE²)
-    with ψ the share of pairs that differ; the counts are scaled to it and the critical value is Student's with G-1
-    degrees of freedom. Where no variance shows, the effective n is G. p is that of δ/SE, by the same distribution. One
-    family gives a value and no interval.
+    δ = Σd_g/n, ψ the share of pairs that differ and the CR1 standard error SE = √(G/(G-1)·Σ(d_g - δ·m_g)²)/n, the
+    design effect is the largest of SE²/((ψ - δ²)/n), of 1 and of the mean of the two `correlation_floor`, of b and of
+    c, weighted by b + ½ and c + ½. The counts are scaled to n/design effect. The critical value is Student's for the
+    effective number of families (Σm)²/Σm² (Kish 1965) less 1; p is that of δ over the standard error with the same
+    design effect, by the same distribution. The upper limit is never below the one without any b, and the lower never
+    above the one without any c. One family gives a value and no interval.
     """
     check_level(level)
     families = _paired_families(only_a, only_b, sizes)
@@ -119,25 +124,43 @@ def cluster_tango(
     if count < 2:
         lonely = Estimate(value, None, None, n, unit, level, "cluster tango")
         return ClusterDifference(lonely, count, None, None, None, None)
+    degrees = effective_degrees([m for _, _, m in families])
+    critical = student_critical_value(level, degrees)
+    error, design = _paired_design(families)
+    low, high = _scaled_tango(b, c, n, design, critical)
+    if b:
+        kept = [(0, y, m) for _, y, m in families]
+        high = max(high, _scaled_tango(0, c, n, _paired_design(kept)[1], critical)[1])
+    if c:
+        kept = [(x, 0, m) for x, _, m in families]
+        low = min(low, _scaled_tango(b, 0, n, _paired_design(kept)[1], critical)[0])
+    deviation = math.sqrt(design * ((b + c) / n - value * value) / n)
+    if not deviation:
+        p = 1.0 if b == c else None
+    else:
+        p = two_sided_student(value / deviation, degrees)
+    estimate = Estimate(value, low, high, n, unit, level, "cluster tango")
+    return ClusterDifference(estimate, count, error, p, design, n / design, degrees)
+
+
+def _paired_design(families: Sequence[tuple[int, int, int]]) -> tuple[float, float]:
+    """Return the CR1 standard error of a paired difference, and its design effect with the floor."""
+    count, n = len(families), sum(m for _, _, m in families)
+    b, c = sum(family[0] for family in families), sum(family[1] for family in families)
     # Over a common denominator the deviations are whole numbers: families that all agree give exactly 0.
     squares = sum(((x - y) * n - (b - c) * m) ** 2 for x, y, m in families)
     error = math.sqrt(count / (count - 1) * squares) / n**2
-    variance = (b + c) / n - value * value
-    measurable = squares > 0 and variance > 0
-    effective = min(float(n), variance / error**2) if measurable else float(count)
-    scale = effective / n
-    low, high = _score_interval(
-        lambda difference: _tango_at(b * scale, c * scale, effective, difference),
-        value,
-        student_critical_value(level, count - 1),
-    )
-    return ClusterDifference(
-        Estimate(value, low, high, n, unit, level, "cluster tango"),
-        count,
-        error,
-        (two_sided_student(value / error, count - 1) if squares else 1.0 if b == c else None),
-        error**2 / (variance / n) if measurable else None,
-        effective,
+    variance = ((b + c) * n - (b - c) ** 2) / n**2
+    seen = error**2 / (variance / n) if variance > 0 else 1.0
+    sizes = [m for _, _, m in families]
+    floors = [correlation_floor([family[side] for family in families], sizes) for side in (0, 1)]
+    floor = ((b + 0.5) * floors[0] + (c + 0.5) * floors[1]) / (b + c + 1)
+    return error, max(seen, floor, 1.0)
+
+
+def _scaled_tango(b: int, c: int, n: int, design: float, critical: float) -> tuple[float, float]:
+    return _score_interval(
+        lambda difference: _tango_at(b / design, c / design, n / design, difference), (b - c) / n, critical
     )
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.model import Estimate
+from faircount.stats.clusters import effective_degrees, expected_correlation
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import LabelledPart
 from faircount.stats.proportion import score_limits
@@ -46,9 +47,12 @@ class FamilyVariance(Struct, frozen=True):
 
     clustered: float
     independent: float
-    families: int
-    effective_families: float
-    """So many families of one size are worth as much (Kish 1965)."""
+    degrees: int
+    """Degrees of freedom of families of these sizes."""
+    labels: int
+    floor: float
+    """What families add to a variance p(1-p)/n of entries at least, as a multiple of it; see `correlation_floor`."""
+    entries: int
 
 
 def two_phase_gradient(successes: LabelledPart, failures: LabelledPart) -> Gradient:
@@ -100,24 +104,39 @@ def family_variance(gradient: Gradient, families: Iterable[LabelledFamily]) -> F
     squares = math.fsum(family.times * _dot(gradient, family.counts) ** 2 for family in kinds)
     totals = [sum(family.times * family.counts[place] for family in kinds) for place in range(len(gradient))]
     single = math.fsum(times * _dot(gradient, entry) ** 2 for times, entry in _entries(totals))
-    sizes = [sum(family.times * family.entries**power for family in kinds) for power in (1, 2)]
-    return FamilyVariance(count / (count - 1) * squares, single, count, sizes[0] ** 2 / sizes[1])
+    sizes = [family.entries for family in kinds for _ in range(family.times)]
+    labelled = [family.successes.labelled + family.failures.labelled for family in kinds]
+    true = [family.successes.true + family.failures.true for family in kinds]
+    entries = sum(sizes)
+    alike = expected_correlation(true, labelled, [family.times for family in kinds])
+    typical = sum(size * size for size in sizes) / entries
+    return FamilyVariance(
+        clustered=count / (count - 1) * squares,
+        independent=single,
+        degrees=effective_degrees(sizes),
+        labels=sum(family.times * labels for family, labels in zip(kinds, labelled, strict=True)),
+        floor=(typical - 1) * alike,
+        entries=entries,
+    )
 
 
 def with_families(estimate: Estimate, variance: FamilyVariance | None) -> Estimate:
     """Return an estimate with the wider of its own limits and those that respect families, on either side.
 
     The latter are Wilson's on the effective size p(1-p)/variance, as in `cluster_wilson`, with Student's critical value
-    for the effective number of families less 1. Where p is 0 or 1 the labels cannot tell how alike variants are: the
-    effective size is the number of families. Without a variance there is no interval.
+    for the effective number of families less 1. The variance is at least that of independent entries and labels and,
+    beside it, (m̃ - 1)·E[ρ | labels]·p(1-p)/n for what entries of a family share: few labels of each family cannot show
+    how alike they are. Without a variance there is no interval.
     """
     value, low, high = estimate.value, estimate.low, estimate.high
     if variance is None or value is None or low is None or high is None:
         return replace(estimate, low=None, high=None)
-    spread = max(variance.clustered, variance.independent)
-    size = value * (1 - value) / spread if spread > 0 and 0 < value < 1 else float(variance.families)
-    degrees = max(1, math.floor(variance.effective_families) - 1)
-    limits = score_limits(value, size, student_critical_value(estimate.level, degrees))
+    shared = variance.floor / variance.entries
+    if 0 < value < 1 and variance.independent > 0:
+        size = value * (1 - value) / max(variance.clustered, variance.independent + shared * value * (1 - value))
+    else:
+        size = 1 / (1 / max(variance.labels, 1) + shared)
+    limits = score_limits(value, size, student_critical_value(estimate.level, variance.degrees))
     return replace(estimate, low=min(low, limits[0]), high=max(high, limits[1]))
 
 

@@ -1,14 +1,13 @@
 """What may be said about two files, in words, and what could have been said had there been something to find.
 
-A difference is claimed where all agree: its interval leaves out 0, and every test, adjusted for the number of tests, is
-below 1 - level. Where something is known of the judge, the difference corrected for its errors must say the same.
+A difference is claimed where both agree: its interval leaves out 0, and its p-value, adjusted for the number of tests,
+is below 1 - level. Where something is known of the judge, the difference corrected for its errors must say the same.
 Nothing else is a claim, and no claim is not a claim that there is no difference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from faircount import formats
 from faircount.analysis.comparing.found import CorrectedPair, Figures
@@ -20,13 +19,12 @@ POWER = 0.8
 """How often a difference that counts as one that could have been shown would have been."""
 
 
-def agree(figures: Figures, p: float | None, families_p: float | None, alpha: float) -> int:
-    """Return the sign of a difference that interval and tests show, 0 where one of them does not."""
+def agree(figures: Figures, p: float | None, alpha: float) -> int:
+    """Return the sign of a difference that interval and adjusted p-value show, 0 where one of them does not."""
     difference = figures.difference
     if difference.value is None or difference.low is None or difference.high is None:
         return 0
-    tests: Sequence[float | None] = [p] if figures.families is None else [p, families_p]
-    if any(test is None or test >= alpha for test in tests):
+    if p is None or p >= alpha:
         return 0
     return 1 if difference.low > 0 else -1 if difference.high < 0 else 0
 

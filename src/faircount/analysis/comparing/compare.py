@@ -61,15 +61,15 @@ _LIMITS = {
 }
 _NO_CLAIM = "Where no difference can be claimed, there may still be one."
 _BOTH_AGREE = (
-    "A difference is claimed only where the interval excludes 0 and the tests, adjusted for the number of pairs of "
-    "files, agree. Groups are adjusted within their field (Benjamini-Hochberg)."
+    "A difference is claimed only where the interval leaves out 0 and the test, adjusted for the number of pairs of "
+    "files, agrees. Groups are adjusted within their field (Benjamini-Hochberg)."
 )
 _CORRECTED_TOO = (
     "The difference corrected for the judge must exclude 0 too. Groups, flips and tests use the judge's verdicts "
     "as they are."
 )
 _EXACT_TEST = (
-    "McNemar's and Cochran's tests take entries as independent; intervals and claims respect families of variants."
+    "Cochran's test of all files takes entries as independent; intervals, tests of pairs and claims respect families."
 )
 
 
@@ -193,11 +193,10 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     pairs_of_files = with_each_other if len(sides) <= MOST_WITH_EACH_OTHER else with_baseline
     joined = [_joined(sides, a, b, options) for a, b in pairs_of_files]
     adjusted = holm([pair.p for pair in joined])
-    adjusted_families = holm([pair.figures.families_p for pair in joined])
     corrected = _corrected_pairs(sides, known, joined, options)
     pairs = tuple(
-        _pair(sides, pair, (p, families_p), chosen, (means[pair.a], means[pair.b]), options, found)
-        for pair, p, families_p, found in zip(joined, adjusted, adjusted_families, corrected, strict=True)
+        _pair(sides, pair, p, chosen, (means[pair.a], means[pair.b]), options, found)
+        for pair, p, found in zip(joined, adjusted, corrected, strict=True)
     )
     return Comparison(
         aim=sides[0].folded.aim,
@@ -256,7 +255,7 @@ def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOpti
     if is_paired:
         figure = figures.figures(found, families.codes, options.level)
         figure = figures.with_bounds(figure, bounding, codes, options.level)
-        p = figure.mcnemar_p
+        p = figure.p
     else:
         figure, p = figures.unpaired_figures(a, b, options.level)
     return _Joined(first, second, matching, rows, found, (*bounding, codes), families, figure, p, is_paired)
@@ -265,14 +264,14 @@ def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOpti
 def _pair(
     sides: Sequence[Side],
     joined: _Joined,
-    adjusted: tuple[float | None, float | None],
+    adjusted: float | None,
     chosen: Sequence[str],
     means: tuple[scores.Means | str, scores.Means | str],
     options: CompareOptions,
     corrected: CorrectedPair | None,
 ) -> Pair:
     a, b = sides[joined.a], sides[joined.b]
-    sign = claims.agree(joined.figures, *adjusted, options.alpha)
+    sign = claims.agree(joined.figures, adjusted, options.alpha)
     claimed = claims.supported(sign, corrected, options.alpha)
     fixed, broken = _flips(a, b, joined, options)
     could = (claims.detectable if joined.is_paired else claims.detectable_unpaired)(joined.figures, options.alpha)
@@ -283,7 +282,8 @@ def _pair(
         paired=joined.is_paired,
         figures=joined.figures,
         p=joined.p,
-        adjusted_p=adjusted[0],
+        test=_test(joined),
+        adjusted_p=adjusted,
         claimed=claimed,
         claim=claims.claim(
             joined.figures,
@@ -304,6 +304,12 @@ def _pair(
         notes=tuple(_notes(a, b, joined, unpaired, options)),
         corrected=corrected,
     )
+
+
+def _test(joined: _Joined) -> str:
+    if joined.figures.families is not None:
+        return "families"
+    return "mcnemar" if joined.is_paired else "fisher"
 
 
 def _flips(a: Side, b: Side, joined: _Joined, options: CompareOptions) -> tuple[Flips, Flips]:
@@ -419,7 +425,7 @@ def _findings(sides: Sequence[Side], options: CompareOptions) -> list[Finding]:
 
 def _limits(aim: str, pairs: Sequence[Pair]) -> tuple[str, ...]:
     limits = [*_LIMITS[aim], _BOTH_AGREE]
-    if any(pair.figures.families is not None for pair in pairs):
+    if len(pairs) > 1 and any(pair.figures.families is not None for pair in pairs):
         limits.append(_EXACT_TEST)
     if any(pair.corrected is not None for pair in pairs):
         limits.append(_CORRECTED_TOO)

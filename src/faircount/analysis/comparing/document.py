@@ -88,7 +88,7 @@ def _pair(pair: Pair, comparison: Comparison) -> dict[str, Any]:
         "mid_p": pair.figures.mid_p,
         "odds_ratio": _estimate(pair.figures.odds_ratio),
         "corrected": None if pair.corrected is None else _corrected(pair.corrected),
-        "test": None if pair.p is None else "mcnemar" if pair.paired else "fisher",
+        "test": None if pair.p is None else pair.test,
         "p": pair.p,
         "adjusted_p": pair.adjusted_p,
         "flips": {"fixed": list(pair.fixed.ids), "broken": list(pair.broken.ids)},
@@ -138,6 +138,7 @@ def _figures(figures: Figures) -> dict[str, Any]:
         "families": figures.families,
         "families_p": figures.families_p,
         "effective_n": figures.effective_n,
+        "degrees": figures.degrees,
         "undecided": figures.undecided,
         "bounds": None
         if figures.bounds is None

@@ -63,11 +63,9 @@ def broken_down(
         (texts[value], figures(found[at], None if codes is None else codes[at], options.level, whole=False))
         for value, at in _places(values, alike, present)
     ]
-    adjusted = benjamini_hochberg([figure.mcnemar_p for _, figure in groups])
+    adjusted = benjamini_hochberg([figure.p for _, figure in groups])
     made = [
-        Group(
-            value, figure, p, bool(agree(figure, p, figure.families_p, options.alpha)), _is_small(figure.table.paired)
-        )
+        Group(value, figure, p, bool(agree(figure, p, options.alpha)), _is_small(figure.table.paired))
         for (value, figure), p in zip(groups, adjusted, strict=True)
     ]
     return Breakdown(field, tuple(sorted(made, key=_order)), int((~alike).sum()), bool(options.by))

@@ -127,10 +127,13 @@ def figures(found: Any, codes: Any, level: float, *, whole: bool = True) -> Figu
         return _independent(table, p, mid_p, odds, level)
     sums = _by_family(found, codes)
     # Each by itself is independent of the others; the pairs of one family, which all of a group may be, tell of its
-    # variants alone. All pairs are in one family only where that was asked for: then there is no interval.
-    if len(sums) == table.paired or (len(sums) == 1 and not whole):
+    # variants alone, and nothing can be claimed of others. All pairs are in one family only where that was asked for:
+    # then there is no interval.
+    if len(sums) == table.paired:
         return _independent(table, p, mid_p, odds, level)
-    return _in_families(sums, table, (p, mid_p, odds), level)
+    if len(sums) == 1 and not whole:
+        return _independent(table, None, None, odds, level)
+    return _in_families(sums, table, p, odds, level)
 
 
 def with_bounds(figure: Figures, cells: tuple[Any, Any], codes: Any, level: float) -> Figures:
@@ -164,24 +167,22 @@ def _by_family(found: Any, codes: Any) -> Any:
     return np.bincount(4 * codes + found, minlength=4 * (int(codes.max()) + 1)).reshape(-1, 4)
 
 
-def _in_families(
-    counts: Any, table: Table, told: tuple[float | None, float | None, Estimate | None], level: float
-) -> Figures:
-    p, mid_p, odds = told
+def _in_families(counts: Any, table: Table, p: float | None, odds: Estimate | None, level: float) -> Figures:
     only_b, only_a, both = (counts[:, cell] for cell in (ONLY_B, ONLY_A, BOTH))
     sizes = counts.sum(axis=1).tolist()
     difference = cluster_tango(only_b.tolist(), only_a.tolist(), sizes, unit=PAIR, level=level)
+    # Few flips make the exact test the more cautious of the two: it takes them as independent, which they are at best.
     return Figures(
         table,
         cluster_wilson((both + only_a).tolist(), sizes, level=level).estimate,
         cluster_wilson((both + only_b).tolist(), sizes, level=level).estimate,
         difference.estimate,
-        p,
-        mid_p,
-        odds,
+        None,
+        odds_ratio=None if odds is None else replace(odds, low=None, high=None),
         families=difference.families,
-        families_p=difference.p,
+        families_p=None if difference.p is None or p is None else max(difference.p, p),
         effective_n=difference.effective_n,
+        degrees=difference.degrees,
     )
 
 

@@ -29,10 +29,12 @@ class Table(Struct, frozen=True):
 class Figures(Struct, frozen=True):
     """Two rates on the same entries and their difference.
 
-    `families` is how many families the intervals respect, None where entries count as independent; then there is no
-    `families_p` either. `effective_n` is how many independent pairs these are worth. `undecided` pairs are not among
-    them, since an entry ended in an error or was not judged; `bounds` are the figures with these pairs, first such that
-    B - A is lowest (A's had succeeded, B's had failed), then such that it is highest. None where there are none.
+    `families` is how many families the intervals respect, None where entries count as independent. There is one p-value
+    for the difference: McNemar's exact one where entries are independent, else `families_p`, the larger of that and of
+    the t over families with so many `degrees` of freedom. `effective_n` is how many independent pairs these are worth.
+    `undecided` pairs are not among them, since an entry ended in an error or was not judged; `bounds` are the figures
+    with these pairs, first such that B - A is lowest (A's had succeeded, B's had failed), then such that it is highest.
+    None where there are none.
     """
 
     table: Table
@@ -45,8 +47,14 @@ class Figures(Struct, frozen=True):
     families: int | None = None
     families_p: float | None = None
     effective_n: float | None = None
+    degrees: int | None = None
     undecided: int = 0
     bounds: tuple[Figures, Figures] | None = None
+
+    @property
+    def p(self) -> float | None:
+        """The p-value that goes with the interval of the difference."""
+        return self.mcnemar_p if self.families is None else self.families_p
 
 
 class Group(Struct, frozen=True):
@@ -144,8 +152,8 @@ class CorrectedPair(Struct, frozen=True):
 class Pair(Struct, frozen=True):
     """Two files compared; `a` and `b` are their places among the files.
 
-    `paired` is False where the files share no entry: then the figures are those of different entries, and `p` is
-    Fisher's. `adjusted_p` answers for the number of pairs of files. `claimed` is the sign of the difference that is
+    `paired` is False where the files share no entry: then the figures are those of different entries. `test` says what
+    `p` is of. `adjusted_p` answers for the number of pairs of files. `claimed` is the sign of the difference that is
     claimed, 0 for none; `detectable` is the difference that could have been shown. `corrected` is None where nothing
     is known of the judge.
     """
@@ -155,6 +163,7 @@ class Pair(Struct, frozen=True):
     paired: bool
     figures: Figures
     p: float | None
+    test: str
     adjusted_p: float | None
     claimed: int
     claim: str

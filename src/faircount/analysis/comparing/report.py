@@ -335,12 +335,14 @@ def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
     if not pair.paired:
         yield Fact("Fisher's exact test", f"p {p_value(pair.p)}", note=adjusted)
         return
-    mid = f"mid-p {p_value(pair.figures.mid_p)}"
-    note = f"{mid}; {adjusted}" if adjusted else mid
-    yield Fact("McNemar's exact test", f"p {p_value(pair.p)}", note=note)
     if pair.figures.families is not None:
         families = counted(pair.figures.families, "family", "families")
-        yield Fact("Test over families", f"p {p_value(pair.figures.families_p)}", note=families)
+        yield Fact(
+            "Test over families", f"p {p_value(pair.p)}", note=f"{families}; {adjusted}" if adjusted else families
+        )
+        return
+    mid = f"mid-p {p_value(pair.figures.mid_p)}"
+    yield Fact("McNemar's exact test", f"p {p_value(pair.p)}", note=f"{mid}; {adjusted}" if adjusted else mid)
 
 
 def _table(c: Comparison, pair: Pair) -> Grid:

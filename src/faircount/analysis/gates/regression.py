@@ -53,7 +53,7 @@ def judged(figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str)
     elif difference["method"] in _PLAIN and not paired:
         worsening, state, more = _unpaired(figures, margin, alpha, worse_is_higher)
     else:
-        share = _one_sided(alpha, figures.get("families"))
+        share = _one_sided(alpha, figures.get("degrees"))
         worsening, state, more = _by_its_limits(difference, margin, alpha, share, worse_is_higher)
     reason = _sentence(figures, worsening, state, margin, more, paired=paired, aim=aim)
     return Change(worsening, state, reason, more)
@@ -121,12 +121,12 @@ def _worse_of(rate: Mapping[str, Any], worse_is_higher: bool) -> tuple[int, int]
     return (successes if worse_is_higher else rate["n"] - successes), rate["n"]
 
 
-def _one_sided(alpha: float, families: int | None) -> float:
+def _one_sided(alpha: float, degrees: int | None) -> float:
     """Return the share of a two-sided limit's distance at which the one-sided limit of the same level lies."""
     one_sided, two_sided = 1 - 2 * alpha, 1 - alpha
-    if families is None or families < 2:
+    if degrees is None:
         return critical_value(one_sided) / critical_value(two_sided)
-    return student_critical_value(one_sided, families - 1) / student_critical_value(two_sided, families - 1)
+    return student_critical_value(one_sided, degrees) / student_critical_value(two_sided, degrees)
 
 
 def _by_its_limits(
@@ -158,7 +158,7 @@ def _corrected(
         nothing = stats.undefined("entry", 1 - 2 * alpha, "corrected", figures["difference"]["n"])
         reason = "the change corrected for the judge is undefined: the comparison could not correct it, and says why"
         return Change(nothing, INCONCLUSIVE, reason, None)
-    share = _one_sided(alpha, figures.get("families"))
+    share = _one_sided(alpha, figures.get("degrees"))
     worsening, state, _ = _by_its_limits(difference, margin, alpha, share, aim != TASK)
     # More labels may be what is missing: how many entries would decide is not known.
     reason = _sentence(corrected, worsening, state, margin, None, paired=paired, aim=aim)
