@@ -63,7 +63,8 @@ DOUBTFUL = [standard(1, success="yes")]
         (CLEAN, ("--warnings", "--strict"), 0),
         (DOUBTFUL, (), 0),
         (DOUBTFUL, ("--warnings",), 1),
-        ([standard(1, error="x")], ("--warnings",), 0),
+        ([standard(1, error="x"), *(standard(n) for n in range(2, 40))], ("--warnings",), 0),
+        ([standard(1, error="x")], ("--warnings",), 1),
         (TORN, (), 1),
         (TORN, ("--warnings",), 1),
         (TORN, ("--strict",), 3),
@@ -155,7 +156,7 @@ def test_without_findings_there_is_nothing_to_report(write: Write, cli: Cli) -> 
         ([CLEAN, DOUBTFUL], {}, "2 files checked: 1 warning; nothing serious"),
         ([CLEAN, DOUBTFUL], {"warnings": True}, "2 files checked: 1 warning; serious: F003"),
         ([TORN, DOUBTFUL], {"warnings": True}, "2 files checked: 1 error, 1 warning; serious: F001, F003"),
-        ([[standard(1, error="x"), standard(2, error="")]], {}, "1 file checked: 2 infos; nothing serious"),
+        ([[standard(1, error="x"), standard(2, error="")]], {}, "1 file checked: 1 warning, 1 info; nothing serious"),
         ([["nonsense"], CLEAN], {}, "2 files checked: 1 file that cannot be used"),
     ],
 )

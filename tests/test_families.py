@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from faircount.analysis.comparing.compare import compare_files
+from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.results import analyze
 from faircount.model import Estimate
 from faircount.reading.spikee_families import family
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, attack, standard
-from tests.oracles import correlation_floor, oracle
+from tests.oracles import correlation_floor, known, oracle
 
 OLS = oracle("statsmodels.regression.linear_model").OLS
 
@@ -145,7 +149,51 @@ def test_judged_initial_and_attacked_rates_respect_families(write: Write) -> Non
     for rate in (analysis.asr, analysis.asr_judged, analysis.dynamic.initial_rate, analysis.dynamic.improvement):
         assert rate.method == "cluster wilson"
     assert limits(analysis.dynamic.initial_rate) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
-    assert {attack.rate.method for attack in analysis.dynamic.attacks} == {"wilson"}
+    assert {attack.rate.method for attack in analysis.dynamic.attacks} == {"cluster wilson"}
+
+
+def same_limits(one: Estimate, other: Estimate) -> None:
+    assert limits(one) == pytest.approx(limits(other), abs=1e-12)
+
+
+def test_one_number_has_one_interval_wherever_it_stands(write: Write) -> None:
+    """A file alone and among others, a group in an analysis and in a comparison, a rate and what is left of it."""
+    old, new = (
+        write([row | {"lang": "en" if row["id"] % 3 else "de"} for row in rows_of(families)], name)
+        for families, name in ((BALANCED, "results_old.jsonl"), ([*reversed(BALANCED)], "results_new.jsonl"))
+    )
+    alone = analysis_of(new, by=("lang",))
+    (together,) = analyze([old, new], AnalyzeOptions(combine=True)).analyses
+    # The files hold the same prompts: together they are one run, and each source shows its own entries.
+    groups = {group.value: group for group in alone.breakdowns["lang"]}
+    assert {group.rate.method for group in groups.values()} == {"cluster wilson"}
+    compared = compare_files([old, new], CompareOptions(by=("lang",)))
+    (pair,) = compared.pairs
+    same_limits(pair.figures.rate_b, alone.asr)
+    same_limits(compared.files[1].rate, alone.asr)
+    for group in pair.by[0].groups:
+        same_limits(group.figures.rate_b, groups[group.value].rate)
+        assert group.figures.mcnemar_p is None
+    for source in together.by_source:
+        if source.tally.total == alone.tally.total:
+            same_limits(source.rate, analysis_of(source.path).asr)
+    blocked = [1 - known(share) for share in (alone.blocked.value, alone.blocked.high, alone.blocked.low)]
+    assert blocked == pytest.approx(limits(alone.asr), abs=1e-12)
+    recall = analysis_of(new, false_positive_checks=old).false_positives
+    assert recall is not None
+    same_limits(recall.recall, alone.blocked)
+    same_limits(recall.fpr, analysis_of(old).blocked)
+
+
+def test_sources_with_entries_of_their_own_have_the_interval_that_each_has_alone(write: Write) -> None:
+    first = write(rows_of(BALANCED), "results_a.jsonl")
+    others = [row | {"id": f"b{row['id']}", "input": f"other {row['id']}"} for row in rows_of(BALANCED[:3])]
+    singles = [standard(f"s{n}", input=f"single {n}", success=n < 3, long_id=f"single-{n}") for n in range(9)]
+    paths = [first, write(others, "results_b.jsonl"), write(singles, "results_c.jsonl")]
+    (together,) = analyze(paths, AnalyzeOptions(combine=True)).analyses
+    assert len(together.by_source) == 3
+    for source in together.by_source:
+        assert source.rate == analysis_of(source.path).asr
 
 
 def test_the_same_family_in_two_files_is_one(write: Write) -> None:

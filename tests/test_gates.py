@@ -607,6 +607,21 @@ def test_as_many_more_entries_tell_a_rate_from_a_threshold(n: int, k: int, perce
     assert not found.low <= threshold <= found.high
 
 
+def test_where_families_limit_it_more_families_are_asked_for(write: Write) -> None:
+    known = {"document_id": "d", "position": "end", "instruction_type": "x", "success": False}
+    rows = [
+        standard(n, long_id=f"document_d_j-{n % 8}_x-{n // 8}_end", jailbreak_type=f"j-{n % 8}", **known)
+        for n in range(200)
+    ]
+    result = one("asr.high > 5%", document([analysis_of(write(rows))]))
+    assert result.state == "failed" and result.more is not None
+    assert f"about {result.more:,} more families at this rate would bring the limit there, too" in result.reason
+    # As many more families of the same size, without a success, do bring it there, and half of them do not.
+    for more, enough in ((result.more, True), (result.more // 2, False)):
+        high = stats.cluster_wilson([0] * (25 + more), [8] * (25 + more)).estimate.high
+        assert (high is not None and high <= 0.05) is enough
+
+
 def test_families_cost_entries() -> None:
     estimate = stats.wilson(30, 600)
     plain = needed.to_tell_apart(estimate, 0.06)

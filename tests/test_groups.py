@@ -166,7 +166,10 @@ def test_what_families_do_not_vary_in_is_not_tested(write: Write) -> None:
     analysis = analysis_of(write(rows))
     assert analysis.families.count == 20
     assert "each family has only one value" in analysis.slices["instruction_type"].untested
-    assert analysis.slices["jailbreak_type"].untested == ""
+    assert "all entries ended alike" in analysis.slices["jailbreak_type"].untested
+    for row in rows[::7]:
+        row["success"] = not row["success"]
+    assert analysis_of(write(rows)).slices["jailbreak_type"].untested == ""
     assert analysis_of(write(rows), cluster="none").slices["instruction_type"].untested == ""
 
 

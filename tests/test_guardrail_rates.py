@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from pathlib import Path
@@ -17,7 +18,7 @@ from faircount.model import Analysis, Estimate, FalsePositives
 from faircount.present import console, html, markdown
 from faircount.report import Fact, Facts, Lead
 from tests.conftest import Cli, Write, analysis_of, codes, standard
-from tests.oracles import limits, oracle
+from tests.oracles import known, limits, oracle
 
 GUARDRAILS = ("aws_bedrock_guardrail", "az_prompt_shields", "prompt_guard_jailbreak")
 
@@ -39,9 +40,14 @@ def assert_as_others_count(result: FalsePositives, counts: tuple[int, int, int, 
     truth, said = [1] * (tp + fn) + [0] * (tn + fp), [1] * tp + [0] * (fn + tn) + [1] * fp
 
     def wilson(estimate: Estimate, count: int, n: int) -> None:
-        assert (estimate.n, estimate.level, estimate.method) == (n, level, "wilson")
+        assert (estimate.n, estimate.level) == (n, level)
         expected = proportion.proportion_confint(count, n, alpha=1 - level, method="wilson")
-        assert limits(estimate) == pytest.approx(expected, abs=1e-9)
+        if estimate.method == "wilson":
+            assert limits(estimate) == pytest.approx(expected, abs=1e-9)
+        else:
+            # Families widen it; `test_families` compares them with others' figures.
+            assert estimate.method == "cluster wilson" and known(estimate.low) < expected[0] < expected[1]
+            assert expected[1] < known(estimate.high)
 
     wilson(result.recall, tp, tp + fn)
     wilson(result.fpr, fp, fp + tn)
@@ -50,6 +56,11 @@ def assert_as_others_count(result: FalsePositives, counts: tuple[int, int, int, 
     balanced = result.balanced_accuracy
     assert balanced.value == pytest.approx(metrics.balanced_accuracy_score(truth, said))
     low, high = proportion.confint_proportions_2indep(tp, tp + fn, fp, fp + tn, method="newcomb", alpha=1 - level)
+    if {result.recall.method, result.fpr.method} != {"wilson"}:
+        recall, fpr = result.recall, result.fpr
+        difference = known(recall.value) - known(fpr.value)
+        low = difference - math.hypot(known(recall.value) - known(recall.low), known(fpr.high) - known(fpr.value))
+        high = difference + math.hypot(known(recall.high) - known(recall.value), known(fpr.value) - known(fpr.low))
     assert limits(balanced) == pytest.approx(((1 + low) / 2, (1 + high) / 2), abs=1e-9)
     assert (balanced.n, balanced.method) == (sum(counts), "newcombe")
 
@@ -104,9 +115,9 @@ def test_a_guardrail_is_read_by_recall_and_false_positive_rate(shared: Path, cli
     ran = cli(*words)
     assert ran.code == 0
     lead = " ".join(ran.out.split("\n\n")[0].split())
-    assert lead == (
-        "Analysis of aws_bedrock_guardrail-targeted-2024-12-document The guardrail blocked 87.8% "
-        "(95% interval 83.0–91.4%) of 238 attacks and 3% (95% interval 1–17%) of 30 benign prompts."
+    assert lead.startswith(
+        "Analysis of aws_bedrock_guardrail-targeted-2024-12-document The guardrail blocked 88% "
+        "(95% interval 70–94%) of 238 attacks and 3% (95% interval 1–17%) of 30 benign prompts."
     )
     assert ran.out.index("\nGuardrail\n") < ran.out.index("\nGeneral\n")
     overview = cli(*words, "--overview").out
@@ -114,7 +125,7 @@ def test_a_guardrail_is_read_by_recall_and_false_positive_rate(shared: Path, cli
         assert re.search(r"^  attacks +209 +29$", text, re.MULTILINE)
         assert re.search(r"^  benign prompts +1 +29$", text, re.MULTILINE)
         assert re.search(r"^  False positive rate +3% \[1, 17\]", text, re.MULTILINE)
-        assert re.search(r"^  Balanced accuracy +92\.2% \[85\.2, 94\.5\]", text, re.MULTILINE)
+        assert re.search(r"^  Balanced accuracy +92% \[81, 96\]", text, re.MULTILINE)
     assert "Breakdown" in ran.out and "Breakdown" not in overview
     document = json.loads(cli(*words, "--output-format", "json").out)["analyses"][0]["false_positives"]
     assert document["fpr"]["value"] == pytest.approx(1 / 30)

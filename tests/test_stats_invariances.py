@@ -689,6 +689,10 @@ EQUAL: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: three(clusters.cluster_mean_of_shares([1, 3, 0, 2, 4, 1], [4] * 6, [0, 0, 1, 1, 2, 2]).estimate),
         lambda: three(clusters.cluster_wilson([4, 2, 5], [8] * 3).estimate),
     ),
+    "difference_of_rates of two Wilson intervals is newcombe's": (
+        lambda: three(comparison.difference_of_rates(proportion.wilson(7, 50), proportion.wilson(3, 40))),
+        lambda: three(comparison.newcombe(7, 50, 3, 40)),
+    ),
     "effective_degrees of equal families": (lambda: clusters.effective_degrees([7] * 9), lambda: 8),
     "cluster_wilson's design_effect and effective n make up the entries": (
         lambda: (

@@ -60,6 +60,7 @@ REGISTER: dict[str, FindingKind] = {
     "F034": FindingKind(_W, "entries not tried yet"),
     "F035": FindingKind(_I, "prompts refused by the provider, counted as blocks"),
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
+    "F037": FindingKind(_W, "an interval that few families carry"),
 }
 
 

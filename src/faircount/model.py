@@ -144,7 +144,8 @@ class Group(Struct, frozen=True):
 
     `shrunk` is the rate pulled towards that of all groups as far as chance may have pushed it away; None where that is
     not done. `corrected` is None where nothing is known of the judge. `rate_at_most` is the rate if every error and
-    every unjudged entry had succeeded; `rate` is that if none had.
+    every unjudged entry had succeeded; `rate` is that if none had. `families` is how many families the intervals
+    respect, 0 where entries count as independent.
     """
 
     value: str | None
@@ -155,6 +156,8 @@ class Group(Struct, frozen=True):
     guardrail_rate: Estimate
     rate_at_most: Estimate
     small: bool
+    families: int = 0
+    design_effect: float = 1.0
     values: tuple[tuple[str, str | None], ...] = ()
     shrunk: Estimate | None = None
     against_rest: AgainstRest | None = None
@@ -440,6 +443,8 @@ class Analysis(Struct, frozen=True):
     asr_judged: Estimate
     asr_at_most: Estimate
     """The rate if every error and every unjudged entry had succeeded; `asr` is that if none had."""
+    blocked: Estimate
+    """One minus the rate over entries with a verdict or a block: what a guardrail stopped of them."""
     families: Families
     findings: tuple[Finding, ...]
     dynamic: Dynamic | None = None

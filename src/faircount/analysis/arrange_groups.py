@@ -136,7 +136,8 @@ def _rate_note(words: Words, groups: Sequence[Group]) -> str:
 
 
 def _test(groups: Sequence[Group]) -> str:
-    return f"Fisher's exact test, Benjamini-Hochberg for {len(groups):,} groups"
+    test = "Mantel-Haenszel test inside families" if any(group.families for group in groups) else "Fisher's exact test"
+    return f"{test}, Benjamini-Hochberg for {len(groups):,} groups"
 
 
 def _against_rest(group: Group) -> str:

@@ -14,9 +14,9 @@ from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import GivenUp, RepeatedEntries
 from faircount.model import AttemptsToSuccess, Retries, WithinAttempts, WithinStep
 from faircount.stats import (
+    cluster_mean_of_shares,
     flake_rate_of_counts,
     icc_of_counts,
-    mean_of_shares,
     next_calls,
     success_within_counts,
     undefined,
@@ -64,9 +64,9 @@ def _why_no_curve(given_up: Sequence[GivenUp], most: int, entries: int) -> str:
     )
 
 
-def retries(ledger: LedgerView, level: float) -> Retries | None:
+def retries(ledger: LedgerView, family: str | None, level: float) -> Retries | None:
     """Return how steady entries are that were tried several times by the same means, or None where none was."""
-    found = tallies.repeated_entries(ledger)
+    found = tallies.repeated_entries(ledger, family)
     if all(item.attempts < 2 for item in found):
         return None
     entries, attempts = sum(i.times for i in found), sum(i.times * i.attempts for i in found)
@@ -76,12 +76,15 @@ def retries(ledger: LedgerView, level: float) -> Retries | None:
         return Retries(entries, attempts, refused)
     successes = [item.successes for item in tried for _ in range(item.times)]
     sizes = [item.attempts for item in tried for _ in range(item.times)]
+    families = None if family is None else [item.family or 0 for item in tried for _ in range(item.times)]
+    if families is not None and len(set(families)) < 2:
+        families = None
     variance = icc_of_counts(successes, sizes)
     following = next_calls(variance, NEXT_CALLS)
     return Retries(
         entries=variance.entries,
         attempts=variance.total,
-        mean=mean_of_shares([won / made for won, made in zip(successes, sizes, strict=True)], level=level).estimate,
+        mean=cluster_mean_of_shares(successes, sizes, families, level=level).estimate,
         standard_error=variance.standard_error,
         naive_standard_error=variance.naive_standard_error,
         icc=variance.icc,

@@ -31,7 +31,7 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
-from faircount.stats import cluster_wilson, wilson
+from faircount.stats import Design, wilson
 
 ENTRIES_NAMED = 10
 ANSWERED_UNIT = "answered entry"
@@ -353,12 +353,13 @@ def _families(read: ReadAll, options: ComparisonOptions) -> list[int] | None:
 def _rate(succeeded: bytes, counts: bytes, families: Sequence[int] | None, options: ComparisonOptions) -> Estimate:
     unit = "entry" if options.by_spikee else ANSWERED_UNIT
     sizes = Counter(() if families is None else compress(families, counts))
-    if families is None or len(sizes) < 2:
-        return wilson(sum(succeeded), sum(counts), unit=unit, level=options.level)
+    design = Design(families=families is not None, level=options.level)
+    if families is None:
+        return design.rate([sum(succeeded)], [sum(counts)], unit=unit).estimate
     wins = Counter(compress(families, succeeded))
     kinds = Counter((wins[family], size) for family, size in sizes.items())
     of, among = [won for won, _ in kinds], [size for _, size in kinds]
-    return cluster_wilson(of, among, times=list(kinds.values()), unit=unit, level=options.level).estimate
+    return design.rate(of, among, times=list(kinds.values()), unit=unit).estimate
 
 
 # -- how targets differ -----------------------------------------------------------------------------------------

@@ -302,6 +302,7 @@ def _group_figures(group: Group) -> dict[str, Any]:
         "improvement": estimate_data(group.improvement),
         "guardrail_rate": estimate_data(group.guardrail_rate),
         "rate_at_most": estimate_data(group.rate_at_most),
+        "families": {"count": group.families, "design_effect": group.design_effect} if group.families else None,
         "small": group.small,
         "shrunk": _estimate_or_none(group.shrunk),
         "against_rest": None if group.against_rest is None else _against_rest(group.against_rest),

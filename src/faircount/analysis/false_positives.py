@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from faircount.analysis.families import Grouping
 from faircount.analysis.options import AnalyzeOptions
 from faircount.findings import counted, finding
 from faircount.ledger import tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import LedgerView
 from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
-from faircount.stats import balanced_accuracy, confusion_estimates, wilson
+from faircount.stats import Design, balance_of, confusion_estimates
 
 FEW_PER_CLASS = 30
 
 
-def false_positives(attack: Tally, benign: Tally, source: Source, options: AnalyzeOptions) -> FalsePositives:
-    """Return the confusion matrix of a guardrail and what it says of its quality."""
+def false_positives(
+    attack: Tally, benign: Tally, source: Source, groupings: tuple[Grouping, Grouping], options: AnalyzeOptions
+) -> FalsePositives:
+    """Return the confusion matrix of a guardrail and what it says of its quality.
+
+    Recall and the false positive rate are shares of the entries of one run, and have the intervals of its families.
+    Precision, accuracy and F1 mix two runs, whose families have nothing in common: there entries are independent.
+    """
     raised_only = options.block_signal == "raised"
     tp, fn = _blocked_and_allowed(attack, raised_only=raised_only)
     fp, tn = _blocked_and_allowed(benign, raised_only=raised_only)
@@ -29,8 +36,11 @@ def false_positives(attack: Tally, benign: Tally, source: Source, options: Analy
         tp, fp = attack.failure, benign.total - benign.success
         left_out = LeftOut(attack.error, 0, 0, 0)
     quality = confusion_estimates(tp, fn, tn, fp, level=options.level)
-    precision, recall, f1, accuracy = quality.precision, quality.recall, quality.f1, quality.accuracy
+    precision, f1, accuracy = quality.precision, quality.f1, quality.accuracy
+    recall, fpr = (_blocked(grouping, options) for grouping in groupings)
     if options.definition == "spikee":
+        recall = quality.recall
+        fpr = Design(level=options.level).rate([fp], [fp + tn]).estimate
         precision, recall, f1, accuracy = map(_zero_if_undefined, (precision, recall, f1, accuracy))
     return FalsePositives(
         source,
@@ -44,9 +54,14 @@ def false_positives(attack: Tally, benign: Tally, source: Source, options: Analy
         recall,
         f1,
         accuracy,
-        fpr=wilson(fp, fp + tn, level=options.level),
-        balanced_accuracy=balanced_accuracy(tp, fn, tn, fp, level=options.level),
+        fpr=fpr,
+        balanced_accuracy=balance_of(recall, fpr),
     )
+
+
+def _blocked(grouping: Grouping, options: AnalyzeOptions) -> Estimate:
+    of = "guardrail" if options.block_signal == "raised" else "blocked"
+    return grouping.rate(of, among="answered")
 
 
 def _blocked_and_allowed(tally: Tally, *, raised_only: bool) -> tuple[int, int]:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis import fields
 from faircount.analysis.choices import AUTO, NONE
 from faircount.analysis.words import Words
-from faircount.findings import counted
+from faircount.findings import counted, finding
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import FamilyCounts
-from faircount.model import Counts, Estimate, Families
-from faircount.stats import ClusterEstimate, cluster_wilson, wilson
+from faircount.model import Counts, Estimate, Families, Finding
+from faircount.stats import ClusterEstimate, Design
 
 _IF_NOT = "If entries are variants of each other after all, the intervals are too narrow."
 
 
 class Grouping(Struct, frozen=True):
-    """The families of the entries, and how rates over all entries are estimated because of them.
+    """The families of the entries, and how rates are estimated because of them.
 
     `column` is the one of `entry` that says what family an entry belongs to, None where entries are independent.
     """
@@ -28,89 +30,107 @@ class Grouping(Struct, frozen=True):
     told: Families
     column: str | None
     kinds: Sequence[FamilyCounts]
-    level: float
-    elsewhere: str
+    design: Design
 
     @property
     def limit(self) -> str:
         """What the intervals cannot tell because of families."""
-        if self.column is None:
-            return f"{self.told.explanation} {_IF_NOT}"
-        return f"{self.told.explanation} {self.elsewhere}"
+        return self.told.explanation if self.column is not None else f"{self.told.explanation} {_IF_NOT}"
 
-    def rate(self, of: str, among: str = "total", unit: str = "entry") -> Estimate:
-        """Return a rate over all entries, or those of them that are counted as `among`."""
-        if self.column is None:
-            return _plain(self.kinds, of, among, unit, self.level)
-        return _clustered(self.kinds, of, among, unit, self.level).estimate
+    def rate(
+        self,
+        of: str,
+        among: str = "total",
+        unit: str = "entry",
+        kinds: Sequence[FamilyCounts] | None = None,
+    ) -> Estimate:
+        """Return a rate over all entries, or those of `kinds`, that are counted as `among`."""
+        estimate = _estimated(self.design, self.kinds if kinds is None else kinds, of, among, unit).estimate
+        if kinds is None and self.column is not None and self.told.count == 1:
+            # Asked for by name: one family cannot tell how families differ.
+            return replace(estimate, low=None, high=None, method="cluster wilson")
+        return estimate
 
-    def rates_by_source(self, ledger: LedgerView) -> dict[int, Estimate]:
-        """Return the success rate of each source that has entries."""
-        if self.column is None:
-            return {}
-        found = tallies.families_by_source(ledger, self.column)
-        return {
-            source: _clustered(kinds, "success", "total", "entry", self.level).estimate
-            for source, kinds in found.items()
-            if sum(kind.times for kind in kinds) > 1
-        }
+    def by(self, ledger: LedgerView, *facets: str) -> dict[tuple[Any, ...], list[FamilyCounts]]:
+        """Return the families of the entries of each value of some columns; nothing where entries are independent."""
+        return {} if self.column is None else tallies.families_by(ledger, self.column, *facets)
+
+
+FEW_FAMILIES = 10
+
+
+def doubts(grouping: Grouping) -> list[Finding]:
+    """Return what should be known before an interval of families is believed."""
+    if grouping.column is None or (grouping.told.count or 0) < 2:
+        return []
+    sizes = [(kind.total, kind.times) for kind in grouping.kinds]
+    # So many families of one size are worth as much (Kish 1965): four single prompts add next to nothing to seven.
+    worth = sum(size * times for size, times in sizes) ** 2 / sum(size * size * times for size, times in sizes)
+    if worth >= FEW_FAMILIES:
+        return []
+    families = counted(grouping.told.count or 0, "family", "families")
+    message = (
+        f"{families} of variants, worth {worth:.1f} of equal size, carry the intervals: these cannot show how much "
+        "families differ, and where they succeed all or nothing the truth lies outside more often"
+    )
+    return [finding("F037", grouping.told.count or 0, message)]
+
+
+def as_one(counts: Counts) -> list[FamilyCounts]:
+    """Return all entries as one family: enough for rates that know of none."""
+    tally = counts.tally
+    undecided = tally.total - tally.judged - tally.guardrail
+    of_attacks = counts.initial, counts.attack_only, tally.guardrail, counts.guardrail_any
+    return [FamilyCounts(1, tally.total, tally.success, tally.judged, *of_attacks, undecided)]
 
 
 def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Words) -> Grouping:
     """Find the families of the entries counted, as asked for, and decide whether there are any to respect."""
     by = None if asked == NONE else words.family if asked == AUTO else fields.raw_name(asked)
     if by is None:
-        explanation = "Entries are treated as independent, as --cluster none asks."
-        return Grouping(
-            Families(asked, None, False, explanation), None, [_as_one(counts)], level, words.not_independent
-        )
+        explanation = "Entries are taken as independent, as --cluster none asks."
+        return Grouping(Families(asked, None, False, explanation), None, as_one(counts), Design(level=level))
     column = tallies.FAMILY if asked == AUTO else fields.existing_column(ledger, by, "--cluster")
     kinds = tallies.families(ledger, column)
     count, entries = sum(kind.times for kind in kinds), sum(kind.times * kind.total for kind in kinds)
     shared = f"a {by}" if asked == AUTO else "a value of the field asked for"
     if count == entries:
-        explanation = f"No two entries share {shared}: each counts on its own."
-        return Grouping(Families(asked, by, False, explanation, count), None, kinds, level, words.not_independent)
+        explanation = f"No two entries share {shared}: each counts for itself."
+        return Grouping(Families(asked, by, False, explanation, count), None, kinds, Design(level=level))
     if count == 1 and asked == AUTO:
-        explanation = f"All entries share {shared}: the interval holds only for variants of this one."
-        return Grouping(Families(asked, by, False, explanation, count), None, kinds, level, words.not_independent)
-    return Grouping(_respected(asked, by, shared, kinds, level), column, kinds, level, words.not_independent)
+        explanation = f"All entries share {shared}: the interval is one for variants of this, and of nothing else."
+        return Grouping(Families(asked, by, False, explanation, count), None, kinds, Design(level=level))
+    design = Design(families=True, level=level)
+    return Grouping(_respected(asked, by, shared, kinds, design), column, kinds, design)
 
 
-def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], level: float) -> Families:
-    found = _clustered(kinds, "success", "total", "entry", level)
-    if found.families == 1:
-        explanation = (
-            f"All entries share {shared}: one family does not show how families vary, so there is no interval."
+def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], design: Design) -> Families:
+    found, count = _estimated(design, kinds, "success", "total"), sum(kind.times for kind in kinds)
+    if count == 1:
+        return Families(
+            asked,
+            by,
+            True,
+            f"All entries share {shared}: one family cannot tell how families differ, so there is no interval.",
+            1,
+            mean_rate=found.macro_rate,
         )
-    else:
-        what = by if asked == AUTO else "the field asked for"
-        families = counted(found.families, "family", "families")
-        explanation = f"Intervals of rates over all entries respect {families} of variants, distinguished by {what}."
+    what = by if asked == AUTO else "the field asked for"
+    families = counted(count, "family", "families")
     return Families(
         asked=asked,
         by=by,
         respected=True,
-        explanation=explanation,
-        count=found.families,
+        explanation=f"Intervals respect {families} of variants, distinguished by {what}.",
+        count=count,
         effective_n=found.effective_n,
         design_effect=found.design_effect,
         mean_rate=found.macro_rate,
     )
 
 
-def _as_one(counts: Counts) -> FamilyCounts:
-    """Return all entries as one family: enough for rates that know of none."""
-    tally = counts.tally
-    undecided = tally.total - tally.judged - tally.guardrail
-    return FamilyCounts(1, tally.total, tally.success, tally.judged, counts.initial, counts.attack_only, undecided)
-
-
-def _clustered(kinds: Sequence[FamilyCounts], of: str, among: str, unit: str, level: float) -> ClusterEstimate:
+def _estimated(
+    design: Design, kinds: Sequence[FamilyCounts], of: str, among: str, unit: str = "entry"
+) -> ClusterEstimate:
     successes, sizes = ([getattr(kind, name) for kind in kinds] for name in (of, among))
-    return cluster_wilson(successes, sizes, times=[kind.times for kind in kinds], unit=unit, level=level)
-
-
-def _plain(kinds: Sequence[FamilyCounts], of: str, among: str, unit: str, level: float) -> Estimate:
-    successes, size = (sum(kind.times * getattr(kind, name) for kind in kinds) for name in (of, among))
-    return wilson(successes, size, unit=unit, level=level)
+    return design.rate(successes, sizes, times=[kind.times for kind in kinds], unit=unit)

@@ -56,18 +56,7 @@ def rate_of(a: Analysis) -> Estimate:
     """Return the rate that a run of its role is about; of a benign check, the share that was blocked."""
     if a.role != "benign":
         return a.asr
-    judged = a.asr_judged
-    blocked = a.tally.failure + a.tally.guardrail
-    n = blocked + a.tally.success
-
-    def less(share: float | None) -> float | None:
-        return None if share is None else 1 - share
-
-    if not a.tally.guardrail:
-        return Estimate(less(judged.value), less(judged.high), less(judged.low), n, "entry", a.level, judged.method)
-    from faircount.stats import wilson
-
-    return wilson(blocked, n, level=a.level)
+    return a.blocked
 
 
 def _sorted(analyses: Sequence[Analysis]) -> list[Analysis]:

@@ -280,10 +280,10 @@ def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader:
 def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
     ledger, aim = folded.ledger, folded.aim
     counts = summary.overall(ledger, options)
-    matrix = _false_positives(folded, options, loader)
     grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
+    matrix = _false_positives(folded, grouping, options, loader)
     correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
-    found = [*findings_of(folded, wanted.chosen, options), *doubts, *_definition(options)]
+    found = [*findings_of(folded, wanted.chosen, options), *doubts, *_definition(options), *families.doubts(grouping)]
     analysis = Analysis(
         name=name,
         definition=options.definition,
@@ -297,6 +297,7 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         asr_unclustered=wilson(counts.tally.success, counts.tally.total, level=options.level),
         asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
         asr_at_most=grouping.rate("possible"),
+        blocked=grouping.rate("blocked", among="answered"),
         families=grouping.told,
         false_positives=matrix.result,
         by_source=summary.by_source(ledger, grouping, options) if options.combine else (),
@@ -319,7 +320,7 @@ def _with_details(
     is_task, by_spikee = aim == "task", options.definition == "spikee"
     asked = fields.raw_names(options.by)
     broken = fields.to_break_down(ledger, asked, aim)
-    broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, options))
+    broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, grouping, options))
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
     won = () if is_task else tuple(tallies.attempts_to_success(ledger))
     failed, flaky = _cases(folded, options) if is_task else (None, ())
@@ -332,7 +333,7 @@ def _with_details(
         latency=tuple(tallies.latency(ledger)),
         attempts_to_success=won,
         success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
-        retries=None if by_spikee else attempts.retries(ledger, options.level),
+        retries=None if by_spikee else attempts.retries(ledger, grouping.column, options.level),
         metrics=metrics_of(ledger, options.level) if is_task else (),
         failed_cases=failed,
         flaky_cases=flaky,
@@ -342,8 +343,8 @@ def _with_details(
         detailed,
         breakdowns=groups,
         slices=slices,
-        combinations=summary.combinations(ledger, groups, options),
-        crossing=summary.crossing(ledger, groups, options) if options.figures else None,
+        combinations=summary.combinations(ledger, groups, grouping, options),
+        crossing=summary.crossing(ledger, groups, grouping, options) if options.figures else None,
     )
 
 
@@ -439,15 +440,17 @@ class _Matrix(Struct, frozen=True):
     evidence: Sequence[Examples] = ()
 
 
-def _false_positives(folded: Folded, options: AnalyzeOptions, loader: Loader) -> _Matrix:
+def _false_positives(folded: Folded, grouping: Grouping, options: AnalyzeOptions, loader: Loader) -> _Matrix:
     if options.false_positive_checks is None:
         return _Matrix()
     path = options.false_positive_checks
     with fold_files([Input(path)], options, loader) as benign:
         _refuse_tasks([*folded.sources, *benign.sources])
         attack_tally = summary.overall(folded.ledger, options).tally
-        benign_tally = summary.overall(benign.ledger, options).tally
-        result = guardrail.false_positives(attack_tally, benign_tally, benign.sources[0], options)
+        counts = summary.overall(benign.ledger, options)
+        beside = families.find(benign.ledger, counts, options.cluster, options.level, WORDS[benign.aim])
+        groupings = grouping, beside
+        result = guardrail.false_positives(attack_tally, counts.tally, benign.sources[0], groupings, options)
         found = findings_of(benign, [Input(path)], options)
         found = [replace(item, message=f"benign prompts: {item.message}") for item in found]
         doubts = guardrail.doubts(result, folded.ledger, benign.ledger, options)

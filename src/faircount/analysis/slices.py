@@ -14,15 +14,16 @@ from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.model import AgainstRest, Estimate, Group, Slices
-from faircount.stats import BetaPrior, beta_prior, empirical_bayes, slices_against_rest, wilson
+from faircount.stats import BetaPrior, Stratum, beta_prior, empirical_bayes, slices_against_rest, wilson
 
 MOST_GROUPS = 1_000
 """So many groups of one field are read together; where there are more, each entry has nearly one of its own."""
 
-_CHOSEN_BY_OUTCOME = "Not tested: only entries that had resisted were attacked."
+_CHOSEN_BY_OUTCOME = "Entries were attacked because they had resisted before: no group is tested against the rest."
 _FIXED_IN_FAMILIES = "Not tested: each family has only one value here."
-_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested."
-_ALONE = "A single group has nothing to be compared with."
+_ALIKE_IN_FAMILIES = "Not tested: in each family with several values, all entries ended alike."
+_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none is tested."
+_ALONE = "There is nothing to compare a single group with."
 
 
 def read_together(
@@ -35,9 +36,7 @@ def read_together(
 
     `family` is the column that says what family an entry belongs to, None where entries are independent.
     """
-    several = [field for field, groups in breakdowns.items() if len(groups) > 1]
-    fixed = _fixed_in_families(ledger, several, family)
-    read = {field: _read(field, groups, fixed.get(field, False), level) for field, groups in breakdowns.items()}
+    read = {field: _read(ledger, field, groups, family, level) for field, groups in breakdowns.items()}
     return {field: groups for field, (groups, _) in read.items()}, {field: told for field, (_, told) in read.items()}
 
 
@@ -71,14 +70,9 @@ def read_alike(alike: Sequence[tuple[int, int, int]], level: float) -> Pull:
     return Pull(fitted, (0.0, 0.0), replace(wilson(total, entries, level=level), method="pooled, wilson"))
 
 
-def _fixed_in_families(ledger: LedgerView, names: list[str], family: str | None) -> dict[str, bool]:
-    if family is None:
-        return dict.fromkeys(names, False)
-    columns = [column_of(ledger, name) for name in names]
-    return dict(zip(names, tallies.fixed_within_families(ledger, family, columns), strict=True))
-
-
-def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tuple[tuple[Group, ...], Slices]:
+def _read(
+    ledger: LedgerView, field: str, groups: Sequence[Group], family: str | None, level: float
+) -> tuple[tuple[Group, ...], Slices]:
     if len(groups) > MOST_GROUPS:
         return tuple(groups), Slices("many", _TOO_MANY)
     successes = [group.counts.tally.success for group in groups]
@@ -87,10 +81,14 @@ def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tup
     is_done = shrinkage.status in ("shrunk", "pooled")
     rates = shrinkage.slices if is_done else [None] * len(groups)
     shrunk = [replace(group, shrunk=rate) for group, rate in zip(groups, rates, strict=True)]
-    untested = _why_untested(field, groups, fixed)
+    untested = _ALONE if len(groups) < 2 else _CHOSEN_BY_OUTCOME if field == ATTACK_FIELD else ""
     if untested:
         return tuple(shrunk), Slices(shrinkage.status, untested)
-    tests = slices_against_rest(successes, sizes, alpha=1 - level)
+    strata = None if family is None else _strata(ledger, family, column_of(ledger, field))
+    tests = slices_against_rest(successes, sizes, alpha=1 - level, strata=strata)
+    if strata is not None and all(test.p is None for test in tests):
+        fixed = all(stratum.inside in (0, stratum.total) for found in strata for stratum in found)
+        return tuple(shrunk), Slices(shrinkage.status, _FIXED_IN_FAMILIES if fixed else _ALIKE_IN_FAMILIES)
     tested = tuple(
         replace(group, against_rest=AgainstRest(test.difference, test.p, test.adjusted_p, test.stands_out))
         for group, test in zip(shrunk, tests, strict=True)
@@ -98,12 +96,19 @@ def _read(field: str, groups: Sequence[Group], fixed: bool, level: float) -> tup
     return tested, Slices(shrinkage.status)
 
 
-def _why_untested(field: str, groups: Sequence[Group], fixed: bool) -> str:
-    if len(groups) < 2:
-        return _ALONE
-    if field == ATTACK_FIELD:
-        return _CHOSEN_BY_OUTCOME
-    return _FIXED_IN_FAMILIES if fixed else ""
+def _strata(ledger: LedgerView, family: str, column: str) -> list[list[Stratum]]:
+    """Return the families that each group shares with others; entries that are alone in theirs are one stratum."""
+    found = tallies.groups_in_families(ledger, family, column)
+    alone = {value: [kind for kind in kinds if kind.total == 1] for value, kinds in found.items()}
+    total = sum(kind.times for kinds in alone.values() for kind in kinds)
+    successes = sum(kind.times * kind.won for kinds in alone.values() for kind in kinds)
+    return [
+        [
+            Stratum(sum(k.times for k in alone[value]), sum(k.times * k.won for k in alone[value]), total, successes),
+            *(Stratum(k.inside, k.won, k.total, k.successes, k.times) for k in found[value] if k.total > 1),
+        ]
+        for value, _ in tallies.by_number(ledger, column)
+    ]
 
 
 def stands_out(group: Group) -> int:

@@ -7,12 +7,13 @@ from itertools import combinations as pairs_of
 
 from msgspec.structs import replace
 
-from faircount.analysis.families import Grouping
+from faircount.analysis.families import Grouping, as_one
 from faircount.analysis.fields import ATTACK_FIELD, column_of, raw_names
 from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.slices import Pull, read_alike, read_together
+from faircount.analysis.slices import MOST_GROUPS, Pull, read_alike, read_together
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
+from faircount.ledger.tallies import FamilyCounts
 from faircount.model import (
     AttackFigures,
     CategoryCount,
@@ -27,7 +28,7 @@ from faircount.model import (
     Tally,
 )
 from faircount.reading.spikee import COMBINED_FIELDS, NINE_FIELDS
-from faircount.stats import wilson
+from faircount.stats import Design, wilson
 
 SMALL_GROUP = 20
 """Groups with fewer entries are marked: their interval spans some 40 points or more in the middle."""
@@ -57,6 +58,7 @@ def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: Ana
     counted = tallies.attacks_as_spikee(ledger) if options.definition == "spikee" else tallies.attacks(ledger)
     if not counted:
         return None
+    kinds = {} if grouping.column is None else tallies.attack_families(ledger, grouping.column)
     figures = [
         AttackFigures(
             c.attack,
@@ -65,7 +67,7 @@ def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: Ana
             c.attempts,
             c.blocks,
             c.entries_blocked,
-            wilson(c.successes, c.total, level=options.level),
+            _attack_rate(c, kinds.get(c.attack), grouping.design),
         )
         for c in counted
     ]
@@ -79,24 +81,40 @@ def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: Ana
     )
 
 
+def _attack_rate(
+    counted: tallies.AttackCounts, kinds: Sequence[tuple[int, int, int]] | None, design: Design
+) -> Estimate:
+    times, sizes, won = zip(*kinds or [(1, counted.total, counted.successes)], strict=True)
+    return design.rate(won, sizes, times=times).estimate
+
+
 def by_source(ledger: LedgerView, grouping: Grouping, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
     """Return each source's share of the entries, in the order of the sources."""
-    counted, rates = tallies.by_source(ledger), grouping.rates_by_source(ledger)
+    counted, kinds = tallies.by_source(ledger), grouping.by(ledger, "source")
     figures = []
     for path in dict.fromkeys(ledger.paths):
         source = ledger.paths.index(path)
         counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
-        rate = rates.get(source) or wilson(counts.tally.success, counts.tally.total, level=options.level)
+        rate = grouping.rate("success", kinds=kinds.get((source,)) or as_one(counts))
         figures.append(SourceFigures(path, "", counts.tally, counts.attempts, rate))
     return tuple(figures)
 
 
-def breakdowns(ledger: LedgerView, fields: Sequence[str], options: AnalyzeOptions) -> dict[str, list[Group]]:
+def breakdowns(
+    ledger: LedgerView, fields: Sequence[str], grouping: Grouping, options: AnalyzeOptions
+) -> dict[str, list[Group]]:
     """Return the groups of entries that share a value of a field, by field."""
-    return {
-        field: [_group(value, counts, options) for value, counts in tallies.by_facet(ledger, column_of(ledger, field))]
-        for field in fields
-    }
+    return {field: _groups(ledger, column_of(ledger, field), grouping, options) for field in fields}
+
+
+def _groups(ledger: LedgerView, column: str, grouping: Grouping, options: AnalyzeOptions) -> list[Group]:
+    counted = tallies.by_number(ledger, column)
+    # Where there are more, each entry has nearly one of its own, and families of one entry change nothing.
+    kinds = grouping.by(ledger, column) if len(counted) <= MOST_GROUPS else {}
+    return [
+        _group(tallies.text_of(ledger, column, number), counts, kinds.get((number,), ()), grouping, options)
+        for number, counts in counted
+    ]
 
 
 def read_breakdowns(
@@ -133,22 +151,27 @@ def _same_splits(ledger: LedgerView, read: Mapping[str, Sequence[Group]]) -> dic
 def _group(
     value: str | None,
     raw: Counts,
+    families: Sequence[FamilyCounts],
+    grouping: Grouping,
     options: AnalyzeOptions,
     values: Iterable[tuple[str, str | None]] = (),
 ) -> Group:
-    counts = _as_defined(raw, options)
-    total, level = counts.tally.total, options.level
-    undecided = raw.tally.error + raw.tally.unjudged
-    blocked = counts.guardrail_any if options.definition == "spikee" else counts.tally.guardrail
+    kinds = families or as_one(raw)
+    blocked = "guardrail_any" if options.definition == "spikee" else "guardrail"
+    found = grouping.design.rate(
+        [kind.success for kind in kinds], [kind.total for kind in kinds], times=[kind.times for kind in kinds]
+    )
     return Group(
         value=value,
-        counts=counts,
-        rate=wilson(counts.tally.success, total, level=level),
-        initial_rate=wilson(counts.initial, total, level=level),
-        improvement=wilson(counts.attack_only, total, level=level),
-        guardrail_rate=wilson(blocked, total, level=level),
-        rate_at_most=wilson(counts.tally.success + undecided, total, level=level),
-        small=total < SMALL_GROUP,
+        counts=_as_defined(raw, options),
+        rate=found.estimate,
+        initial_rate=grouping.rate("initial", kinds=kinds),
+        improvement=grouping.rate("attack_only", kinds=kinds),
+        guardrail_rate=grouping.rate(blocked, kinds=kinds),
+        rate_at_most=grouping.rate("possible", kinds=kinds),
+        small=raw.tally.total < SMALL_GROUP,
+        families=found.families,
+        design_effect=found.design_effect or 1.0,
         values=tuple(values),
     )
 
@@ -166,7 +189,7 @@ _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
 
 
 def combinations(
-    ledger: LedgerView, breakdowns: Mapping[str, Sequence[Group]], options: AnalyzeOptions
+    ledger: LedgerView, breakdowns: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
 ) -> Combinations:
     """Return the most and the least successful combinations of those of the five fields that vary.
 
@@ -180,8 +203,11 @@ def combinations(
     pull = read_alike(alike, options.level) if options.definition != "spikee" else Pull("few")
 
     def groups(lowest: bool) -> tuple[Group, ...]:
-        ranked = found.ranked(COMBINATIONS_SHOWN, lowest=lowest, prior=pull.prior)
-        made = (_group(None, counts, options, zip(names, values, strict=True)) for values, counts in ranked)
+        ranked = found.ranked(COMBINATIONS_SHOWN, grouping.column, lowest=lowest, prior=pull.prior)
+        made = (
+            _group(None, counts, kinds, grouping, options, zip(names, values, strict=True))
+            for values, counts, kinds in ranked
+        )
         return tuple(replace(group, shrunk=pull.rate(group)) for group in made)
 
     count = sum(times for _, _, times in alike)
@@ -189,7 +215,7 @@ def combinations(
 
 
 def crossing(
-    ledger: LedgerView, breakdowns: Mapping[str, tuple[Group, ...]], options: AnalyzeOptions
+    ledger: LedgerView, breakdowns: Mapping[str, tuple[Group, ...]], grouping: Grouping, options: AnalyzeOptions
 ) -> Crossing | None:
     """Cross the two fields that tell most about success; None where no two of them have 2 to 12 values.
 
@@ -197,10 +223,18 @@ def crossing(
     are passed over: crossed, they show nothing new.
     """
     for first, second in _pairs_to_cross(breakdowns, raw_names(options.by)):
-        counted = tallies.by_two_facets(ledger, column_of(ledger, first), column_of(ledger, second))
+        both = column_of(ledger, first), column_of(ledger, second)
+        counted, kinds = tallies.by_two_facets(ledger, *both), grouping.by(ledger, *both)
         rows, columns = (tuple(group.value for group in breakdowns[field]) for field in (first, second))
         if len(counted) > max(len(rows), len(columns)):
-            return Crossing(first, second, rows, columns, _crossed_rates(counted, rows, columns, options))
+            rates = {
+                tuple(tallies.text_of(ledger, column, number) for column, number in zip(both, key, strict=True)): (
+                    grouping.rate("success", kinds=kinds.get(key) or as_one(counts))
+                )
+                for key, counts in counted.items()
+            }
+            cells = tuple(tuple(rates.get((row, column)) for column in columns) for row in rows)
+            return Crossing(first, second, rows, columns, cells)
     return None
 
 
@@ -227,19 +261,6 @@ def _spread(groups: Sequence[Group]) -> float:
     total = sum(sizes)
     mean = sum(size * rate for size, rate in zip(sizes, rates, strict=True)) / total
     return sum(size * (rate - mean) ** 2 for size, rate in zip(sizes, rates, strict=True)) / total
-
-
-def _crossed_rates(
-    counted: Mapping[tuple[str | None, str | None], Counts],
-    rows: Sequence[str | None],
-    columns: Sequence[str | None],
-    options: AnalyzeOptions,
-) -> tuple[tuple[Estimate | None, ...], ...]:
-    def rate(row: str | None, column: str | None) -> Estimate | None:
-        counts = counted.get((row, column))
-        return None if counts is None else wilson(counts.tally.success, counts.tally.total, level=options.level)
-
-    return tuple(tuple(rate(row, column) for column in columns) for row in rows)
 
 
 def guardrail_categories(ledger: LedgerView, total: int, options: AnalyzeOptions) -> tuple[CategoryCount, ...]:

@@ -32,7 +32,6 @@ class Words(Struct, frozen=True):
     """Says what the number of all attempts counts."""
     family: str
     """What the entries of a family have in common, unless something else was asked for."""
-    not_independent: str
     none_won: str
     """Said of entries without a verdict, over all entries."""
     rate_counts: str
@@ -66,8 +65,7 @@ WORDS: dict[str, Words] = {
         },
         requests="requests, dynamic iterations included",
         family="document and instruction",
-        not_independent="The intervals of groups, attacks and curves treat entries as independent.",
-        none_won="over all entries they are not successes",
+        none_won="over all entries they are no successes",
         rate_counts="counts none of them as a success",
         row="attempt",
         request="request",
@@ -97,7 +95,6 @@ WORDS: dict[str, Words] = {
         },
         requests="all attempts of all entries",
         family="suite",
-        not_independent="The intervals of groups treat entries as independent.",
         none_won="over all entries they did not pass",
         rate_counts="counts none of them as passed",
         row="case",

@@ -26,7 +26,7 @@ FAMILY = "family"
 
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
 _FAILURE = OUTCOME_NUMBER[Outcome.FAILURE]
-_ERROR, _UNJUDGED = OUTCOME_NUMBER[Outcome.ERROR], OUTCOME_NUMBER[Outcome.UNJUDGED]
+_ERROR, _GUARDRAIL, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.ERROR, Outcome.GUARDRAIL, Outcome.UNJUDGED))
 _STANDINGS = "standing, COUNT(*), SUM(requests), MIN(first_ord)"
 """Entries by all that is counted about them; a group has at most twenty of these rows."""
 
@@ -112,6 +112,8 @@ class FamilyCounts(Struct, frozen=True):
     judged: int
     initial: int
     attack_only: int
+    guardrail: int
+    guardrail_any: int
     undecided: int
     """Errors and unjudged entries: nobody knows whether they would have succeeded."""
 
@@ -120,31 +122,38 @@ class FamilyCounts(Struct, frozen=True):
         """Entries that succeeded or may have."""
         return self.success + self.undecided
 
+    @property
+    def answered(self) -> int:
+        """Entries with a verdict or a block."""
+        return self.judged + self.guardrail
+
+    @property
+    def blocked(self) -> int:
+        """Answered entries that did not succeed."""
+        return self.answered - self.success
+
 
 def families(ledger: LedgerView, column: str) -> list[FamilyCounts]:
     """Count the entries of families, the entries that share a value of a column; one without a value is alone."""
     return [FamilyCounts(*row) for row in ledger.ask(_families_alike(column, "$apart"))]
 
 
-def families_by_source(ledger: LedgerView, column: str) -> dict[int, list[FamilyCounts]]:
-    """Count the entries of families as `families` does, in each source by itself."""
-    found: dict[int, list[FamilyCounts]] = {}
-    for *counts, source in ledger.ask(_families_alike(column, ", source")):
-        found.setdefault(source, []).append(FamilyCounts(*counts))
+def families_by(
+    ledger: LedgerView, column: str, *facets: str, source: str = "entry"
+) -> dict[tuple[Any, ...], list[FamilyCounts]]:
+    """Count the entries of families as `families` does, among those of each value of other columns by itself."""
+    found: dict[tuple[Any, ...], list[FamilyCounts]] = {}
+    keys = "".join(f", {facet}" for facet in facets)
+    width = len(FamilyCounts.__struct_fields__)
+    for row in ledger.ask(_families_alike(column, f"{keys}$apart", source)):
+        found.setdefault(tuple(row[width:]), []).append(FamilyCounts(*row[:width]))
     return found
 
 
-def families_by_facet(ledger: LedgerView, column: str, facet: str) -> dict[str | None, list[FamilyCounts]]:
-    """Count the entries of families as `families` does, among the entries of each value of a facet by itself."""
-    found: dict[str | None, list[FamilyCounts]] = {}
-    for *counts, value in ledger.ask(_families_alike(column, f", {facet}$apart")):
-        found.setdefault(text_of(ledger, facet, value), []).append(FamilyCounts(*counts))
-    return found
-
-
-def _families_alike(column: str, apart: str = "") -> str:
+def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
+    counts = "total, success, judged, initial, attack_only, guardrail, guardrail_any, undecided"
     return f"""
-        SELECT COUNT(*), total, success, judged, initial, attack_only, undecided{apart}
+        SELECT COUNT(*), {counts}{apart}
         FROM (
             SELECT
                 COUNT(*) AS total,
@@ -152,37 +161,56 @@ def _families_alike(column: str, apart: str = "") -> str:
                 COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS judged,
                 COUNT(CASE WHEN standing // 2 % 2 = 1 THEN 1 END) AS initial,
                 COUNT(CASE WHEN outcome = {_SUCCESS} AND standing // 2 % 2 = 0 THEN 1 END) AS attack_only,
+                COUNT(CASE WHEN outcome = {_GUARDRAIL} THEN 1 END) AS guardrail,
+                COUNT(CASE WHEN standing % 2 = 1 THEN 1 END) AS guardrail_any,
                 COUNT(CASE WHEN outcome IN ({_ERROR}, {_UNJUDGED}) THEN 1 END) AS undecided{apart}
-            FROM entry
+            FROM {source}
             GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END{apart}
         )
-        GROUP BY total, success, judged, initial, attack_only, undecided{apart}
+        GROUP BY {counts}{apart}
     """
 
 
-def fixed_within_families(ledger: LedgerView, column: str, columns: Sequence[str]) -> list[bool]:
-    """Tell for each column whether most entries that have kin are in families that share one value of it."""
-    if not columns:
-        return []
-    extremes = ", ".join(
-        f"MIN(COALESCE({name}, 0)) AS least_{i}, MAX(COALESCE({name}, 0)) AS most_{i}" for i, name in enumerate(columns)
-    )
-    shared = ", ".join(f"SUM(CASE WHEN least_{i} = most_{i} THEN total ELSE 0 END)" for i in range(len(columns)))
+class GroupInFamily(Struct, frozen=True):
+    """What one group has of a family, and the whole family; `times` says how many families are so."""
+
+    times: int
+    inside: int
+    won: int
+    total: int
+    successes: int
+
+
+def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, list[GroupInFamily]]:
+    """Count, for each value of a facet, what it has of the families that it is in; an entry without one is alone."""
     rows = ledger.ask(
         f"""
-        SELECT SUM(total), {shared}$apart
+        SELECT COUNT(*), inside, won, total, successes, {facet}$apart
         FROM (
-            SELECT COUNT(*) AS total, {extremes}$apart
-            FROM entry
-            WHERE {column} IS NOT NULL
-            GROUP BY {column}$apart
-            HAVING COUNT(*) > 1
+            SELECT
+                {facet},
+                inside,
+                won,
+                SUM(inside) OVER (PARTITION BY family, alone$apart) AS total,
+                SUM(won) OVER (PARTITION BY family, alone$apart) AS successes$apart
+            FROM (
+                SELECT
+                    {facet},
+                    {column} AS family,
+                    CASE WHEN {column} IS NULL THEN entry_key END AS alone,
+                    COUNT(*) AS inside,
+                    COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS won$apart
+                FROM entry
+                GROUP BY {facet}, {column}, CASE WHEN {column} IS NULL THEN entry_key END$apart
+            )
         )
-        $by
+        GROUP BY inside, won, total, successes, {facet}$apart
         """
     )
-    total, *fixed = rows[0] if rows else (0,)
-    return [2 * entries > total for entries in fixed] if total else [False] * len(columns)
+    found: dict[int | None, list[GroupInFamily]] = {}
+    for *counts, value in rows:
+        found.setdefault(value, []).append(GroupInFamily(*map(int, counts)))
+    return found
 
 
 def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
@@ -194,15 +222,17 @@ def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
 
 def by_facet(ledger: LedgerView, column: str) -> list[tuple[str | None, Counts]]:
     """Count entries by the values of a column of `entry`, in order of first appearance."""
-    return [(text_of(ledger, column, value), counts) for (value,), counts in _grouped(ledger, column).items()]
+    return [(text_of(ledger, column, value), counts) for value, counts in by_number(ledger, column)]
 
 
-def by_two_facets(ledger: LedgerView, first: str, second: str) -> dict[tuple[str | None, str | None], Counts]:
-    """Count entries by the values of two columns of `entry`, in order of first appearance; empty pairs are absent."""
-    return {
-        (text_of(ledger, first, one), text_of(ledger, second, other)): counts
-        for (one, other), counts in _grouped(ledger, first, second).items()
-    }
+def by_number(ledger: LedgerView, column: str) -> list[tuple[int | None, Counts]]:
+    """Count entries as `by_facet` does, by the numbers that stand for the values."""
+    return [(value, counts) for (value,), counts in _grouped(ledger, column).items()]
+
+
+def by_two_facets(ledger: LedgerView, first: str, second: str) -> dict[tuple[int | None, int | None], Counts]:
+    """Count entries by two columns of `entry`, by the numbers of their values; empty pairs are absent."""
+    return {(one, other): counts for (one, other), counts in _grouped(ledger, first, second).items()}
 
 
 def distinct_values(ledger: LedgerView, column: str) -> int:
@@ -247,9 +277,14 @@ class Combinations:
         )
 
     def ranked(
-        self, limit: int, *, lowest: bool = False, prior: tuple[float, float] = (0.0, 0.0)
-    ) -> list[tuple[tuple[str | None, ...], Counts]]:
-        """Return the first combinations by rate, the larger first among equals.
+        self,
+        limit: int,
+        family: str | None,
+        *,
+        lowest: bool = False,
+        prior: tuple[float, float] = (0.0, 0.0),
+    ) -> list[tuple[tuple[str | None, ...], Counts, list[FamilyCounts]]]:
+        """Return the first combinations by rate, the larger first among equals, and their families where there are.
 
         `prior` adds so many successes and failures to each, so that a few entries do not make an extreme.
         """
@@ -261,22 +296,33 @@ class Combinations:
         parameters = [alpha, alpha + beta, limit]
         found = self._ledger.query(chosen, parameters)
         counted = self._counted(chosen, parameters)
-        return [(tuple(map(self._text, self._columns, key)), counted[key]) for key in found]
+        kinds = {} if family is None else self._families(chosen, parameters, family)
+        return [(tuple(map(self._text, self._columns, key)), counted[key], kinds.get(key, [])) for key in found]
+
+    def _families(self, chosen: str, parameters: list[Any], family: str) -> dict[tuple[Any, ...], list[FamilyCounts]]:
+        listed = "".join(f", {name}" for name in self._names)
+        sql = _families_alike(family, listed, f"entry AS e INNER JOIN ({chosen}) AS c ON {self._same()}")
+        width, found = len(FamilyCounts.__struct_fields__), dict[tuple[Any, ...], list[FamilyCounts]]()
+        for row in self._ledger.query(sql, parameters):
+            found.setdefault(tuple(row[width:]), []).append(FamilyCounts(*row[:width]))
+        return found
 
     def _counted(self, chosen: str, parameters: list[Any]) -> dict[tuple[Any, ...], Counts]:
-        same = " AND ".join(
-            f"e.{column} IS NOT DISTINCT FROM c.{name}"
-            if column in self._ledger.facets.values()
-            else f"c.{name} IS NULL"
-            for column, name in zip(self._columns, self._names, strict=True)
-        )
         listed = ", ".join(f"c.{name}" for name in self._names)
         return _gathered(
             self._ledger.query(
                 f"SELECT e.standing, COUNT(*), SUM(e.requests), MIN(e.first_ord), {listed}"
-                f" FROM entry AS e INNER JOIN ({chosen}) AS c ON {same} GROUP BY e.standing, {listed}",
+                f" FROM entry AS e INNER JOIN ({chosen}) AS c ON {self._same()} GROUP BY e.standing, {listed}",
                 parameters,
             )
+        )
+
+    def _same(self) -> str:
+        return " AND ".join(
+            f"e.{column} IS NOT DISTINCT FROM c.{name}"
+            if column in self._ledger.facets.values()
+            else f"c.{name} IS NULL"
+            for column, name in zip(self._columns, self._names, strict=True)
         )
 
     def _text(self, column: str, number: int | None) -> str | None:
@@ -308,6 +354,34 @@ def attacks(ledger: LedgerView) -> list[AttackCounts]:
         for attack, total, won, requests, blocks, entries in rows
     ]
     return sorted(counted, key=lambda c: c.attack)
+
+
+def attack_families(ledger: LedgerView, column: str) -> dict[str, list[tuple[int, int, int]]]:
+    """Count the families of each dynamic attack: how many have so many entries, and so many that it won."""
+    rows = ledger.ask(
+        f"""
+        SELECT COUNT(*), total, won, attack$apart
+        FROM (
+            SELECT attack, COUNT(*) AS total, COUNT(CASE WHEN won THEN 1 END) AS won$apart
+            FROM (
+                SELECT t.attack, t.entry_key, e.family, e.alone, BOOL_OR(t.succeeded) AS won$apart
+                FROM told AS t
+                INNER JOIN (
+                    SELECT entry_key, {column} AS family, CASE WHEN {column} IS NULL THEN entry_key END AS alone
+                    FROM entry
+                ) AS e ON t.entry_key = e.entry_key
+                WHERE t.is_attack
+                GROUP BY t.attack, t.entry_key, e.family, e.alone$apart
+            )
+            GROUP BY attack, family, alone$apart
+        )
+        GROUP BY total, won, attack$apart
+        """
+    )
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for times, total, won, attack in rows:
+        found.setdefault(ledger.word("attack", attack) or UNNAMED_ATTACK, []).append((times, total, won))
+    return found
 
 
 def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
@@ -476,23 +550,28 @@ class RepeatedEntries(Struct, frozen=True):
     attempts: int
     successes: int
     after_success: bool
+    family: int | None = None
 
 
-def repeated_entries(ledger: LedgerView) -> list[RepeatedEntries]:
+def repeated_entries(ledger: LedgerView, column: str | None = None) -> list[RepeatedEntries]:
     """Count entries by their judged standard attempts, each recorded by itself; nothing where no entry has two.
 
     Where one row tells of several requests, only the last of them is known: such an entry counts without attempts. The
-    row of a case of a run tells of each.
+    row of a case of a run tells of each. With the `column` of families, entries of different families are kept apart;
+    an entry without one has a number below 0 of its own.
     """
     rows = ledger.ask("SELECT COUNT(*), COALESCE(MAX(tries), 0)$apart FROM told WHERE NOT is_attack $by")
     standard, tries = rows[0] if rows else (0, 0)
     if tries < 2 and standard == _one_number(ledger, "SELECT COUNT(*)$apart FROM entry WHERE has_standard $by"):
         return []
+    family = "NULL" if column is None else "COALESCE(kin, -1 - entry_key)"
+    joined = "" if column is None else f" LEFT JOIN (SELECT entry_key, {column} AS kin FROM entry) USING (entry_key)"
     rows = ledger.ask(
         f"""
-        SELECT COUNT(*), attempts, successes, after_success$apart
+        SELECT COUNT(*), attempts, successes, after_success, family$apart
         FROM (
             SELECT
+                MIN({family}) AS family,
                 CAST(CASE
                     WHEN COUNT(tries) > 0 THEN SUM(tries) WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(judged)
                 END AS BIGINT) AS attempts,
@@ -512,11 +591,11 @@ def repeated_entries(ledger: LedgerView) -> list[RepeatedEntries]:
                     CASE WHEN state = {_SUCCESS} THEN ord END AS won
                 FROM told
                 WHERE NOT is_attack
-            )
+            ){joined}
             GROUP BY entry_key$apart
         )
-        GROUP BY attempts, successes, after_success$apart
-        ORDER BY attempts, successes, after_success
+        GROUP BY attempts, successes, after_success, family$apart
+        ORDER BY attempts, successes, after_success, family
         """
     )
     return [RepeatedEntries(*row) for row in rows]

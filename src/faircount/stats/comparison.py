@@ -236,7 +236,7 @@ def newcombe(
     The distances of Wilson's limits are combined as √(x² + y²). Undefined where a side has no entry.
     """
     a, b = wilson(successes_a, n_a, level=level), wilson(successes_b, n_b, level=level)
-    return _hybrid(a, b, 0.0, n_a + n_b, unit, level, "newcombe")
+    return difference_of_rates(a, b, unit=unit)
 
 
 def miettinen_nurminen(
@@ -398,6 +398,14 @@ def _unpaired(
         lambda difference: farrington_manning_score(successes_a, n_a, successes_b, n_b, difference), value, z
     )
     return Estimate(value, low, high, n_a + n_b, unit, level, method)
+
+
+def difference_of_rates(a: Estimate, b: Estimate, *, unit: str = "entry", method: str = "newcombe") -> Estimate:
+    """Combine the intervals of two independent rates into one of their difference a - b (Newcombe 1998, method 10).
+
+    δ - √((a-l_a)² + (u_b-b)²) and δ + √((u_a-a)² + (b-l_b)²): the limits may be of any kind (Zou and Donner 2008).
+    """
+    return _hybrid(a, b, 0.0, a.n + b.n, unit, a.level, method)
 
 
 def _hybrid(a: Estimate, b: Estimate, correlation: float, n: int, unit: str, level: float, method: str) -> Estimate:

@@ -102,14 +102,20 @@ def confusion_estimates(
 def balanced_accuracy(
     tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
+    """Estimate the mean of the recalls of both classes from counts of independent entries; see `balance_of`."""
+    recall, alarms = wilson(tp, tp + fn, level=level), wilson(fp, fp + tn, level=level)
+    return balance_of(recall, alarms, unit=unit)
+
+
+def balance_of(recall: Estimate, false_positives: Estimate, *, unit: str = "entry") -> Estimate:
     """Estimate the mean of the recalls of both classes, (1 + J)/2 with Youden's J (Youden 1950).
 
-    J is a difference of two rates, TP/(TP+FN) - FP/(FP+TN), and has Newcombe's interval (Newcombe 1998).
+    J is a difference of two rates, recall and the false positive rate, and has the interval of `difference_of_rates`.
     """
-    from faircount.stats.comparison import newcombe
+    from faircount.stats.comparison import difference_of_rates
 
-    j = newcombe(tp, tp + fn, fp, fp + tn, unit=unit, level=level)
-    n = tp + fn + tn + fp
+    j = difference_of_rates(recall, false_positives, unit=unit)
+    n, level = recall.n + false_positives.n, recall.level
     if j.value is None or j.low is None or j.high is None:
         return undefined(unit, level, "newcombe", n)
     return Estimate((1 + j.value) / 2, (1 + j.low) / 2, (1 + j.high) / 2, n, unit, level, "newcombe")

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from faircount.model import Estimate
 from faircount.stats.comparison import fisher_exact
+from faircount.stats.design import Stratum, mantel_haenszel
 from faircount.stats.multiplicity import benjamini_hochberg
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined, wilson
 from faircount.stats.special import beta_limits, log_beta
@@ -134,7 +135,7 @@ def beta_prior(
 
 
 class SliceTest(Struct, frozen=True):
-    """A slice against the rest: Fisher's p, the same adjusted for the number of slices, and whether that survives.
+    """A slice against the rest: p, the same adjusted for the number of slices, and whether that survives.
 
     `difference` is the rate of the slice less the rate of the rest. All are None where either side has no entry.
     """
@@ -146,11 +147,17 @@ class SliceTest(Struct, frozen=True):
 
 
 def slices_against_rest(
-    successes: Sequence[int], sizes: Sequence[int], *, alpha: float = 0.05
+    successes: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    alpha: float = 0.05,
+    strata: Sequence[Sequence[Stratum]] | None = None,
 ) -> tuple[SliceTest, ...]:
     """Test every slice against all others by Fisher's exact test, adjusted by Benjamini and Hochberg (1995).
 
-    Slices must not overlap. A slice stands out where its adjusted p is at most `alpha`.
+    Slices must not overlap. A slice stands out where its adjusted p is at most `alpha`. With `strata`, those of each
+    slice, the test is `mantel_haenszel`: families differ, and only what a slice does inside them is its own. Then its
+    difference must have the same sign inside families to stand out.
     """
     _slices(successes, sizes)
     total, n = sum(successes), sum(sizes)
@@ -159,10 +166,18 @@ def slices_against_rest(
     for k, size in zip(successes, sizes, strict=True):
         comparable = 0 < size < n
         differences.append(k / size - (total - k) / (n - size) if comparable else None)
-        p_values.append(fisher_exact(k, size, total - k, n - size) if comparable else None)
+        p_values.append(fisher_exact(k, size, total - k, n - size) if comparable and strata is None else None)
+    inside = list(differences)
+    if strata is not None:
+        tests = [mantel_haenszel(found) for found in strata]
+        inside, p_values = [deviation for deviation, _ in tests], [p for _, p in tests]
     return tuple(
-        SliceTest(difference, p, adjusted, adjusted is not None and adjusted <= alpha)
-        for difference, p, adjusted in zip(differences, p_values, benjamini_hochberg(p_values), strict=True)
+        SliceTest(
+            difference, p, adjusted, adjusted is not None and adjusted <= alpha and (difference or 0) * (own or 0) > 0
+        )
+        for difference, own, p, adjusted in zip(
+            differences, inside, p_values, benjamini_hochberg(p_values), strict=True
+        )
     )
 
 

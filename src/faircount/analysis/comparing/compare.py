@@ -255,10 +255,10 @@ def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOpti
     if is_paired:
         figure = figures.figures(found, families.codes, options.level)
         figure = figures.with_bounds(figure, bounding, codes, options.level)
-        p = figure.p
     else:
-        figure, p = figures.unpaired_figures(a, b, options.level)
-    return _Joined(first, second, matching, rows, found, (*bounding, codes), families, figure, p, is_paired)
+        figure, explanation = figures.unpaired_figures(a, b, options.cluster, options.level)
+        families = figures.FamiliesOfPairs(None, explanation)
+    return _Joined(first, second, matching, rows, found, (*bounding, codes), families, figure, figure.p, is_paired)
 
 
 def _pair(
@@ -300,7 +300,7 @@ def _pair(
         by=tuple(_broken_down(a, b, joined, chosen, options)),
         scores=_scores(a, b, joined, means, options),
         unpaired=unpaired,
-        families=joined.families.explanation if joined.is_paired else "Entries are treated as independent.",
+        families=joined.families.explanation,
         notes=tuple(_notes(a, b, joined, unpaired, options)),
         corrected=corrected,
     )

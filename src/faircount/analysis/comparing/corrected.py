@@ -34,7 +34,7 @@ from faircount.analysis.words import WORDS
 from faircount.findings import finding
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Estimate, Finding, JudgeCorrection, Outcome, Tally
-from faircount.stats import cluster_wilson
+from faircount.stats import Design, widening
 from faircount.stats.distributions import student_critical_value, two_sided_normal, two_sided_student
 from faircount.stats.judge_difference import LabelledSide, added_difference, corrected_difference, two_phase_difference
 from faircount.stats.judge_error import LabelledPart, Validation
@@ -224,11 +224,9 @@ def _widening(half: _Half, level: float) -> float | None:
     if not half.families:
         return 1.0
     won, sizes = ([of(family) for family in half.families] for of in (_won, _size))
-    effective, count = cluster_wilson(won, sizes).effective_n, sum(size > 0 for size in sizes)
-    if not effective:
+    if sum(size > 0 for size in sizes) < 2:
         return None
-    few = student_critical_value(level, count - 1) / critical_value(level)
-    return few**2 * max(1.0, half.tally.total / effective)
+    return widening(Design(families=True, level=level).rate(won, sizes))
 
 
 def _won(family: LabelledFamily) -> int:

@@ -6,6 +6,7 @@ are: a family is known by what its entries are variants of, which both files tel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,20 +18,11 @@ from faircount.analysis.comparing.found import Figures, Table
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
-from faircount.model import Estimate
-from faircount.stats import (
-    cluster_tango,
-    cluster_wilson,
-    conditional_odds_ratio,
-    fisher_exact,
-    mcnemar,
-    newcombe,
-    tango,
-    wilson,
-)
+from faircount.stats import Design, conditional_odds_ratio, mcnemar
 
 PAIR = "pair of entries"
 ONLY_B, ONLY_A, BOTH = 1, 2, 3
+_INDEPENDENT = "Entries are taken as independent."
 
 
 class FamiliesOfPairs(Struct, frozen=True):
@@ -119,21 +111,51 @@ def table_of(found: Any) -> Table:
 
 def figures(found: Any, codes: Any, level: float, *, whole: bool = True) -> Figures:
     """Return the figures of pairs, given by their cells and their families; `whole` adds what is told of all pairs."""
+    import numpy as np
+
     table = table_of(found)
-    test = mcnemar(table.only_a, table.only_b) if table.paired else None
+    alone = codes is None or not table.paired
+    counts = np.array([[table.neither, table.only_b, table.only_a, table.both]]) if alone else _by_family(found, codes)
+    only_b, only_a, both = (counts[:, cell].tolist() for cell in (ONLY_B, ONLY_A, BOTH))
+    sizes = counts.sum(axis=1).tolist()
+    design = Design(families=codes is not None, level=level)
+    difference = design.paired(only_b, only_a, sizes, unit=PAIR)
+    rate_a, rate_b = (
+        design.rate([x + y for x, y in zip(both, only, strict=True)], sizes).estimate for only in (only_a, only_b)
+    )
     odds = conditional_odds_ratio(table.only_b, table.only_a, level=level, unit="pair that differs") if whole else None
+    if design.respects(sizes):
+        return Figures(
+            table,
+            rate_a,
+            rate_b,
+            difference.estimate,
+            None,
+            odds_ratio=None if odds is None else replace(odds, low=None, high=None),
+            families=difference.families,
+            families_p=difference.p,
+            effective_n=difference.effective_n,
+            degrees=difference.degrees,
+        )
+    # The pairs of one family, which all of a group may be, tell of its variants alone: nothing can be claimed of
+    # others. All pairs are in one family only where that was asked for: then there is no interval either.
+    lonely = not alone and len(sizes) == 1 < table.paired
+    if lonely and whole:
+        rate_a, rate_b, estimate = (
+            replace(rate, low=None, high=None) for rate in (rate_a, rate_b, difference.estimate)
+        )
+        return Figures(table, rate_a, rate_b, estimate, None, odds_ratio=odds, families=1)
+    test = mcnemar(table.only_a, table.only_b) if table.paired and not lonely else None
     p, mid_p = (None, None) if test is None else (test.p, test.mid_p)
-    if codes is None or not table.paired:
-        return _independent(table, p, mid_p, odds, level)
-    sums = _by_family(found, codes)
-    # Each by itself is independent of the others; the pairs of one family, which all of a group may be, tell of its
-    # variants alone, and nothing can be claimed of others. All pairs are in one family only where that was asked for:
-    # then there is no interval.
-    if len(sums) == table.paired:
-        return _independent(table, p, mid_p, odds, level)
-    if len(sums) == 1 and not whole:
-        return _independent(table, None, None, odds, level)
-    return _in_families(sums, table, p, odds, level)
+    return Figures(table, rate_a, rate_b, difference.estimate, p, mid_p, odds, effective_n=float(table.paired))
+
+
+def _by_family(found: Any, codes: Any) -> Any:
+    """Count the four cells of each family."""
+    import numpy as np
+
+    _, codes = np.unique(codes, return_inverse=True)
+    return np.bincount(4 * codes + found, minlength=4 * (int(codes.max()) + 1)).reshape(-1, 4)
 
 
 def with_bounds(figure: Figures, cells: tuple[Any, Any], codes: Any, level: float) -> Figures:
@@ -145,65 +167,57 @@ def with_bounds(figure: Figures, cells: tuple[Any, Any], codes: Any, level: floa
     return replace(figure, undecided=undecided, bounds=(lowest, highest))
 
 
-def _independent(table: Table, p: float | None, mid_p: float | None, odds: Estimate | None, level: float) -> Figures:
-    n = table.paired
-    return Figures(
-        table,
-        wilson(table.both + table.only_a, n, level=level),
-        wilson(table.both + table.only_b, n, level=level),
-        tango(table.only_b, table.only_a, n, unit=PAIR, level=level),
-        p,
-        mid_p,
-        odds,
-        effective_n=float(n),
-    )
+def unpaired_figures(a: Side, b: Side, asked: str, level: float) -> tuple[Figures, str]:
+    """Return the figures of two files that share no entry, and what the intervals respect.
 
-
-def _by_family(found: Any, codes: Any) -> Any:
-    """Count the four cells of each family."""
+    All that each answered counts.
+    """
     import numpy as np
 
-    _, codes = np.unique(codes, return_inverse=True)
-    return np.bincount(4 * codes + found, minlength=4 * (int(codes.max()) + 1)).reshape(-1, 4)
+    sides = (a, b)
+    told = [families(side, side, rows := np.arange(len(side)), rows, asked) for side in sides]
+    respected = [item for item in told if item.codes is not None]
+    design = Design(families=bool(respected), level=level)
+    explanation = respected[0].explanation.replace("pairs", "entries") if respected else _INDEPENDENT
+
+    def of_each(won: Sequence[Any], among: Sequence[Any]) -> list[_Counted]:
+        return [_of_families(item.codes, *masks) for item, *masks in zip(told, won, among, strict=True)]
+
+    certain, answered = [side.succeeded for side in sides], [side.answered for side in sides]
+    found = _unpaired(of_each(certain, answered), design)
+    undecided = sum(int((~known).sum()) for known in answered)
+    if undecided:
+        everything = [np.ones(len(side), bool) for side in sides]
+        possible = [won | ~known for won, known in zip(certain, answered, strict=True)]
+        lowest = _unpaired(of_each([possible[0], certain[1]], everything), design)
+        highest = _unpaired(of_each([certain[0], possible[1]], everything), design)
+        found = replace(found, undecided=undecided, bounds=(lowest, highest))
+    return found, explanation
 
 
-def _in_families(counts: Any, table: Table, p: float | None, odds: Estimate | None, level: float) -> Figures:
-    only_b, only_a, both = (counts[:, cell] for cell in (ONLY_B, ONLY_A, BOTH))
-    sizes = counts.sum(axis=1).tolist()
-    difference = cluster_tango(only_b.tolist(), only_a.tolist(), sizes, unit=PAIR, level=level)
-    # Few flips make the exact test the more cautious of the two: it takes them as independent, which they are at best.
-    return Figures(
-        table,
-        cluster_wilson((both + only_a).tolist(), sizes, level=level).estimate,
-        cluster_wilson((both + only_b).tolist(), sizes, level=level).estimate,
-        difference.estimate,
-        None,
-        odds_ratio=None if odds is None else replace(odds, low=None, high=None),
-        families=difference.families,
-        families_p=None if difference.p is None or p is None else max(difference.p, p),
-        effective_n=difference.effective_n,
-        degrees=difference.degrees,
-    )
+_Counted = tuple[list[int], list[int]]
 
 
-def unpaired_figures(a: Side, b: Side, level: float) -> tuple[Figures, float | None]:
-    """Return the figures of two files that share no entry, and Fisher's p: all that each answered counts."""
-    won_a, won_b = (int((side.succeeded & side.answered).sum()) for side in (a, b))
-    n_a, n_b = int(a.answered.sum()), int(b.answered.sum())
-    found = _unpaired(won_a, n_a, won_b, n_b, level)
-    unknown_a, unknown_b = len(a) - n_a, len(b) - n_b
-    if unknown_a or unknown_b:
-        lowest = _unpaired(won_a + unknown_a, len(a), won_b, len(b), level)
-        highest = _unpaired(won_a, len(a), won_b + unknown_b, len(b), level)
-        found = replace(found, undecided=unknown_a + unknown_b, bounds=(lowest, highest))
-    return found, fisher_exact(won_b, n_b, won_a, n_a) if n_a and n_b else None
+def _of_families(codes: Any, won: Any, among: Any) -> _Counted:
+    """Return successes and entries of each family, or of all where there are none."""
+    import numpy as np
+
+    if codes is None:
+        return [int((won & among).sum())], [int(among.sum())]
+    successes, sizes = (np.bincount(codes[rows], minlength=int(codes.max()) + 1) for rows in (won & among, among))
+    return successes.tolist(), sizes.tolist()
 
 
-def _unpaired(won_a: int, n_a: int, won_b: int, n_b: int, level: float) -> Figures:
+def _unpaired(counted: Sequence[_Counted], design: Design) -> Figures:
+    a, b = counted
+    difference = design.unpaired(b, a)
     return Figures(
         Table(),
-        wilson(won_a, n_a, level=level),
-        wilson(won_b, n_b, level=level),
-        newcombe(won_b, n_b, won_a, n_a, level=level),
+        design.rate(*a).estimate,
+        design.rate(*b).estimate,
+        difference.estimate,
         None,
+        families=difference.families or None,
+        families_p=difference.p if difference.families else None,
+        fisher_p=None if difference.families else difference.p,
     )

@@ -31,10 +31,10 @@ class Figures(Struct, frozen=True):
 
     `families` is how many families the intervals respect, None where entries count as independent. There is one p-value
     for the difference: McNemar's exact one where entries are independent, else `families_p`, the larger of that and of
-    the t over families with so many `degrees` of freedom. `effective_n` is how many independent pairs these are worth.
-    `undecided` pairs are not among them, since an entry ended in an error or was not judged; `bounds` are the figures
-    with these pairs, first such that B - A is lowest (A's had succeeded, B's had failed), then such that it is highest.
-    None where there are none.
+    the t over families with so many `degrees` of freedom. Of different entries it is Fisher's, or that of families.
+    `effective_n` is how many independent pairs these are worth. `undecided` pairs are not among them, since an entry
+    ended in an error or was not judged; `bounds` are the figures with these pairs, first such that B - A is lowest (A's
+    had succeeded, B's had failed), then such that it is highest. None where there are none.
     """
 
     table: Table
@@ -48,13 +48,16 @@ class Figures(Struct, frozen=True):
     families_p: float | None = None
     effective_n: float | None = None
     degrees: int | None = None
+    fisher_p: float | None = None
     undecided: int = 0
     bounds: tuple[Figures, Figures] | None = None
 
     @property
     def p(self) -> float | None:
         """The p-value that goes with the interval of the difference."""
-        return self.mcnemar_p if self.families is None else self.families_p
+        if self.families is not None:
+            return self.families_p
+        return self.fisher_p if self.mcnemar_p is None else self.mcnemar_p
 
 
 class Group(Struct, frozen=True):

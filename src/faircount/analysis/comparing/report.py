@@ -332,7 +332,7 @@ def _method(difference: Estimate) -> str:
 
 def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
     adjusted = f"adjusted for {len(c.pairs)} pairs of files: {p_value(pair.adjusted_p)}" if len(c.pairs) > 1 else ""
-    if not pair.paired:
+    if not pair.paired and pair.figures.families is None:
         yield Fact("Fisher's exact test", f"p {p_value(pair.p)}", note=adjusted)
         return
     if pair.figures.families is not None:

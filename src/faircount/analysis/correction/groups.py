@@ -41,8 +41,7 @@ from faircount.model import (
     Outcome,
     Tally,
 )
-from faircount.stats import cluster_wilson
-from faircount.stats.distributions import student_critical_value
+from faircount.stats import Design, widening
 from faircount.stats.judge_error import CorrectionStatus, LabelledPart, Validation
 from faircount.stats.labelled_families import LabelledFamily
 from faircount.stats.proportion import critical_value, undefined
@@ -157,24 +156,13 @@ def _widening_by_value(ledger: LedgerView, family: str | None, column: str, leve
     if family is None:
         return {}
     return {
-        value: _widening([(kind.success, kind.total, kind.times) for kind in kinds], level)
-        for value, kinds in tallies.families_by_facet(ledger, family, column).items()
+        tallies.text_of(ledger, column, value): widening(
+            Design(families=True, level=level).rate(
+                [kind.success for kind in kinds], [kind.total for kind in kinds], times=[kind.times for kind in kinds]
+            )
+        )
+        for (value,), kinds in tallies.families_by(ledger, family, column).items()
     }
-
-
-def _widening(kinds: Sequence[tuple[int, int, int]], level: float) -> float:
-    """Return the factor by which families widen the variance of a rate; given by successes, entries and how many.
-
-    A group of one family says nothing of others: its interval is one for variants of this. Where no two entries of a
-    group are of one family, each counts for itself.
-    """
-    count = sum(times for _, _, times in kinds)
-    if count < 2 or all(size == 1 for _, size, _ in kinds):
-        return 1.0
-    successes, sizes, times = ([kind[place] for kind in kinds] for place in range(3))
-    found = cluster_wilson(successes, sizes, times=times)
-    few = student_critical_value(level, count - 1) / critical_value(level)
-    return few**2 * max(1.0, found.estimate.n / found.effective_n) if found.effective_n else 1.0
 
 
 def _rate_of_group(
@@ -308,9 +296,10 @@ def _rate_of_attack(families: Mapping[_Kin, _Attacked], known: Known, in_familie
     won, lost = whole.parts
     tally = Tally(success=won.judged, failure=lost.judged, total=whole.total)
     kinds = [LabelledFamily(told.total, *told.parts) for told in families.values()] if in_families else []
-    widening = _widening([(kind.successes.judged, kind.entries, 1) for kind in kinds], known.level)
+    design = Design(families=True, level=known.level)
+    factor = widening(design.rate([kind.successes.judged for kind in kinds], [kind.entries for kind in kinds]))
     if known.found is None:
-        return _rate_of_group(known, Run(tally, 0, known.level, widening, ()), (won, lost))
+        return _rate_of_group(known, Run(tally, 0, known.level, factor, ()), (won, lost))
     corrected = _rate_of_group(known, Run(tally, 0, known.level, 1.0, ()), (won, lost), kinds)
     if len(whole.strata) < 3 or corrected.estimate is None or _drawn_from_all(known):
         return corrected
@@ -318,7 +307,7 @@ def _rate_of_attack(families: Mapping[_Kin, _Attacked], known: Known, in_familie
     strata = tuple(whole.strata.values())
     if not _enough(strata):
         return replace(corrected, estimate=None, status=TOO_FEW)
-    judged = widened(stratified(strata, known.level), Run(tally, 0, known.level, widening, ()))
+    judged = widened(stratified(strata, known.level), Run(tally, 0, known.level, factor, ()))
     return replace(corrected, estimate=over_all(judged, tally, known.level))
 
 

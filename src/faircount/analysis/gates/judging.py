@@ -14,18 +14,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.gates import needed, regression, wording
-from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, SHARES, Gate
+from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
-from faircount.analysis.gates.subjects import Subject, of_analysis, of_comparison
+from faircount.analysis.gates.subjects import FAMILIES, Subject, of_analysis, of_comparison
 from faircount.errors import UsageError
 from faircount.model import Estimate
 from faircount.text import clip, visible
 
+ENTRY, FAMILY = ("more entry", "more entries"), ("more family", "more families")
 NEEDS_BASELINE = "a regression needs something to compare with: name it with --baseline FILE"
 
 
 class GateResult(Struct, frozen=True):
-    """What became of a gate on one subject. `reason` is our own words; `more` entries would decide, where known."""
+    """What became of a gate on one subject. `reason` is our own words; `more` entries, or families, would decide."""
 
     gate: Gate
     subject: Subject
@@ -114,16 +115,19 @@ def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
     reason, more = wording.decided(gate, estimate, value, failed=failed), None
     doubt = _doubt(gate, estimate)
     if doubt is not None:
-        # Only the rate of successes over all entries has an interval of families.
-        effect = subject.design_effect if gate.field is None and gate.figure not in SHARES else None
+        families = subject.families(gate) if estimate.method == FAMILIES else None
         # What a corrected rate lacks may be labels: no number of entries alone is known to do.
-        corrected = gate.figure == ASR_CORRECTED
-        more = None if corrected else needed.to_tell_apart(estimate, gate.threshold, effect)
-        reason = f"{reason}; {doubt(gate, more)}"
+        if gate.figure != ASR_CORRECTED:
+            more = (
+                needed.to_tell_apart(estimate, gate.threshold)
+                if families is None
+                else needed.families_to_tell_apart(estimate, gate.threshold, *families)
+            )
+        reason = f"{reason}; {doubt(gate, more, FAMILY if families is not None else ENTRY)}"
     return GateResult(gate, subject, FAILED if failed else PASSED, reason, estimate, more)
 
 
-def _doubt(gate: Gate, estimate: Estimate) -> Callable[[Gate, int | None], str] | None:
+def _doubt(gate: Gate, estimate: Estimate) -> Callable[[Gate, int | None, tuple[str, str]], str] | None:
     """Return the sentence for a rate on one side of a threshold whose interval reaches to the other; else None."""
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None or low is None or high is None or not low <= gate.threshold <= high:

@@ -12,6 +12,8 @@ from statistics import NormalDist
 
 from faircount import stats
 from faircount.model import Estimate
+from faircount.stats.distributions import student_critical_value
+from faircount.stats.proportion import score_limits
 
 POWER = 0.8
 MOST = 1_000_000_000
@@ -38,6 +40,23 @@ def to_tell_apart(estimate: Estimate, threshold: float, design_effect: float | N
         return found.low is not None and found.high is not None and not found.low <= threshold <= found.high
 
     return _more(start, estimate.n, decides)
+
+
+def families_to_tell_apart(estimate: Estimate, threshold: float, families: int, design_effect: float) -> int | None:
+    """Return how many more families like these put a threshold outside the interval of a rate, if all else stays.
+
+    More variants of the same families would not: they are alike. None where no number does.
+    """
+    value = estimate.value
+    if value is None or estimate.low is None or value == threshold:
+        return None
+
+    def decides(count: int) -> bool:
+        effective = estimate.n * count / families / design_effect
+        low, high = score_limits(value, effective, student_critical_value(estimate.level, count - 1))
+        return not low <= threshold <= high
+
+    return _more(families + 1, families, decides)
 
 
 def without_any(sign: str, threshold: float, level: float) -> int | None:

@@ -18,6 +18,8 @@ from faircount.model import Estimate
 from faircount.text import clip, visible
 
 ATTACK, TASK = "attack", "task"
+FAMILIES = "cluster wilson"
+"""The method of a rate whose interval respects families."""
 COUNTS = ("total", "success", "failure", "error", "guardrail", "unjudged")
 RATE_OF = {ATTACK: ASR, TASK: PASS_RATE}
 """What the rate of successes is called, by what results are about."""
@@ -117,11 +119,13 @@ class Subject(Struct, frozen=True):
         counts, names = (self.entries or {}, _DECIDED) if group is None else (group, _DECIDED_IN_GROUP)
         return int(counts["total"]) - sum(int(counts[name]) for name in names)
 
-    @property
-    def design_effect(self) -> float | None:
-        """By how much families widen the variance of a rate over all entries; None where that is not known."""
-        families = self.figures.get("families") or {}
-        return families.get("design_effect") if families.get("respected") else None
+    def families(self, gate: Gate) -> tuple[int, float] | None:
+        """Return how many families the rate of a gate rests on, and its design effect; None where that is not known."""
+        group = self.group(gate)
+        known = self.figures.get("families") if group is None else group.get("families")
+        if not isinstance(known, Mapping) or not known.get("count") or not known.get("design_effect"):
+            return None
+        return int(known["count"]), float(known["design_effect"])
 
     def estimate(self, gate: Gate) -> Estimate:
         """Return the figure of a gate other than a regression; undefined where there are no entries."""

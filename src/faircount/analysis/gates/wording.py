@@ -89,20 +89,20 @@ def bounded(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: int) -> st
     )
 
 
-def straddles(gate: Gate, more: int | None) -> str:
+def straddles(gate: Gate, more: int | None, what: tuple[str, str]) -> str:
     """Say that a rate lies too near to the threshold to be told from it."""
     lies = f"{formats.exact_percent(gate.threshold)} lies inside the interval, so that chance may have decided"
     if more is None:
         return f"{lies}, and no number of entries is known that would tell"
-    return f"{lies}: about {counted(more, 'more entry', 'more entries')} at this rate would tell"
+    return f"{lies}: about {counted(more, *what)} at this rate would tell"
 
 
-def only_the_limit(gate: Gate, more: int | None) -> str:
+def only_the_limit(gate: Gate, more: int | None, what: tuple[str, str]) -> str:
     """Say that the limit is on one side of the threshold and the rate on the other."""
     says = f"the rate itself lies on the other side of {formats.exact_percent(gate.threshold)}"
     if more is None:
         return says
-    return f"{says}: about {counted(more, 'more entry', 'more entries')} at this rate would bring the limit there, too"
+    return f"{says}: about {counted(more, *what)} at this rate would bring the limit there, too"
 
 
 def _interval(estimate: Estimate) -> str:

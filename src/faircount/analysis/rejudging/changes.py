@@ -118,40 +118,26 @@ def _bits(outcome: Outcome) -> int:
 
 
 def _rates(pairs: list[_Entry], left_out: int, level: float) -> Rates:
-    from faircount.stats import cluster_tango, cluster_wilson, mcnemar, tango, wilson
+    from faircount.stats import Design
 
-    n = len(pairs)
     won = [(entry.bits >> _BITS & _SUCCEEDED, entry.bits & _SUCCEEDED) for entry in pairs]
-    before, after = sum(one for one, _ in won), sum(other for _, other in won)
-    gained, lost = won.count((0, 1)), won.count((1, 0))
     families = _families(pairs)
-    if families is None:
-        return Rates(
-            n,
-            wilson(before, n, level=level),
-            wilson(after, n, level=level),
-            tango(gained, lost, n, level=level),
-            mcnemar(gained, lost).p if n else None,
-            gained,
-            lost,
-            left_out,
-        )
-    sizes = [len(members) for members in families]
-    befores = [sum(won[place][0] for place in members) for members in families]
-    afters = [sum(won[place][1] for place in members) for members in families]
-    gains = [sum(won[place] == (0, 1) for place in members) for members in families]
-    losses = [sum(won[place] == (1, 0) for place in members) for members in families]
-    difference = cluster_tango(gains, losses, sizes, level=level)
+    design = Design(families=families is not None, level=level)
+    members = [[won[place] for place in family] for family in families or [list(range(len(pairs)))]]
+    sizes = [len(family) for family in members]
+    gains, losses = ([family.count(change) for family in members] for change in ((0, 1), (1, 0)))
+    before, after = ([sum(pair[side] for pair in family) for family in members] for side in (0, 1))
+    difference = design.paired(gains, losses, sizes)
     return Rates(
-        n,
-        cluster_wilson(befores, sizes, level=level).estimate,
-        cluster_wilson(afters, sizes, level=level).estimate,
+        len(pairs),
+        design.rate(before, sizes).estimate,
+        design.rate(after, sizes).estimate,
         difference.estimate,
         difference.p,
-        gained,
-        lost,
+        sum(gains),
+        sum(losses),
         left_out,
-        len(families),
+        None if families is None else len(families),
     )
 
 
