@@ -42,6 +42,7 @@ print(f"{difference.value:+.1%} [{difference.low:+.1%}, {difference.high:+.1%}],
 TITLES = {
     "proportion": "One rate",
     "clusters": "Rates over families of variants",
+    "design": "Rates and differences by how entries hang together",
     "attempts": "Success within k attempts",
     "comparison": "Comparing targets",
     "multiplicity": "Many tests",
