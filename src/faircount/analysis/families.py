@@ -88,17 +88,17 @@ def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Wo
     """Find the families of the entries counted, as asked for, and decide whether there are any to respect."""
     by = None if asked == NONE else words.family if asked == AUTO else fields.raw_name(asked)
     if by is None:
-        explanation = "Entries are taken as independent, as --cluster none asks."
+        explanation = "Entries are treated as independent, as --cluster none asks."
         return Grouping(Families(asked, None, False, explanation), None, as_one(counts), Design(level=level))
     column = tallies.FAMILY if asked == AUTO else fields.existing_column(ledger, by, "--cluster")
     kinds = tallies.families(ledger, column)
     count, entries = sum(kind.times for kind in kinds), sum(kind.times * kind.total for kind in kinds)
     shared = f"a {by}" if asked == AUTO else "a value of the field asked for"
     if count == entries:
-        explanation = f"No two entries share {shared}: each counts for itself."
+        explanation = f"No two entries share {shared}: each counts on its own."
         return Grouping(Families(asked, by, False, explanation, count), None, kinds, Design(level=level))
     if count == 1 and asked == AUTO:
-        explanation = f"All entries share {shared}: the interval is one for variants of this, and of nothing else."
+        explanation = f"All entries share {shared}: the interval holds only for variants of this one."
         return Grouping(Families(asked, by, False, explanation, count), None, kinds, Design(level=level))
     design = Design(families=True, level=level)
     return Grouping(_respected(asked, by, shared, kinds, design), column, kinds, design)
@@ -111,7 +111,7 @@ def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], 
             asked,
             by,
             True,
-            f"All entries share {shared}: one family cannot tell how families differ, so there is no interval.",
+            f"All entries share {shared}: one family does not show how families vary, so there is no interval.",
             1,
             mean_rate=found.macro_rate,
         )

@@ -19,11 +19,11 @@ from faircount.stats import BetaPrior, Stratum, beta_prior, empirical_bayes, sli
 MOST_GROUPS = 1_000
 """So many groups of one field are read together; where there are more, each entry has nearly one of its own."""
 
-_CHOSEN_BY_OUTCOME = "Entries were attacked because they had resisted before: no group is tested against the rest."
+_CHOSEN_BY_OUTCOME = "Not tested: only entries that had resisted were attacked."
 _FIXED_IN_FAMILIES = "Not tested: each family has only one value here."
 _ALIKE_IN_FAMILIES = "Not tested: in each family with several values, all entries ended alike."
-_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none is tested."
-_ALONE = "There is nothing to compare a single group with."
+_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested."
+_ALONE = "A single group has nothing to be compared with."
 
 
 def read_together(

@@ -65,7 +65,7 @@ WORDS: dict[str, Words] = {
         },
         requests="requests, dynamic iterations included",
         family="document and instruction",
-        none_won="over all entries they are no successes",
+        none_won="over all entries they are not successes",
         rate_counts="counts none of them as a success",
         row="attempt",
         request="request",

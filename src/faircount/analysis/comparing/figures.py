@@ -22,7 +22,7 @@ from faircount.stats import Design, conditional_odds_ratio, mcnemar
 
 PAIR = "pair of entries"
 ONLY_B, ONLY_A, BOTH = 1, 2, 3
-_INDEPENDENT = "Entries are taken as independent."
+_INDEPENDENT = "Entries are treated as independent."
 
 
 class FamiliesOfPairs(Struct, frozen=True):
