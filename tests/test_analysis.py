@@ -344,7 +344,7 @@ def test_globs_are_expanded_by_name_and_files_with_brackets_are_files(write: Wri
     [
         ("nope.jsonl", InputError, "no such file"),
         ("nope*.jsonl", InputError, "no file matches"),
-        (".", InputError, "holds no result files"),
+        (".", InputError, "no result files"),
     ],
 )
 def test_what_is_not_there_is_named(tmp_path: Path, name: str, error: type[Exception], says: str) -> None:

@@ -736,7 +736,7 @@ def labelled(labels: Sequence[Decision | None]) -> list[Labelled]:
 def test_balanced_classes_are_equal_and_the_smaller_one_is_whole(labels: list[Decision | None], seed: int) -> None:
     hits, passes = labels.count(HIT), labels.count(PASS)
     if not min(hits, passes):
-        with pytest.raises(InputError, match=r"there are no (hits|passes) among the labels"):
+        with pytest.raises(InputError, match=r"the labels have no (hits|passes)"):
             balanced(labelled(labels), seed)
         return
     kept = balanced(labelled(labels), seed)

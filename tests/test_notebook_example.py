@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 from faircount.text import visible
 from tests.test_html import Page
 
-NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebooks" / "results.ipynb"
+ROOT = Path(__file__).parent.parent
+NOTEBOOK = ROOT / "docs" / "notebooks" / "results.ipynb"
 
 
 def content() -> dict[str, Any]:
@@ -43,8 +45,9 @@ class Ran(dict[str, Any]):
 
 
 @pytest.fixture(scope="module")
-def ran() -> Iterator[Ran]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """Run the code cells but the last, which cleans up; that comes at the end."""
+    os.chdir(tmp_path_factory.mktemp("notebook"))
     cells = [(cell["id"], "".join(cell["source"])) for cell in content()["cells"] if cell["cell_type"] == "code"]
     run = Ran()
     try:
@@ -54,17 +57,21 @@ def ran() -> Iterator[Ran]:
         yield run
     finally:
         run.run(*cells[-1])
-    assert not Path(run.names["folder"].name).exists()
+        os.chdir(ROOT)
+    assert not run.names["folder"].exists()
 
 
-def test_the_notebook_is_one_and_stores_no_outputs() -> None:
+def test_the_notebook_is_stored_with_its_outputs(ran: Ran) -> None:
     notebook = content()
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     names = [cell["id"] for cell in notebook["cells"]]
     assert len(names) == len(set(names))
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+            outputs = cell["outputs"]
+            printed = "".join("".join(out["text"]) for out in outputs if out.get("name") == "stdout")
+            assert printed == ran.printed.get(cell["id"], ""), f"{cell['id']}: run the notebook again"
+            assert (ran.get(cell["id"]) is not None) == any("text/html" in out.get("data", {}) for out in outputs)
         else:
             assert cell.keys() == {"cell_type", "id", "metadata", "source"}
 

@@ -126,7 +126,7 @@ def test_the_report_ends_with_what_the_numbers_cannot_tell(write: Write) -> None
     text = console.render(as_report(analyze([write([standard(1)])]).analyses))
     ending = text[text.index("\nLimits of these numbers\n") :]
     assert "hold for this dataset" in ending
-    assert "do not weigh severity" in ending
+    assert "ignore severity" in ending
 
 
 def test_the_judged_rate_stands_beside_only_where_it_differs(write: Write) -> None:

@@ -154,12 +154,12 @@ def test_a_target_that_is_down_passes_no_gate_and_ends_no_run_early(here: Path, 
     run = ("run", "d.jsonl", "--target", "./bot.py:broken", "--fail-on", "asr.high > 5%", "--stop-when", "asr < 5%")
     ran = cli(*run, "--journal", "j.jsonl")
     assert ran.code == 1
-    assert "enough is known" not in ran.err
+    assert "stopped early" not in ran.err
     assert "asr.high > 5%: inconclusive, which counts as a failure: 400 entries of 400 ended in an error" in ran.err
     assert len(attempts(here / "j.jsonl")) == 400
     ran = cli(*run, "--journal", "ignored.jsonl", "--errors", "ignore")
     assert ran.code == 0
-    assert "enough is known" in ran.err
+    assert "stopped early" in ran.err
 
 
 def test_a_plan_counts_what_an_attack_may_take(here: Path, cli: Cli) -> None:

@@ -573,7 +573,7 @@ def test_a_plan_without_a_price_says_so(cli: Cli) -> None:
     plan = json.loads(ran.out)
     jsonschema.validate(plan, PLAN)
     assert plan["cost"] is None
-    assert "no price of no-such-model" in cli("plan", "tests", "--model", "no-such-model").out
+    assert "no price for no-such-model" in cli("plan", "tests", "--model", "no-such-model").out
     assert "no model is named" in cli("plan", "tests").out
 
 

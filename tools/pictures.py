@@ -262,7 +262,7 @@ _RIGHT_OF_PLOT = 120
 
 
 def success_within() -> str:
-    """Success within so many requests in the demo's dynamic sample, beside what the first request seems to promise."""
+    """Success within k requests in the demo's dynamic sample, beside what the first request seems to promise."""
     with tempfile.TemporaryDirectory() as folder:
         sample = write_sample(Path(folder), DEMO_SEED).dynamic
         found = faircount.analyze([str(sample)]).analyses[0].success_within
@@ -272,7 +272,7 @@ def success_within() -> str:
     promised = [1 - (1 - first) ** step.attempts for step in steps]
     told = [f"within {step.attempts}: {in_figures(step.within)}" for step in steps]
     return _picture(
-        "Success within so many requests",
+        "Success within k requests",
         (
             "The demo's dynamic attack, counted from the standard attempt on. " + methods([steps[0].within]) + ".",
             "Dashed: what comes out if every request is taken to win as often as the first one.",

@@ -259,7 +259,7 @@ def _aims(sources: Sequence[Source]) -> list[tuple[str, str]]:
 def _refuse_tasks(sources: Sequence[Source]) -> None:
     tests = next((source.path for source in sources if source.aim == "task"), None)
     if tests is not None:
-        raise UsageError(f"--false-positive-checks measures a guardrail on attacks, and {tests} tells of tests")
+        raise UsageError(f"--false-positive-checks measures a guardrail on attacks, and {tests} is a test run")
 
 
 def _refuse_both_aims(sources: Sequence[Source]) -> None:
