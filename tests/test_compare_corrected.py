@@ -437,7 +437,7 @@ def test_it_is_refused_where_it_makes_no_sense(write: Write, tmp_path: Path) -> 
         compare_files(tests, CompareOptions(judge_quality=given))
     with pytest.raises(UsageError, match="correction must be one of"):
         CompareOptions(correction="magic")
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         compared(write, rows_of([HIT]), rows_of([MISS]), judge_quality=str(tmp_path / "nowhere.json"))
 
 

@@ -62,7 +62,7 @@ def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
         ("[judges]\nrefusal = 'canary'", ": judges.refusal: is the name of a built-in judge; choose another"),
         ("[judges]\n'a b' = 'canary'", ": judges.a b: use letters, digits"),
         ("[judges]\na = 3", ": judges.a: must be a string, such as"),
-        ("[judges]\na = 'refusal('", ": judges.a: the judge is not understood at character 9"),
+        ("[judges]\na = 'refusal('", ": judges.a: the judge cannot be parsed at character 9"),
         (
             "[prices.m]\nprompt = 1\ncompletions = 2",
             ': completions: no such key in [prices."m"]; did you mean completion?',

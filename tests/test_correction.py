@@ -512,7 +512,7 @@ def test_it_is_refused_where_it_makes_no_sense(write: Write, tmp_path: Path) -> 
     rows, given = write(run_of(5, 5)), summary(tmp_path, canary__Canary=(8, 2, 9, 1))
     with pytest.raises(UsageError, match="exclude each other"):
         analysis_of(rows, judge_quality=given, definition="spikee")
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         analysis_of(rows, judge_quality=str(tmp_path / "nowhere.json"))
     with pytest.raises(InputError, match="name a file"):
         analysis_of(rows, judge_quality=str(tmp_path))

@@ -789,7 +789,7 @@ def test_a_query_that_is_not_understood_is_shown_with_a_mark(write: Write, cli: 
     ran = cli("results", "extract", "results_x.jsonl", "--where", 'response contain "\x1b[31m"')
     assert ran.code == 2
     assert ran.err.splitlines() == [
-        "faircount: the query is not understood at character 10: expected an operator, found “contain”",
+        "faircount: the query cannot be parsed at character 10: expected an operator, found “contain”",
         '  response contain "\\x1b[31m"',
         "           ^",
         "  Did you mean contains?",

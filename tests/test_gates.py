@@ -84,28 +84,28 @@ def test_a_gate_may_be_about_one_group(group: str, field: str, value: str | None
     ("text", "character", "says"),
     [
         ("", 1, "there is nothing"),
-        ("asr", 4, "a sign is expected"),
-        ("asr = 0.05", 5, "= is no sign"),
-        ("asr => 0.05", 6, "value of the facet"),
-        ("asr ≥ 0.05", 5, "a sign is expected"),
-        ("asr > ", 7, "a number is expected"),
+        ("asr", 4, "expected an operator"),
+        ("asr = 0.05", 5, "= is not an operator"),
+        ("asr => 0.05", 6, "value of the field"),
+        ("asr ≥ 0.05", 5, "expected an operator"),
+        ("asr > ", 7, "expected a number"),
         ("asr > 0,05", 8, "a comma"),
         ("asr > 5", 7, "between 0 and 1"),
         ("asr > -5%", 7, "between 0 and 1"),
         ("asr > 1", 7, "can never fail"),
         ("pass_rate < 0", 13, "can never fail"),
         ("asr >= 0%", 8, "can never be passed"),
-        ("asr > 0.05 or errors > 0.1", 12, "after the end"),
-        ("arr > 0.05", 1, "no figure arr"),
+        ("asr > 0.05 or errors > 0.1", 12, "text after the gate"),
+        ("arr > 0.05", 1, "no such figure: arr"),
         ("asr.mid > 0.05", 5, "low or high"),
         ("regression.high > 0.05", 11, "no parts"),
         ("regression < 0.05", 12, "only if it is too large"),
-        ("regression > 2", 14, "a margin lies between"),
-        ("lang: asr > 0.05", 5, "= and a value are expected"),
-        ("lang=en asr > 0.05", 9, ": is expected"),
-        ("lang=new york: asr > 0.05", 10, ": is expected"),
+        ("regression > 2", 14, "a margin must be between"),
+        ("lang: asr > 0.05", 5, "expected = and a value"),
+        ("lang=en asr > 0.05", 9, "expected : after"),
+        ("lang=new york: asr > 0.05", 10, "expected : after"),
         ("lang='en: asr > 0.05", 6, "not closed"),
-        ("lang=e\u200bn: asr > 0.05", 7, "cannot be seen"),
+        ("lang=e\u200bn: asr > 0.05", 7, "an invisible character"),
         ("“lang”=en: asr > 0.05", 1, "typographic"),
         ("asr > 0.05" + " " * 10_000, 10_001, "longer than"),
     ],
@@ -114,7 +114,7 @@ def test_a_bad_expression_points_at_the_character(text: str, character: int, say
     with pytest.raises(UsageError, match=re.escape(says)) as caught:
         parse(text)
     message = str(caught.value)
-    assert message.startswith(f"the gate is not understood at character {character}: ")
+    assert message.startswith(f"the gate cannot be parsed at character {character}: ")
     if len(text) < 50:
         quoted, mark = message.split("\n")[1:3]
         assert quoted[mark.index("^") :].startswith(text[character - 1 : character].replace("\u200b", "\\u200b"))
@@ -187,7 +187,7 @@ def test_the_limits_are_those_of_the_analysis(write: Write) -> None:
 def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write: Write) -> None:
     near = one("asr > 0.05", analysis_document(write, 4, 96))
     assert near.state == "passed"
-    assert "5% lies inside the interval, so that chance may have decided" in near.reason
+    assert "5% is inside the interval, so chance may have decided" in near.reason
     assert f"about {near.more:,} more entries" in near.reason
     far = one("asr > 0.5", analysis_document(write, 4, 96))
     assert (far.state, far.more) == ("passed", None)
@@ -197,7 +197,7 @@ def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write
 def test_a_limit_that_lies_beyond_the_rate_says_what_would_help(write: Write) -> None:
     result = one("asr.high > 0.05", analysis_document(write, 2, 98))
     assert result.state == "failed"
-    assert "the rate itself lies on the other side of 5%" in result.reason
+    assert "the rate itself is on the other side of 5%" in result.reason
     assert f"about {result.more:,} more entries at this rate" in result.reason
 
 
@@ -232,11 +232,11 @@ def test_a_gate_may_be_about_a_group(write: Write) -> None:
 
 def test_a_value_that_is_not_there_is_an_error_that_lists_the_values(write: Write) -> None:
     told = analysis_document(write, 5, 5, jailbreak_type="dan", lang="e\x1bn")
-    with pytest.raises(UsageError, match=r"jailbreak_type has no value dam; there are: dan"):
+    with pytest.raises(UsageError, match=r"jailbreak_type has no value dam; available: dan"):
         one("jailbreak_type=dam: asr > 0.2", told)
-    with pytest.raises(UsageError, match=r"lang has no value xx; there are: e\\x1bn"):
+    with pytest.raises(UsageError, match=r"lang has no value xx; available: e\\x1bn"):
         one("lang=xx: asr > 0.2", told)
-    with pytest.raises(UsageError, match=r"no breakdown by jailbrake; there are: .*jailbreak_type"):
+    with pytest.raises(UsageError, match=r"no breakdown by jailbrake; available: .*jailbreak_type"):
         one("jailbrake=dan: asr > 0.2", told)
 
 
@@ -385,7 +385,7 @@ def test_a_regression_may_be_about_a_group() -> None:
     told = comparison_document(cells(40, 65, 65, 230), by=by)
     assert one("lang=de: regression > 0.05", comparison=told).state == "failed"
     assert one("lang=en: regression > 0.05", comparison=told).state == "passed"
-    with pytest.raises(UsageError, match="there are: en, de"):
+    with pytest.raises(UsageError, match="available: en, de"):
         one("lang=fr: regression > 0.05", comparison=told)
 
 
@@ -565,6 +565,7 @@ def test_limits_of_families_are_about_those_of_their_own_level(
     assume(two_sided.effective_n is not None and two_sided.effective_n > 30)
     figures = {**cells(0, sum(better), sum(worse), sum(sizes) - sum(better) - sum(worse))}
     figures.update(difference=estimate_data(two_sided.estimate), families=two_sided.families)
+    figures["degrees"] = two_sided.degrees
     found = one("regression > 0.05", comparison=comparison_document(figures)).estimate
     assert one_sided.low is not None and one_sided.high is not None
     allowed = 0.05 * (one_sided.high - one_sided.low)

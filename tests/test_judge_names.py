@@ -105,7 +105,7 @@ def test_a_mistake_is_shown_with_a_mark_under_its_character(text: str, character
     with pytest.raises(UsageError) as caught:
         parse(text)
     first, shown, mark, hint = str(caught.value).split("\n")
-    assert first.startswith(f"the judge is not understood at character {character}: {reason}")
+    assert first.startswith(f"the judge cannot be parsed at character {character}: {reason}")
     assert mark.strip() == "^" and len(mark) <= len(shown) + 1
     assert hint.strip()
 
@@ -288,7 +288,7 @@ def test_a_named_judge_is_what_the_configuration_says() -> None:
         ({"a": "a"}, "a: the configuration defines it in terms of itself: a → a"),
         ({"a": "any(b)", "b": "not(a)"}, "a: the configuration defines it in terms of itself: a → b → a"),
         ({f"a{n}": f"a{n + 1}" for n in range(50)} | {"a": "a0"}, "nested more than 20 judges deep"),
-        ({"a": "refusal("}, "the judge is not understood at character 9"),
+        ({"a": "refusal("}, "the judge cannot be parsed at character 9"),
         ({"refusal": "canary", "a": "refusal"}, "refusal: the configuration defines this name, but"),
     ],
 )

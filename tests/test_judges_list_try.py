@@ -141,7 +141,7 @@ def test_a_score_that_is_none_is_not_shown_as_one(cli: Cli, tmp_path: Path) -> N
     [
         (("refusal",), 2, "the following arguments are required: TEXT"),
         (("refusals", "a"), 2, "refusals: no such judge; did you mean refusal"),
-        (("contains(", "a"), 2, "the judge is not understood at character 10"),
+        (("contains(", "a"), 2, "the judge cannot be parsed at character 10"),
         (("refusal", "a", "--config", "missing.toml"), 2, "missing.toml: no such file"),
         (("refusal", "a", "--latency", "-1"), 2, "--latency must be 0 or more seconds"),
         (("refusal", "a", "--output-format", "html"), 2, "--output-format html needs -o FILE"),

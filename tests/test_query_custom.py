@@ -148,7 +148,7 @@ def test_a_mistake_is_pointed_at(term: str, position: int, reason: str) -> None:
         CustomSearch.parse([term], ROW, regex=True)
     assert caught.value.position == position
     first, shown, mark, _ = str(caught.value).split("\n")
-    assert f"the term is not understood at character {position + 1}" in first
+    assert f"the term cannot be parsed at character {position + 1}" in first
     assert shown == f"  {term}"
     assert mark.index("^") == position + 2
 

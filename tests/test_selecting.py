@@ -86,7 +86,7 @@ def test_a_bad_expression_points_at_the_character(expression: str, position: int
     with pytest.raises(QueryError) as caught:
         parse_keyword(expression)
     first, text, mark, hint = str(caught.value).splitlines()
-    assert first == f"the keyword expression is not understood at character {position + 1}: {reason}"
+    assert first == f"the keyword expression cannot be parsed at character {position + 1}: {reason}"
     assert (caught.value.position, caught.value.exit_code) == (position, 2)
     assert mark == f"  {' ' * position}^" and text == f"  {expression}" and hint.strip()
 

@@ -70,8 +70,8 @@ def doubts(grouping: Grouping) -> list[Finding]:
         return []
     families = counted(grouping.told.count or 0, "family", "families")
     message = (
-        f"{families} of variants, worth {worth:.1f} of equal size, carry the intervals: these cannot show how much "
-        "families differ, and where they succeed all or nothing the truth lies outside more often"
+        f"{families} of variants, worth {worth:.1f} of equal size: too few to show how much families differ; where "
+        "they succeed all or nothing, the intervals are too narrow"
     )
     return [finding("F037", grouping.told.count or 0, message)]
 

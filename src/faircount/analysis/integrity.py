@@ -195,7 +195,7 @@ def _rows_elsewhere(ledger: LedgerView) -> Finding | None:
         "F008",
         "SELECT ord FROM row_story WHERE story IN ('told elsewhere', 'judged again elsewhere')",
         lambda n: (
-            f"{counted(n, 'row')} met in several files (results with their extract, rejudge or copy), counted once"
+            f"{counted(n, 'row')} found in several files (results with their extract, rejudge or copy), counted once"
         ),
     )
 

@@ -380,7 +380,7 @@ def _check_families(o: PowerOptions) -> None:
 def _within(name: str, value: float | None, low: float, high: float, meaning: str = "") -> None:
     if value is not None and not low <= value <= high:
         explained = f"; {meaning}" if meaning else ""
-        raise UsageError(f"{name} must lie between {_plain(low)} and {_plain(high)}, not be {value:g}{explained}")
+        raise UsageError(f"{name} must be between {_plain(low)} and {_plain(high)}, not {value:g}{explained}")
 
 
 def _plain(value: float) -> str:

@@ -256,9 +256,7 @@ def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
         "share you expect to end in errors."
     )
     if families is None:
-        yield Paragraph(
-            "Entries are independent of one another. Variants of one instruction are not: give --families and --icc."
-        )
+        yield Paragraph("Entries are independent. Variants of one instruction are not: give --families and --icc.")
     else:
         yield Paragraph(
             f"Families have {families.size:g} variants each, whose outcomes correlate by {families.icc:g}. Both are "

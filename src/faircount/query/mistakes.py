@@ -17,7 +17,7 @@ class QueryError(UsageError):
     @classmethod
     def at(cls, text: str, position: int, reason: str, hint: str, what: str = "query") -> QueryError:
         """Return the error for a place in `text`; `reason` and `hint` may repeat parts of it."""
-        lines = [f"the {what} is not understood at character {position + 1}: {visible(reason)}"]
+        lines = [f"the {what} cannot be parsed at character {position + 1}: {visible(reason)}"]
         lines += _marked(text, position)
         lines.append(f"  {visible(hint)}")
         error = cls("\n".join(lines))

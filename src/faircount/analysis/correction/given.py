@@ -54,7 +54,7 @@ class Quality(Struct, frozen=True):
 def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
     """Read what `--judge-quality` names, for an analysis of the given result files."""
     if path == STDIN or not Path(path).is_file():
-        what = "name a file" if path == STDIN or Path(path).is_dir() else "there is no such file"
+        what = "name a file" if path == STDIN or Path(path).is_dir() else "no such file"
         raise InputError(f"--judge-quality {path}: {what}; a summary of `judges evaluate`, or labels")
     if _is_summary(path):
         return Quality(path, summary=read_summary(path))

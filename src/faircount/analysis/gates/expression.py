@@ -40,7 +40,7 @@ _BARE = re.compile(r"""[^\s:"'<>=]+""")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?")
 _EXAMPLE = "Such as 'asr.high > 0.05', 'errors > 10%', 'jailbreak_type=dan: asr > 0.2' or 'regression > 0.02'."
-_SIGNS_HINT = "A gate fails if what it says is so: 'asr > 0.05', 'pass_rate < 0.9'. The signs are > >= < <=."
+_SIGNS_HINT = "A gate fails if what it says is so: 'asr > 0.05', 'pass_rate < 0.9'. The operators are > >= < <=."
 _NUMBER_HINT = "Write a share, 0.05, or a percentage, 5%."
 
 
@@ -100,7 +100,7 @@ class _Parser(Scanner):
             )
         threshold = self._number(figure, sign)
         if self.next:
-            raise self.error(f"this comes after the end of the gate: {self.found()}", "Give each gate its --fail-on.")
+            raise self.error(f"unexpected text after the gate: {self.found()}", "Give each gate its --fail-on.")
         return Gate(self.text.strip(), figure, part, sign, threshold, field, value)
 
     def found(self) -> str:
@@ -116,30 +116,30 @@ class _Parser(Scanner):
         """Read `field=value:` if that is how the gate begins."""
         self.skip()
         start = self.position
-        field = self._text("the name of a figure or of a facet is expected")
+        field = self._text("expected a figure or a field")
         if not self.take("="):
             self._refuse_colon(field, start)
             self.position = start
             return None, None
         if not field:
-            raise self.error("the name of the facet is empty", _EXAMPLE, start)
+            raise self.error("the name of the field is empty", _EXAMPLE, start)
         before = self.position
         bare = self.next not in QUOTES
-        value = self._text("the value of the facet is expected")
+        value = self._text("expected the value of the field")
         if not self.take(":"):
             if field.lower() in FIGURES:
-                raise self.error("= is no sign of a gate", _SIGNS_HINT, before - 1)
+                raise self.error("= is not an operator of gates", _SIGNS_HINT, before - 1)
             raise self.error(
-                f": is expected after the value of {field}, found {self.found()}",
-                'A value with blanks, colons or signs stands in quotes: jailbreak_type="dan mode": asr > 0.2',
+                f"expected : after the value of {field}, found {self.found()}",
+                'Put a value with spaces, colons or operators in quotes: jailbreak_type="dan mode": asr > 0.2',
             )
         return field, None if (bare and value == "null") or not value else value
 
     def _refuse_colon(self, field: str, start: int) -> None:
         if self.next == ":":
-            raise self.error(f"= and a value are expected after {field}", "Such as jailbreak_type=dan: asr > 0.2.")
+            raise self.error(f"expected = and a value after {field}", "Such as jailbreak_type=dan: asr > 0.2.")
         if self.text[start] in QUOTES:
-            raise self.error(f"= and a value are expected, found {self.found()}", _EXAMPLE)
+            raise self.error(f"expected = and a value, found {self.found()}", _EXAMPLE)
 
     def _text(self, expected: str) -> str:
         """Read a text, bare or in quotes."""
@@ -152,9 +152,7 @@ class _Parser(Scanner):
         word = bare.group()
         if visible(word) != word:
             hidden = next(n for n, character in enumerate(word) if visible(character) != character)
-            raise self.error(
-                "a character that cannot be seen", "Remove it, or put the text in quotes.", self.position + hidden
-            )
+            raise self.error("an invisible character", "Remove it, or put the text in quotes.", self.position + hidden)
         self.position = bare.end()
         return word
 
@@ -165,10 +163,10 @@ class _Parser(Scanner):
         start = self.position
         name = _NAME.match(self.text, start)
         if name is None:
-            raise self.error(f"the name of a figure is expected, found {self.found()}", _figures_hint(""))
+            raise self.error(f"expected a figure, found {self.found()}", _figures_hint(""))
         figure = name.group().lower().replace("-", "_")
         if figure not in FIGURES:
-            raise self.error(f"there is no figure {name.group()[:40]}", _figures_hint(figure))
+            raise self.error(f"no such figure: {name.group()[:40]}", _figures_hint(figure))
         self.position = name.end()
         return figure, self._part_of(figure)
 
@@ -188,20 +186,20 @@ class _Parser(Scanner):
             if part == known and name is not None:
                 self.position = name.end()
                 return known
-        raise self.error("low or high is expected", f"{figure}.low and {figure}.high are its limits.", where)
+        raise self.error("expected low or high", f"{figure}.low and {figure}.high are its limits.", where)
 
     def _sign(self) -> Sign:
         for sign in _SIGNS:
             if self.take(sign):
                 return sign
-        raise self.error(f"a sign is expected, found {self.found()}", _SIGNS_HINT)
+        raise self.error(f"expected an operator, found {self.found()}", _SIGNS_HINT)
 
     def _number(self, figure: str, sign: Sign) -> float:
         self.skip()
         start = self.position
         found = _NUMBER.match(self.text, start)
         if found is None:
-            raise self.error(f"a number is expected, found {self.found()}", _NUMBER_HINT)
+            raise self.error(f"expected a number, found {self.found()}", _NUMBER_HINT)
         self.position = found.end()
         number = Decimal(found.group())
         if self.take("%"):
@@ -218,9 +216,9 @@ class _Parser(Scanner):
 def _unusable(figure: str, sign: Sign, share: float) -> str:
     """Say why a gate with this number decides nothing; a gate that can never fail is the worst of mistakes."""
     if figure == REGRESSION:
-        return "" if 0 <= share < 1 else "a margin lies between 0 and 1; 2 percentage points are 0.02 or 2%"
+        return "" if 0 <= share < 1 else "a margin must be between 0 and 1; 2 percentage points are 0.02 or 2%"
     if not 0 <= share <= 1:
-        return "a share lies between 0 and 1; five in a hundred are 0.05 or 5%"
+        return "a share must be between 0 and 1; five in a hundred are 0.05 or 5%"
     if (sign, share) in ((">", 1.0), ("<", 0.0)):
         return "this gate can never fail: a share is never above 1 nor below 0; one in a hundred is 0.01 or 1%"
     if (sign, share) in ((">=", 0.0), ("<=", 1.0)):

@@ -153,12 +153,12 @@ class Subject(Struct, frozen=True):
         groups = self.breakdowns.get(field)
         if groups is None:
             there = _listed(self.breakdowns) or "none"
-            raise _refused(gate, self, f"there is no breakdown by {_shown(gate.field)}; there are: {there}. See --by")
+            raise _refused(gate, self, f"no breakdown by {_shown(gate.field)}; available: {there}. See --by")
         for group in groups:
             if (group["value"] or None) == gate.value:
                 return group
         there = _listed(group["value"] for group in groups) or "none"
-        raise _refused(gate, self, f"{_shown(field)} has no value {_shown(gate.value)}; there are: {there}")
+        raise _refused(gate, self, f"{_shown(field)} has no value {_shown(gate.value)}; available: {there}")
 
     def uncorrected(self, gate: Gate) -> Uncorrected | None:
         """Return why there is no corrected rate, for a gate that is about one; None where there are no entries."""

@@ -23,7 +23,7 @@ _NOT_CORRECTED = {
     "no_verdicts": "no entry has a verdict",
     "too_few_labels": "there are too few labels",
     "not_random": "the labels were not drawn at random from all entries, as --correction ppi needs",
-    "no_measured_judge": "the judge is one that nobody measured, or there are several",
+    "no_measured_judge": "the judge is unmeasured, or there are several",
     "compared": "the comparison could not correct it, and says why",
 }
 _LIMITS = {"low": "lower limit of the ", "high": "upper limit of the ", "value": ""}
@@ -91,7 +91,7 @@ def bounded(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: int) -> st
 
 def straddles(gate: Gate, more: int | None, what: tuple[str, str]) -> str:
     """Say that a rate lies too near to the threshold to be told from it."""
-    lies = f"{formats.exact_percent(gate.threshold)} lies inside the interval, so that chance may have decided"
+    lies = f"{formats.exact_percent(gate.threshold)} is inside the interval, so chance may have decided"
     if more is None:
         return f"{lies}, and no number of entries is known that would tell"
     return f"{lies}: about {counted(more, *what)} at this rate would tell"
@@ -99,7 +99,7 @@ def straddles(gate: Gate, more: int | None, what: tuple[str, str]) -> str:
 
 def only_the_limit(gate: Gate, more: int | None, what: tuple[str, str]) -> str:
     """Say that the limit is on one side of the threshold and the rate on the other."""
-    says = f"the rate itself lies on the other side of {formats.exact_percent(gate.threshold)}"
+    says = f"the rate itself is on the other side of {formats.exact_percent(gate.threshold)}"
     if more is None:
         return says
     return f"{says}: about {counted(more, *what)} at this rate would bring the limit there, too"

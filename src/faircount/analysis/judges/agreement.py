@@ -195,7 +195,7 @@ def _threshold(labels: Labels | None) -> float | None:
 
 
 def _only(table: RatingTable) -> str:
-    return "nobody rated anything" if not table.raters else f"{table.raters[0].name} is the only one who rated anything"
+    return "nothing was rated" if not table.raters else f"{table.raters[0].name} is the only one who rated anything"
 
 
 # -- gathering --------------------------------------------------------------------------------------------------
