@@ -366,20 +366,21 @@ def _single() -> Table:
 
 
 def _families(draws: int = 8000) -> Table:
-    names = ("Wilson", "cluster Wilson", "family means, t", "cluster bootstrap")
+    # Without cluster Wilson: the specification measured it without the floor under the design effect.
+    names = ("Wilson", "family means, t", "cluster bootstrap")
     spec: dict[tuple[int, int, float, float], tuple[float, ...]] = {
-        (25, 8, 0.2, 0.0): (0.958, 0.968, 0.949, 0.943),
-        (25, 8, 0.2, 0.1): (0.881, 0.943, 0.939, 0.931),
-        (25, 8, 0.2, 0.3): (0.755, 0.946, 0.928, 0.924),
-        (25, 8, 0.2, 0.6): (0.619, 0.959, 0.929, 0.927),
-        (10, 20, 0.2, 0.3): (0.560, 0.935, 0.905, 0.878),
-        (100, 8, 0.2, 0.3): (0.744, 0.954, 0.952, 0.951),
+        (25, 8, 0.2, 0.0): (0.958, 0.949, 0.943),
+        (25, 8, 0.2, 0.1): (0.881, 0.939, 0.931),
+        (25, 8, 0.2, 0.3): (0.755, 0.928, 0.924),
+        (25, 8, 0.2, 0.6): (0.619, 0.929, 0.927),
+        (10, 20, 0.2, 0.3): (0.560, 0.905, 0.878),
+        (100, 8, 0.2, 0.3): (0.744, 0.952, 0.951),
         # Low rates, of which the specification says nothing.
         (100, 8, 0.05, 0.3): (),
         (25, 8, 0.05, 0.3): (),
         (25, 8, 0.02, 0.3): (),
     }
-    few = "few of the families succeed at all, so that the data hardly show how alike variants are"
+    few = "with ten families, the floor under their design effect errs on the safe side"
     return Table(
         "Families of variants",
         "families × variants, true rate, correlation",
@@ -404,8 +405,8 @@ def _families(draws: int = 8000) -> Table:
                 partial(families, count, size, rate, correlation, draws),
                 draws,
                 dict(zip(names, figures, strict=True)) if figures else {},
-                outside=few if (count, rate) == (25, 0.05) else "",
-                band=(0.90, BAND[1]) if (count, rate) == (25, 0.05) else BAND,
+                outside=few if count == 10 else "",
+                band=(BAND[0], 0.99) if count == 10 else BAND,
             )
             for (count, size, rate, correlation), figures in spec.items()
         ),
