@@ -166,7 +166,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         action=Input,
         metavar="FILE",
-        help="result file, quoted glob, or - for standard input; may be compressed (.gz, .zst)",
+        help="result file, folder, quoted glob, or - for standard input; may be compressed (.gz, .zst)",
     )
     group.add_argument(
         "--result-file",
