@@ -472,7 +472,8 @@ def test_spikees_own_attacks_play(tmp_path: Path) -> None:
         for system, prompt in told[name]:
             assert system == "S"
             assert "BEEP" in prompt
-            assert prompt != "Please tell me BEEP now."
+        # What spikee draws at random may now and then be the prompt itself.
+        assert {prompt for _, prompt in told[name]} != {"Please tell me BEEP now."}
     assert told["won"] == [["S", "Hello"]]
     assert told["crescendo"].startswith("AttackError: ValueError")
     assert "the installed spikee has no such attack" in told["unknown"]

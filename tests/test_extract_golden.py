@@ -80,7 +80,7 @@ def test_a_query_gives_the_rows_that_spikee_gave_or_should_have_given(name: str,
 def test_a_query_that_spikee_refuses_is_refused(name: str, cli: Cli, tmp_path: Path) -> None:
     ran = cli("results", "extract", *arguments(name), "-o", str(tmp_path / "new.jsonl"))
     assert ran.code == 2
-    assert ran.err.startswith("faircount: the query is not understood")
+    assert ran.err.startswith("faircount: the query cannot be parsed")
     assert list(tmp_path.iterdir()) == []
 
 

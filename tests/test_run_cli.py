@@ -346,7 +346,7 @@ def test_a_limit_that_is_reached_ends_with_4_and_says_how_to_go_on(
         (["tests", "--api-config", "gone.json"], None, "gone.json"),
         (["tests", "--api-client-module", "m"], 2, "--api-client-class"),
         (["tests", "--target", "simulated", "--keyword", "no_such"], 2, "--keyword no_such selects none of 3 cases"),
-        (["tests", "--target", "simulated", "--keyword", "a and"], 2, "the keyword expression is not understood"),
+        (["tests", "--target", "simulated", "--keyword", "a and"], 2, "the keyword expression cannot be parsed"),
         (["gone", "--target", "simulated"], 3, "gone"),
         (["tests/test_sums.py::test_gone", "--target", "simulated"], 3, "no test named test_gone"),
         (["bot.py", "--target", "simulated"], 3, "no cases"),
