@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,18 @@ def limits(estimate: Estimate) -> tuple[float | None, float | None]:
 
 def expected_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float:
     """Return the posterior mean of the correlation within families, by scipy's gamma function on a fine plain grid."""
+    return _expected_correlation(frozenset(Counter(zip(successes, sizes, strict=True)).items()))
+
+
+@cache
+def _expected_correlation(kinds: frozenset[tuple[tuple[int, int], int]]) -> float:
     log_gamma = oracle("scipy.special").gammaln
-    roots, angles = (np.arange(600) + 0.5) / 600, (np.arange(900) + 0.5) / 900 * np.pi / 2
+    roots, angles = (np.arange(400) + 0.5) / 400, (np.arange(600) + 0.5) / 600 * np.pi / 2
     # Beta(1/2, 1) for the correlation is uniform in its root, Jeffreys' prior for the mean in the angle.
     precision, mean = ((1 - roots**2) / roots**2)[:, None], (np.sin(angles) ** 2)[None]
     alpha, beta = precision * mean, precision * (1 - mean)
     logs = np.zeros_like(alpha)
-    for (s, m), times in Counter(zip(successes, sizes, strict=True)).items():
+    for (s, m), times in kinds:
         logs += times * (log_gamma(alpha + s) - log_gamma(alpha) + log_gamma(beta + m - s) - log_gamma(beta))
         logs += times * (log_gamma(precision) - log_gamma(precision + m))
     weights = np.exp(logs - logs.max())
