@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from faircount.cli.parser_attacks import add_attacks
 from faircount.cli.parser_judges import add_judges
-from faircount.cli.parser_results import RESULTS_COMMANDS, add_results
+from faircount.cli.parser_results import add_results
 from faircount.cli.parser_run import add_run
 from faircount.cli.parser_targets import add_targets
 from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_commands, add_noun, command, settle_format
@@ -22,24 +22,24 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    arguments = parser.parse_args(_in_full(argv))
+    arguments = parser.parse_args(_in_full(argv, parser.shortcuts))
     arguments.words = tuple(argv)
     settle_format(arguments)
     return arguments
 
 
-def _in_full(argv: Sequence[str]) -> list[str]:
+def _in_full(argv: Sequence[str], shortcuts: Sequence[str]) -> list[str]:
     """Return a command line with `results` before its commands, which may stand alone, and `analyze` so spelled."""
     words = list(argv)
     places = [place for place, word in enumerate(words) if not word.startswith("-")][:2]
     for place in places[: 2 if words[places[0]] == "results" else 1] if places else ():
         words[place] = {"analyse": "analyze"}.get(words[place], words[place])
-    if places and words[places[0]] in RESULTS_COMMANDS:
+    if places and words[places[0]] in shortcuts:
         words.insert(places[0], "results")
     return words
 
 
-def build() -> argparse.ArgumentParser:
+def build() -> Parser:
     """Return the parser of the whole command line."""
     parser = Parser(
         prog="faircount",
@@ -50,8 +50,7 @@ def build() -> argparse.ArgumentParser:
     parser.add_argument("-q", "--quiet", action="store_true", help="hide progress")
     parser.add_argument("-V", "--version", action="version", version=f"faircount {__version__}")
     nouns = add_commands(parser)
-    parser.shortcuts = RESULTS_COMMANDS
-    add_results(nouns)
+    parser.shortcuts = add_results(nouns)
     add_run(nouns)
     add_judges(nouns)
     add_targets(nouns)

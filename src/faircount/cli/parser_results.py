@@ -30,21 +30,6 @@ from faircount.cli.parsing import (
     command,
 )
 
-RESULTS_COMMANDS = (
-    "analyze",
-    "extract",
-    "export",
-    "convert-to-excel",
-    "rejudge",
-    "compare",
-    "dataset-comparison",
-    "show",
-    "check",
-    "power",
-    "sample-for-labels",
-)
-"""The commands of `results`, which may also stand without it."""
-
 
 def evidence_argument(text: str) -> tuple[str, int]:
     """Return what --evidence asks for: a kind of entries, empty for the bad news, and how many of them."""
@@ -59,8 +44,8 @@ def evidence_argument(text: str) -> tuple[str, int]:
     return kind, int(number)
 
 
-def add_results(nouns: Verbs) -> None:
-    """Add `results` and its commands."""
+def add_results(nouns: Verbs) -> tuple[str, ...]:
+    """Add `results` and its commands, and return their names."""
     verbs = add_noun(nouns, "results", short="work with result files", what="Work with result files.")
     _add_analyze(verbs)
     _add_extract(verbs)
@@ -73,6 +58,7 @@ def add_results(nouns: Verbs) -> None:
     _add_check(verbs)
     _add_power(verbs)
     add_sample_for_labels(verbs)
+    return tuple(verbs.choices)
 
 
 def _add_analyze(verbs: Verbs) -> None:
