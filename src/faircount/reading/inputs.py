@@ -16,11 +16,13 @@ from msgspec import Struct
 from faircount.errors import InputError, UsageError
 from faircount.reading import loose
 from faircount.reading.streams import STDIN, open_stream
+from faircount.text import clip_middle
 
 RESULT_PREFIX = "results_"
 _RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
 _RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
 _TELLING_BYTES = 64 * 1024
+_LONGEST_NAME = 40
 RESULT_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _DIGEST_BLOCK = 1024 * 1024
 
@@ -96,7 +98,9 @@ def _is_result(line: bytes) -> bool:
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Return a few names, and how many more there are."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(clip_middle(name, _LONGEST_NAME) for name in names[:most]) + (
+        f" and {more:,} more" if more > 0 else ""
+    )
 
 
 def expand_folder(folder: str) -> list[str]:
