@@ -407,7 +407,7 @@ def plan_families(inputs: Inputs) -> Answers:
 def shrunken_slices(inputs: Inputs) -> Answers:
     k, n = inputs["k"], inputs["n"]
     fit = slices.empirical_bayes(k, n, level=inputs.get("conf", 0.95))
-    tests = slices.slices_against_rest(k, n)
+    tests = slices.adjust_together(slices.slices_against_rest(k, n))
     values = [one.value for one in fit.slices]
     answers: Answers = {
         "status": fit.status,

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from faircount.model import Estimate
+from faircount.model import AgainstRest, Estimate
+from faircount.stats import Stratum, inside_strata, sum_strata
 
 
 def oracle(name: str) -> Any:
@@ -24,6 +25,11 @@ def oracle(name: str) -> Any:
 def known(value: float | None) -> float:
     assert value is not None
     return value
+
+
+def in_strata(strata: Sequence[Stratum]) -> AgainstRest:
+    """Test a group whose strata are all listed."""
+    return inside_strata(sum_strata(strata), lambda: strata)
 
 
 def limits(estimate: Estimate) -> tuple[float | None, float | None]:

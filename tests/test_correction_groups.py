@@ -70,7 +70,7 @@ def test_each_group_is_corrected_by_the_errors_of_the_measured_judge(write: Writ
         assert (group["corrected_status"], group["corrected_labels"]) == ("ok", None)
         assert group["asr_corrected"]["n"] == 100
     shown = console.render(as_report([analysis]))
-    assert "Corrected: assuming the same judge errors in all groups." in shown
+    assert "Corrected: assuming the same judge errors in all groups." in " ".join(shown.split())
     assert "Corrected  " in shown.split("Breakdown by jailbreak type")[1]
 
 

@@ -22,7 +22,7 @@ from faircount.present import console, html, markdown
 from faircount.reading import datasets
 from faircount.reading.datasets import read_dataset, with_rate
 from faircount.report import Grid, HeatMap, Label, Record
-from faircount.stats import wilson
+from faircount.stats import cluster_wilson, wilson
 from tests.conftest import Cli, Lines, Write, attack, standard
 from tests.oracles import known
 
@@ -341,6 +341,23 @@ def test_the_interval_of_a_target_respects_families(files: Files) -> None:
     plain = wilson(16, 40).low
     assert plain is not None
     assert target.rate.low < plain
+
+
+def test_transfer_respects_families_too(files: Files) -> None:
+    names = [f"document_mail-{n // 8}_dan-01_exfil-0{n // 8}_start" for n in range(40)]
+    facets = [
+        {"document_id": f"mail-{n // 8}", "instruction_type": f"i{n // 8}", "task_type": "document"} for n in range(40)
+    ]
+    wins = [[n for n in range(40) if n % 8 < 6], [n for n in range(40) if n % 8 < n // 8 + 1]]
+    compared = files.compare(
+        [entry(n, long_id=names[n]) for n in range(40)],
+        *([result(n, n in won, long_id=names[n], **facets[n]) for n in range(40)] for won in wins),
+    )
+    forth, back = compared.transfers
+    expected = cluster_wilson([1, 2, 3, 4, 5], [6] * 5, unit=forth.rate.unit)
+    assert (forth.both, forth.rate) == (15, expected.estimate)
+    # What succeeds on the second succeeds on the first.
+    assert (back.both, back.rate.value, back.rate.method) == (15, 1.0, "cluster wilson")
 
 
 # -- does the dataset fit ---------------------------------------------------------------------------------------

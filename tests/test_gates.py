@@ -258,6 +258,8 @@ def empty(write: Write) -> dict[str, Any]:
     nothing = {"value": None, "low": None, "high": None, "n": 0}
     analysis["entries"] = dict.fromkeys(analysis["entries"], 0)
     analysis["rates"]["asr"].update(nothing)
+    for share in analysis["shares"].values():
+        share.update(nothing)
     analysis["breakdowns"] = {}
     return told
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +15,9 @@ from scipy.stats import false_discovery_control, fisher_exact
 
 from faircount.analysis.slices import stands_out
 from faircount.model import Analysis
+from faircount.stats import Stratum, exact_p_of_strata
 from tests.conftest import Cli, Write, analysis_of, attack, standard
+from tests.oracles import in_strata
 
 SLICES_12 = ([9, 6, 5, 4, 4, 3, 3, 2, 2, 2, 1, 0], [10, 12, 20, 10, 30, 15, 40, 10, 25, 50, 20, 8])
 """Successes and sizes of the shared example eb_slices_12."""
@@ -82,7 +88,7 @@ def test_entries_without_a_value_are_tested_but_no_row_of_the_table(write: Write
     assert "(none)" not in table
     told = " ".join(table.split())
     assert "Not in the table: 100 entries without a value, 95.0% [88.8, 97.8]." in told
-    assert "Benjamini-Hochberg for 3 groups" in told
+    assert "Benjamini-Hochberg for all 3 groups of this report" in told
 
 
 def test_a_field_with_one_value_has_no_table_unless_it_is_asked_for(write: Write, cli: Cli) -> None:
@@ -165,7 +171,7 @@ def test_what_families_do_not_vary_in_is_not_tested(write: Write) -> None:
     ]
     analysis = analysis_of(write(rows))
     assert analysis.families.count == 20
-    assert "each family has only one value" in analysis.slices["instruction_type"].untested
+    assert "all variants of a family have the same value" in analysis.slices["instruction_type"].untested
     assert "all entries ended alike" in analysis.slices["jailbreak_type"].untested
     for row in rows[::7]:
         row["success"] = not row["success"]
@@ -217,7 +223,7 @@ def test_the_table_names_the_marked_groups_and_the_method(write: Write, cli: Cli
     assert ("+76.7 points" in lines["p00"], "-15.5 points" in lines["p09"]) == (True, True)
     assert sum("points" in line for line in lines.values()) == 3
     assert "Shrunk: empirical Bayes, beta-binomial." in out
-    assert "Fisher's exact test, Benjamini-Hochberg for 12 groups" in " ".join(out.split())
+    assert "Fisher's exact test, judged entries, Benjamini-Hochberg for all 12 groups" in " ".join(out.split())
 
 
 def test_a_table_without_a_difference_says_so(write: Write, cli: Cli) -> None:
@@ -238,3 +244,136 @@ def test_json_tells_how_groups_were_read(write: Write, cli: Cli) -> None:
     first = analysis["breakdowns"]["plugin"][0]
     assert first["shrunk"]["method"] == "empirical bayes"
     assert first["against_rest"]["stands_out"] is True
+
+
+def in_families(outcomes: Sequence[tuple[str, str, bool | None]]) -> list[dict[str, Any]]:
+    """Return rows of (instruction, plugin, success); None is an error."""
+    return [
+        standard(
+            i,
+            long_id=f"document_d_j-{i}_{family}_end",
+            document_id="d",
+            position="end",
+            instruction_type=family,
+            jailbreak_type=f"j-{i}",
+            plugin=plugin,
+            success=bool(success),
+            **({"error": "HTTP 400", "response": ""} if success is None else {}),
+        )
+        for i, (family, plugin, success) in enumerate(outcomes)
+    ]
+
+
+def drawn(seed: int, families: int, variants: int) -> list[dict[str, Any]]:
+    draw = random.Random(seed)
+    rates = [draw.random() for _ in range(families)]
+    return in_families(
+        [
+            (f"i-{family}", f"p{draw.randrange(3)}", None if draw.random() < 0.2 else draw.random() < rates[family])
+            for family in range(families)
+            for _ in range(draw.choice([1, variants]))
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("families", "variants"), [(6, 9), (40, 30)], ids=["exact", "chi-square"])
+def test_groups_in_families_are_tested_on_judged_entries_as_their_strata_say(
+    seed: int, families: int, variants: int, write: Write
+) -> None:
+    rows = drawn(seed, families, variants)
+    counted: dict[str, Counter[str]] = {}
+    sizes = Counter(row["instruction_type"] for row in rows)
+    for row in rows:
+        if row.get("error"):
+            continue
+        family = row["instruction_type"] if sizes[row["instruction_type"]] > 1 else "alone"
+        cells = counted.setdefault(family, Counter())
+        cells[row["plugin"]] += 1
+        cells[f"{row['plugin']} won"] += row["success"]
+    plugins = ("p0", "p1", "p2")
+    for group in analysis_of(write(rows)).breakdowns["plugin"]:
+        value = str(group.value)
+        strata = [
+            Stratum(
+                c[value],
+                c[f"{value} won"],
+                sum(c[p] for p in plugins),
+                sum(c[f"{p} won"] for p in plugins),
+                alone=name == "alone",
+            )
+            for name, c in counted.items()
+        ]
+        expected, test = in_strata(strata), group.against_rest
+        assert test is not None
+        assert (test.difference, test.p) == pytest.approx((expected.difference, expected.p), rel=1e-9)
+        assert (test.p == exact_p_of_strata(strata)) == (families == 6)
+        assert (test.families, test.above, test.below) == (expected.families, expected.above, expected.below)
+
+
+def test_errors_are_no_failures_where_groups_are_compared(write: Write, cli: Cli) -> None:
+    """A group of which hardly any entry was answered says hardly anything: nobody asked its prompts."""
+    rows = rows_of([40, 45, 4], [100, 100, 100])
+    errors = [row["id"] for row in rows if row["plugin"] == "p02" and not row["success"]][:86]
+    rows = [row | {"error": "HTTP 400", "response": ""} if row["id"] in errors else row for row in rows]
+    path = write(rows)
+    assert sides(analysis_of(path)) == {}
+    table = cli("results", "analyze", path, "--by", "plugin").out
+    assert re.search(r"Value +Total +Successes +Rate +Errors", table)
+    assert re.search(r"p02 +100 +4 .* 86\b", table)
+
+
+def test_all_fields_of_a_report_are_adjusted_together(write: Write) -> None:
+    rows = [row | {"lang": f"l{int(row['id']) % 7}"} for row in rows_of(*SLICES_12)]
+    groups = [group for found in analysis_of(write(rows)).breakdowns.values() for group in found]
+    tests = [group.against_rest for group in groups if group.against_rest and group.against_rest.p is not None]
+    assert len(tests) == 19
+    theirs = false_discovery_control([test.p for test in tests])
+    assert [test.adjusted_p for test in tests] == pytest.approx(list(theirs), rel=1e-7)
+
+
+def test_a_group_in_families_says_in_how_many_of_them_it_is_so(write: Write, cli: Cli) -> None:
+    outcomes = [
+        (f"i-{family}", f"p{plugin}", (plugin == 0) == (family < 6))
+        for family in range(7)
+        for plugin in range(2)
+        for _ in range(10)
+    ]
+    path = write(in_families(outcomes))
+    (group,) = (group for group in analysis_of(path).breakdowns["plugin"] if group.value == "p0")
+    test = group.against_rest
+    assert test is not None and (test.families, test.above, test.below) == (7, 6, 1)
+    assert test.difference == pytest.approx(5 / 7)
+    out = cli("results", "analyze", path, "--by", "plugin").out
+    assert re.search(r"p0 .*\+71\.4 points +6 of 7", out) and re.search(r"p1 .*-71\.4 points +6 of 7", out)
+    assert "the claim is about these" in " ".join(out.split())
+    document = json.loads(cli("results", "analyze", path, "--output-format", "json").out)
+    assert document["analyses"][0]["breakdowns"]["plugin"][0]["against_rest"]["families"] == 7
+
+
+CLAIMS = {
+    "aws_bedrock_guardrail-targeted-2024-12-document": (2, 2),
+    "aws_claude_35_haiku-targeted-2024-12-full-prompt": (9, 9),
+    "aws_claude_35_sonnet-targeted-2024-12-full-prompt": (6, 6),
+    "az_gpt4o-targeted-2024-12-full-prompt-sys": (13, 13),
+    "az_gpt4o-targeted-2024-12-full-prompt": (7, 7),
+    "az_prompt_shields-targeted-2024-12-document": (2, 1),
+    "openai_o1-preview-targeted-2024-12-full-prompt": (7, 3),
+    "prompt_guard_jailbreak-targeted-2024-12-document": (8, 9),
+    "together_gemma2_8b-targeted-2024-12-full-prompt": (4, 0),
+}
+"""Groups of published files that stood out, when errors counted as failures and fields by themselves, and now."""
+
+
+def test_claims_about_published_files_are_those_of_the_changelog(shared: Path) -> None:
+    for name, (_, now) in CLAIMS.items():
+        (path,) = (shared / "data/spikee-v0.1").glob(f"results_{name}_[0-9]*.jsonl")
+        analysis = analysis_of(str(path))
+        named = [(field, g.value) for field, found in analysis.breakdowns.items() for g in found if stands_out(g)]
+        assert len(named) == now, name
+        if "o1-preview" in name:
+            assert named[0] == ("jailbreak_type", "ignore")
+            (dan,) = (group for group in analysis.breakdowns["jailbreak_type"] if group.value == "dan")
+            assert (dan.counts.tally.success, dan.counts.tally.judged, dan.counts.tally.total) == (6, 19, 112)
+            # Over all entries it lay 43 points below the rest, over judged ones 13, which is chance.
+            assert dan.against_rest is not None and dan.against_rest.difference == pytest.approx(-0.125, abs=5e-4)

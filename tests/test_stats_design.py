@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from faircount.stats import (
     Design,
     Stratum,
+    balance_of,
     cluster_wilson,
+    confusion_estimates,
+    confusion_of_rates,
     difference_of_rates,
+    exact_p_of_strata,
     fisher_exact,
-    mantel_haenszel,
     mcnemar,
     newcombe,
     tango,
     wilson,
 )
-from tests.oracles import known, oracle
+from tests.oracles import in_strata, known, oracle
 
 FAMILIES = Design(families=True)
 
@@ -67,10 +71,92 @@ def test_a_group_inside_families_is_tested_as_statsmodels_does(seed: int) -> Non
         strata.append(Stratum(int(inside), int(won), int(inside + outside), int(won + others)))
         tables.append(np.array([[won, inside - won], [others, outside - others]], float))
     theirs = oracle("statsmodels.stats.contingency_tables").StratifiedTable(tables).test_null_odds(correction=True)
-    deviation, p = mantel_haenszel(strata)
-    assert p == pytest.approx(float(theirs.pvalue), abs=1e-9)
-    assert deviation == pytest.approx(sum(t[0, 0] - t[0].sum() * t[:, 0].sum() / t.sum() for t in tables))
+    found = in_strata(strata)
+    p = exact_p_of_strata(strata) if found.p == exact_p_of_strata(strata) else float(theirs.pvalue)
+    assert found.p == pytest.approx(p, abs=1e-9)
+    weights = [t[0].sum() * t[1].sum() / t.sum() for t in tables]
+    apart = [t[0, 0] / t[0].sum() - t[1, 0] / t[1].sum() for t in tables]
+    assert found.difference == pytest.approx(np.average(apart, weights=weights))
+    assert (found.families, found.above, found.below) == (
+        len(tables),
+        sum(difference > 0 for difference in apart),
+        sum(difference < 0 for difference in apart),
+    )
 
 
 def test_nothing_can_be_told_where_no_family_has_two_groups_or_two_outcomes() -> None:
-    assert mantel_haenszel([Stratum(8, 3, 8, 3), Stratum(4, 4, 9, 9), Stratum(1, 1, 1, 1)])[1] is None
+    assert in_strata([Stratum(8, 3, 8, 3), Stratum(4, 4, 9, 9), Stratum(1, 1, 1, 1)]).p is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_exact_test_inside_families_adds_up_hypergeometric_numbers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    strata, masses, seen = [], np.ones(1), 0
+    for _ in range(rng.integers(2, 7)):
+        inside, outside = (int(count) for count in rng.integers(1, 9, 2))
+        won, others = int(rng.binomial(inside, 0.5)), int(rng.binomial(outside, 0.3))
+        times = int(rng.integers(1, 3))
+        strata.append(Stratum(inside, won, inside + outside, won + others, times))
+        one = scipy_stats.hypergeom(inside + outside, won + others, inside).pmf(np.arange(inside + 1))
+        for _ in range(times):
+            masses, seen = np.convolve(masses, one), seen + won
+    expected = masses[masses <= masses[seen] * (1 + 1e-7)].sum()
+    assert exact_p_of_strata(strata) == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("counts", [(3, 9, 40, 900), (0, 12, 5, 20), (7, 7, 1, 60), (2, 4_000, 9, 100_000)])
+def test_of_one_stratum_the_exact_test_is_fishers(counts: tuple[int, int, int, int]) -> None:
+    won, inside, others, outside = counts
+    stratum = Stratum(inside, won, inside + outside, won + others)
+    assert exact_p_of_strata([stratum]) == pytest.approx(fisher_exact(*counts), rel=1e-6)
+
+
+def test_the_chi_square_is_left_where_mantel_and_fleiss_say_that_it_is_rough() -> None:
+    # Expected 4 of at most 8 successes; two such strata are enough.
+    stratum = Stratum(8, 6, 16, 8)
+    assert in_strata([stratum]).p == exact_p_of_strata([stratum])
+    two = [stratum, stratum]
+    assert in_strata(two).p == pytest.approx(scipy_stats.chi2.sf(3.5**2 / (2 * 16 / 15), 1))
+    assert in_strata(two).p != exact_p_of_strata(two)
+    assert exact_p_of_strata([Stratum(10_000, 5_100, 20_000, 10_000)]) is None
+
+
+def test_quality_of_rates_is_that_of_counts_and_respects_their_intervals() -> None:
+    tp, fn, tn, fp = 40, 10, 45, 5
+    recall, alarms = wilson(tp, tp + fn), wilson(fp, fp + tn)
+    found, counted = confusion_of_rates(recall, alarms), confusion_estimates(tp, fn, tn, fp)
+    for name in ("precision", "f1", "accuracy"):
+        one, other = getattr(found, name), getattr(counted, name)
+        assert one.value == pytest.approx(other.value)
+        # For independent entries both ways are close.
+        assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.03)
+    # With as many hits as passes, accuracy is the mean of both recalls.
+    balanced = balance_of(recall, alarms)
+    assert (found.accuracy.low, found.accuracy.high) == pytest.approx((balanced.low, balanced.high))
+    assert confusion_of_rates(wilson(0, 9), wilson(0, 9)).precision.value is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("recall", "alarms"), [(0.9, 0.05), (0.6, 0.2), (0.97, 0.01)])
+def test_the_quality_of_a_guardrail_over_families_is_covered(recall: float, alarms: float) -> None:
+    generator = np.random.default_rng([7, int(100 * recall)])
+    hits, passes, draws = [10] * 30, [5] * 40, 600
+    n, m = sum(hits), sum(passes)
+    truth = {
+        "precision": n * recall / (n * recall + m * alarms),
+        "f1": 2 * n * recall / (n * recall + n + m * alarms),
+        "accuracy": (n * recall + m * (1 - alarms)) / (n + m),
+    }
+    covered = dict.fromkeys(truth, 0)
+    for _ in range(draws):
+        # Correlation 0.3 inside families.
+        blocked = generator.binomial(hits, generator.beta(recall * 7 / 3, (1 - recall) * 7 / 3, len(hits)))
+        stopped = generator.binomial(passes, generator.beta(alarms * 7 / 3, (1 - alarms) * 7 / 3, len(passes)))
+        found = confusion_of_rates(
+            FAMILIES.rate(blocked.tolist(), hits).estimate, FAMILIES.rate(stopped.tolist(), passes).estimate
+        )
+        for name, value in truth.items():
+            estimate = getattr(found, name)
+            covered[name] += known(estimate.low) <= value <= known(estimate.high)
+    assert min(covered.values()) / draws >= 0.93 - 2 * (0.93 * 0.07 / draws) ** 0.5
+

@@ -260,6 +260,11 @@ ORDER: dict[str, Ordered] = {
         SLICES,
         lambda tests: tests,
     ),
+    "adjust_together": (
+        lambda units: slices.adjust_together(slices.slices_against_rest(*columns(units))),
+        SLICES,
+        lambda tests: tests,
+    ),
 }
 
 

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from faircount.model import Estimate
+from faircount.model import AgainstRest, Estimate
 from faircount.stats import attempts, clusters, comparison, distributions, gates, multiplicity, planning, slices
 from faircount.stats import special as ours
 from faircount.stats.proportion import clopper_pearson, critical_value, jeffreys, wilson, zero_hits_upper
@@ -767,7 +767,7 @@ def test_slices_say_why_their_rates_are_what_they_are(k: list[int], n: list[int]
 
 def test_slices_that_are_tested_equal_scipy() -> None:
     k, n = [9, 6, 5, 0], [10, 12, 20, 15]
-    tests = slices.slices_against_rest(k, n)
+    tests = slices.adjust_together(slices.slices_against_rest(k, n))
     theirs = [
         stats.fisher_exact([[k_i, n_i - k_i], [sum(k) - k_i, sum(n) - n_i - sum(k) + k_i]]).pvalue
         for k_i, n_i in zip(k, n, strict=True)
@@ -779,7 +779,7 @@ def test_slices_that_are_tested_equal_scipy() -> None:
 
 
 def test_an_only_slice_has_no_rest() -> None:
-    assert slices.slices_against_rest([3, 0], [9, 0]) == (slices.SliceTest(None, None, None, False),) * 2
+    assert slices.slices_against_rest([3, 0], [9, 0]) == (AgainstRest(None, None),) * 2
 
 
 # Gates

@@ -18,6 +18,9 @@ from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS
 from faircount.model import Outcome, Source
 from faircount.present import console, markdown
+from faircount.running.journal_reading import JournalReader
+from faircount.running.report_document import report_pieces
+from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, standard
 from tests.run_files import HEADER, attempt, case, unanswered
 
@@ -131,6 +134,31 @@ def test_a_group_of_tests_stands_out_by_what_it_passes(found: Analysis) -> None:
     (against,) = (group.against_rest for group in found.breakdowns["tags"] if group.value == "hard")
     assert against is not None and against.difference is not None
     assert re.search(rf"hard +20 +2 +10% .* {100 * against.difference:+.1f} points", shown)
+
+
+def test_metrics_and_flaky_cases_have_the_intervals_of_suites(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [HEADER]
+    passing = {"one": 6, "two": 0, "three": 3}
+    for suite, passed in passing.items():
+        for number in range(6):
+            name = f"test_{suite}_[{number}]"
+            lines.append(case(name, count=2))
+            verdicts = "pp" if number < passed else "pf" if suite == "two" else "ff"
+            lines += [attempt(name, tried, verdict) for tried, verdict in enumerate(verdicts)]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    analysis = analysis_of(str(path))
+    (metric,) = analysis.metrics
+    counts = {
+        group.value: (group.counts.tally.success, group.counts.tally.judged) for group in analysis.breakdowns["suite"]
+    }
+    won, decided = zip(*counts.values(), strict=True)
+    assert metric.rate == analysis.asr == cluster_wilson(won, decided).estimate
+    assert analysis.retries is not None
+    assert analysis.retries.flake_rate == cluster_wilson([0, 6, 0], [6, 6, 6]).estimate
+    written = json.loads(b"".join(report_pieces(JournalReader(str(path)), "now")))
+    told = written["metadata"]["pass_rate"]
+    assert (told["low"], told["high"]) == (analysis.asr.low, analysis.asr.high)
 
 
 def test_the_bad_news_of_tests_is_what_failed_and_of_attacks_what_succeeded(found: Analysis, write: Write) -> None:

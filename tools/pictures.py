@@ -177,7 +177,7 @@ def groups() -> str:
     won = [sum(draw.random() < EQUAL_RATE for _ in range(EQUAL_SIZE)) for _ in range(EQUAL_GROUPS)]
     sizes = [EQUAL_SIZE] * EQUAL_GROUPS
     shrunk = stats.empirical_bayes(won, sizes)
-    standing_out = sum(test.stands_out for test in stats.slices_against_rest(won, sizes))
+    standing_out = sum(test.stands_out for test in stats.adjust_together(stats.slices_against_rest(won, sizes)))
     order = sorted(range(EQUAL_GROUPS), key=lambda group: -won[group])[:GROUPS_DRAWN]
     bars = [Bar(f"group {group + 1}: raw rate", stats.wilson(won[group], EQUAL_SIZE)) for group in order]
     bars.append(Bar(f"group {order[0] + 1}: shrunken rate", shrunk.slices[order[0]]))

@@ -120,12 +120,20 @@ class Families(Struct, frozen=True):
 
 
 class AgainstRest(Struct, frozen=True):
-    """A group against all others: difference of the rates, p-value, the same adjusted for the number of groups."""
+    """A group against all others, errors and unjudged entries aside: difference of the rates, p-value, the same
+    adjusted for the number of groups in the report, and whether that is small enough.
+
+    Where entries come in families the difference is one inside them. `families` have entries of the group and others;
+    in `above` of them the rate of the group is the higher one, in `below` the lower.
+    """
 
     difference: float | None
     p: float | None
-    adjusted_p: float | None
-    stands_out: bool
+    adjusted_p: float | None = None
+    stands_out: bool = False
+    families: int = 0
+    above: int = 0
+    below: int = 0
 
 
 class CorrectedRate(Struct, frozen=True):
@@ -137,6 +145,14 @@ class CorrectedRate(Struct, frozen=True):
     estimate: Estimate | None
     status: str
     labels: tuple[int, int] | None = None
+
+
+class Shares(Struct, frozen=True):
+    """Shares of entries that say nothing of success."""
+
+    errors: Estimate
+    guardrail: Estimate
+    unjudged: Estimate
 
 
 class Group(Struct, frozen=True):
@@ -155,6 +171,7 @@ class Group(Struct, frozen=True):
     improvement: Estimate
     guardrail_rate: Estimate
     rate_at_most: Estimate
+    shares: Shares
     small: bool
     families: int = 0
     design_effect: float = 1.0
@@ -445,6 +462,7 @@ class Analysis(Struct, frozen=True):
     """The rate if every error and every unjudged entry had succeeded; `asr` is that if none had."""
     blocked: Estimate
     """One minus the rate over entries with a verdict or a block: what a guardrail stopped of them."""
+    shares: Shares
     families: Families
     findings: tuple[Finding, ...]
     dynamic: Dynamic | None = None

@@ -92,7 +92,11 @@ def _group_grid(
     columns = [Column(head, numeric=False), Column("Total"), Column(words.wins)]
     columns.append(Column(words.rate_column, note=_rate_note(words, groups)))
     columns += [Column("Corrected")] if corrected else []
-    columns += [Column("Against the rest", rank=1, note=f"Against the rest: {_test(tested)}.")] if marked else []
+    undecided = a.tally.error + a.tally.unjudged > 0
+    columns += [Column("Errors", rank=1, note=_ERRORS if a.tally.unjudged else "")] if undecided else []
+    in_families = marked and any(group.against_rest.families for group in groups if group.against_rest)
+    columns += [Column("Against the rest", rank=1, note=f"Against the rest: {_test(a, tested)}.")] if marked else []
+    columns += [Column("Families", rank=2, note=_IN_FAMILIES)] if in_families else []
     columns += [Column("Shrunk", rank=2, note=_SHRUNK.get(slices.shrinkage, ""))] if shrunk else []
     if a.dynamic is not None:
         columns += [Column("Initial", rank=6), Column("Initial ASR", rank=4, note=_INITIAL_ASR)]
@@ -105,7 +109,9 @@ def _group_grid(
         counts = group.counts
         cells: list[Cell] = [key, counts.tally.total, counts.tally.success, group.rate]
         cells += [arranged.cell(group.corrected)] if corrected else []
+        cells += [counts.tally.total - counts.tally.judged - counts.tally.guardrail] if undecided else []
         cells += [_against_rest(group)] if marked else []
+        cells += [_in_families(group)] if in_families else []
         cells += ["" if group.shrunk is None else formats.rate(group.shrunk)] if shrunk else []
         if a.dynamic is not None:
             cells += [counts.initial, share(counts.initial, counts.tally.total, a.level), counts.attack_only]
@@ -115,7 +121,7 @@ def _group_grid(
         cells.append(counts.attempts)
         rows.append(tuple(cells))
     small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
-    notes = [*_notes(slices, tested, marked, len(groups) - len(rows)), _without(tested, groups)]
+    notes = [*_notes(a, slices, tested, marked, len(groups) - len(rows)), _without(tested, groups)]
     if a.correction is not None and corrected:
         notes.append(arranged.note(a.correction, [group.corrected for group in groups]))
     return Grid(tuple(columns), tuple(rows), small, " ".join(filter(None, notes)))
@@ -135,9 +141,17 @@ def _rate_note(words: Words, groups: Sequence[Group]) -> str:
     return f"{words.rate_column}: share of entries, {formats.exact_percent(groups[0].rate.level)} Wilson."
 
 
-def _test(groups: Sequence[Group]) -> str:
-    test = "Mantel-Haenszel test inside families" if any(group.families for group in groups) else "Fisher's exact test"
-    return f"{test}, Benjamini-Hochberg for {len(groups):,} groups"
+_ERRORS = "Errors: unjudged entries among them."
+_IN_FAMILIES = (
+    "Families: in how many of those that it shares with the rest it lies on that side; the claim is about these."
+)
+
+
+def _test(a: Analysis, groups: Sequence[Group]) -> str:
+    inside = any(group.against_rest.families for group in groups if group.against_rest)
+    test = "Mantel-Haenszel test inside families" if inside else "Fisher's exact test"
+    tested = sum(group.against_rest is not None for found in a.breakdowns.values() for group in found)
+    return f"{test}, judged entries, Benjamini-Hochberg for all {tested:,} groups of this report"
 
 
 def _against_rest(group: Group) -> str:
@@ -148,12 +162,20 @@ def _against_rest(group: Group) -> str:
     return f"{formats.signed_points(test.difference)} points"
 
 
-def _notes(slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> Iterator[str]:
+def _in_families(group: Group) -> str:
+    """Return in how many families a group that stands out is on the same side of the rest."""
+    test, side = group.against_rest, stands_out(group)
+    if not side or test is None:
+        return ""
+    return f"{test.above if side > 0 else test.below:,} of {test.families:,}"
+
+
+def _notes(a: Analysis, slices: Slices, groups: Sequence[Group], marked: bool, hidden: int) -> Iterator[str]:
     """Say how the groups were read together, and what is not shown of them."""
     if slices.untested and len(groups) > 1:
         yield slices.untested
     elif len(groups) > 1 and not marked and any(group.against_rest for group in groups):
-        yield f"None differs from the rest by more than chance ({_test(groups)})."
+        yield f"None differs from the rest by more than chance ({_test(a, groups)})."
     if hidden > 0:
         yield f"{hidden:,} more groups in the JSON output."
 

@@ -5,6 +5,7 @@ Both can be had only from records that were made that way; where they were not, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from faircount import formats
@@ -12,8 +13,9 @@ from faircount.findings import counted
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import GivenUp, RepeatedEntries
-from faircount.model import AttemptsToSuccess, Retries, WithinAttempts, WithinStep
+from faircount.model import AttemptsToSuccess, Estimate, Retries, WithinAttempts, WithinStep
 from faircount.stats import (
+    Design,
     cluster_mean_of_shares,
     flake_rate_of_counts,
     icc_of_counts,
@@ -88,11 +90,24 @@ def retries(ledger: LedgerView, family: str | None, level: float) -> Retries | N
         standard_error=variance.standard_error,
         naive_standard_error=variance.naive_standard_error,
         icc=variance.icc,
-        flake_rate=flake_rate_of_counts(successes, sizes, level=level),
+        flake_rate=_flaky(successes, sizes, families, level),
         left_out=sum(item.times for item in found if not item.attempts),
         calls=NEXT_CALLS,
         with_entries=None if following is None else following.with_entries,
         with_retries=None if following is None else following.with_retries,
+    )
+
+
+def _flaky(successes: Sequence[int], sizes: Sequence[int], families: Sequence[int] | None, level: float) -> Estimate:
+    """Return the share of entries with mixed results, among those that were tried twice or more."""
+    if families is None:
+        return flake_rate_of_counts(successes, sizes, level=level)
+    repeated = Counter(family for family, tried in zip(families, sizes, strict=True) if tried > 1)
+    mixed = Counter(family for family, won, tried in zip(families, successes, sizes, strict=True) if 0 < won < tried)
+    return (
+        Design(families=True, level=level)
+        .rate([mixed[family] for family in repeated], list(repeated.values()))
+        .estimate
     )
 
 

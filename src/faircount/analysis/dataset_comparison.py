@@ -31,7 +31,7 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
-from faircount.stats import Design, wilson
+from faircount.stats import Design
 
 ENTRIES_NAMED = 10
 ANSWERED_UNIT = "answered entry"
@@ -290,7 +290,7 @@ def _compared(read: ReadAll, chosen: Sequence[Input], paths: Sequence[str], opti
         falls=_falls(kinds, len(targets)),
         everywhere=_named(dataset, _rows_where(standings, kinds, _falls_everywhere)),
         alone=tuple(_named(dataset, rows) for rows in alone),
-        transfers=tuple(_transfers(masks, options.level)),
+        transfers=tuple(_transfers(masks, families, options.level)),
         copies=_copies(chosen),
         families=None if families is None else len(set(families)),
         findings=integrity.ordered(_findings(read, chosen, options)),
@@ -329,7 +329,7 @@ def _target(
     return Target(
         source=target.read.source,
         outcomes=bytes(matched.outcomes),
-        rate=_rate(succeeded, counts, families, options),
+        rate=_rate(succeeded, counts, families, options.level, "entry" if options.by_spikee else ANSWERED_UNIT),
         missing=missing,
         not_in_dataset=matched.not_in_dataset,
         other_content=matched.other_content,
@@ -350,10 +350,10 @@ def _families(read: ReadAll, options: ComparisonOptions) -> list[int] | None:
     return families if 1 < len(set(families)) < len(families) else None
 
 
-def _rate(succeeded: bytes, counts: bytes, families: Sequence[int] | None, options: ComparisonOptions) -> Estimate:
-    unit = "entry" if options.by_spikee else ANSWERED_UNIT
+def _rate(succeeded: bytes, counts: bytes, families: Sequence[int] | None, level: float, unit: str) -> Estimate:
+    """Return the share of the entries that count that succeeded, both given by a byte for each entry."""
     sizes = Counter(() if families is None else compress(families, counts))
-    design = Design(families=families is not None, level=options.level)
+    design = Design(families=families is not None, level=level)
     if families is None:
         return design.rate([sum(succeeded)], [sum(counts)], unit=unit).estimate
     wins = Counter(compress(families, succeeded))
@@ -396,17 +396,16 @@ def _named(dataset: Dataset, rows: Sequence[int]) -> Named:
     return Named(len(rows), tuple((dataset.ids[row], dataset.place(row)) for row in rows[:ENTRIES_NAMED]))
 
 
-def _transfers(masks: _Masks, level: float) -> Iterator[Transfer]:
-    """Yield every ordered pair of targets; a byte per entry makes a long number, in which bits are counted at once."""
+def _transfers(masks: _Masks, families: Sequence[int] | None, level: float) -> Iterator[Transfer]:
+    """Yield every ordered pair of targets; a byte per entry makes a long number, and two are combined at once."""
     succeeded, counts = ([int.from_bytes(mask) for mask in column] for column in (masks.succeeded, masks.counts))
+    entries = len(masks.succeeded[0])
+    unit = "entry that succeeds on the first and was answered by the second"
     for first, won in enumerate(succeeded):
         for second, also_won in enumerate(succeeded):
             if first != second:
-                both, among = (won & also_won).bit_count(), (won & counts[second]).bit_count()
-                rate = wilson(
-                    both, among, unit="entry that succeeds on the first and was answered by the second", level=level
-                )
-                yield Transfer(first, second, both, rate)
+                both, among = ((won & mask).to_bytes(entries) for mask in (also_won, counts[second]))
+                yield Transfer(first, second, sum(both), _rate(both, among, families, level, unit))
 
 
 # -- doubts -----------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             "pass_rate": estimate_data(a.asr) if a.aim == "task" else None,
             "asr_corrected": None if a.correction is None else _estimate_or_none(a.correction.estimate),
         },
+        "shares": _shares(a.shares),
         "correction": None if a.correction is None else arranged.data(a.correction, estimate_data),
         "aim": a.aim,
         "role": a.role,
@@ -302,11 +303,16 @@ def _group_figures(group: Group) -> dict[str, Any]:
         "improvement": estimate_data(group.improvement),
         "guardrail_rate": estimate_data(group.guardrail_rate),
         "rate_at_most": estimate_data(group.rate_at_most),
+        "shares": _shares(group.shares),
         "families": {"count": group.families, "design_effect": group.design_effect} if group.families else None,
         "small": group.small,
         "shrunk": _estimate_or_none(group.shrunk),
         "against_rest": None if group.against_rest is None else _against_rest(group.against_rest),
     }
+
+
+def _shares(shares: Shares) -> dict[str, Any]:
+    return {name: estimate_data(getattr(shares, name)) for name in shares.__struct_fields__}
 
 
 def _against_rest(test: AgainstRest) -> dict[str, Any]:
@@ -315,6 +321,9 @@ def _against_rest(test: AgainstRest) -> dict[str, Any]:
         "p": test.p,
         "adjusted_p": test.adjusted_p,
         "stands_out": test.stands_out,
+        "families": test.families,
+        "above": test.above,
+        "below": test.below,
     }
 
 

@@ -15,7 +15,7 @@ from faircount.ledger import tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import LedgerView
 from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
-from faircount.stats import Design, balance_of, confusion_estimates
+from faircount.stats import Design, balance_of, confusion_estimates, confusion_of_rates
 
 FEW_PER_CLASS = 30
 
@@ -26,7 +26,7 @@ def false_positives(
     """Return the confusion matrix of a guardrail and what it says of its quality.
 
     Recall and the false positive rate are shares of the entries of one run, and have the intervals of its families.
-    Precision, accuracy and F1 mix two runs, whose families have nothing in common: there entries are independent.
+    Precision, accuracy and F1 mix two runs: where either has families, their intervals are made of those two.
     """
     raised_only = options.block_signal == "raised"
     tp, fn = _blocked_and_allowed(attack, raised_only=raised_only)
@@ -35,9 +35,12 @@ def false_positives(
     if options.definition == "spikee":
         tp, fp = attack.failure, benign.total - benign.success
         left_out = LeftOut(attack.error, 0, 0, 0)
-    quality = confusion_estimates(tp, fn, tn, fp, level=options.level)
-    precision, f1, accuracy = quality.precision, quality.f1, quality.accuracy
     recall, fpr = (_blocked(grouping, options) for grouping in groupings)
+    if options.definition != "spikee" and any(grouping.column is not None for grouping in groupings):
+        quality = confusion_of_rates(recall, fpr)
+    else:
+        quality = confusion_estimates(tp, fn, tn, fp, level=options.level)
+    precision, f1, accuracy = quality.precision, quality.f1, quality.accuracy
     if options.definition == "spikee":
         recall = quality.recall
         fpr = Design(level=options.level).rate([fp], [fp + tn]).estimate

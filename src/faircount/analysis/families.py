@@ -15,7 +15,7 @@ from faircount.findings import counted, finding
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import FamilyCounts
-from faircount.model import Counts, Estimate, Families, Finding
+from faircount.model import Counts, Estimate, Families, Finding, Shares
 from faircount.stats import ClusterEstimate, Design
 
 _IF_NOT = "If entries are variants of each other after all, the intervals are too narrow."
@@ -51,6 +51,19 @@ class Grouping(Struct, frozen=True):
             return replace(estimate, low=None, high=None, method="cluster wilson")
         return estimate
 
+    def rate_of_kinds(self, kinds: Sequence[tuple[int, int, int]], unit: str = "entry") -> Estimate:
+        """Return a rate of families that are given by how many are alike, their entries, and those of interest."""
+        times, sizes, won = zip(*kinds or [(1, 0, 0)], strict=True)
+        return self.design.rate(won, sizes, times=times, unit=unit).estimate
+
+    def shares(self, *, by_spikee: bool, kinds: Sequence[FamilyCounts] | None = None) -> Shares:
+        """Return the shares of errors, of blocks and of unjudged entries; spikee has blocks among the errors."""
+        return Shares(
+            self.rate("error_or_guardrail" if by_spikee else "error", kinds=kinds),
+            self.rate("guardrail", kinds=kinds),
+            self.rate("unjudged", kinds=kinds),
+        )
+
     def by(self, ledger: LedgerView, *facets: str) -> dict[tuple[Any, ...], list[FamilyCounts]]:
         """Return the families of the entries of each value of some columns; nothing where entries are independent."""
         return {} if self.column is None else tallies.families_by(ledger, self.column, *facets)
@@ -79,9 +92,8 @@ def doubts(grouping: Grouping) -> list[Finding]:
 def as_one(counts: Counts) -> list[FamilyCounts]:
     """Return all entries as one family: enough for rates that know of none."""
     tally = counts.tally
-    undecided = tally.total - tally.judged - tally.guardrail
     of_attacks = counts.initial, counts.attack_only, tally.guardrail, counts.guardrail_any
-    return [FamilyCounts(1, tally.total, tally.success, tally.judged, *of_attacks, undecided)]
+    return [FamilyCounts(1, tally.total, tally.success, tally.judged, *of_attacks, tally.error, tally.unjudged)]
 
 
 def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Words) -> Grouping:

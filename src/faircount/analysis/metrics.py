@@ -4,28 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faircount.analysis.families import Grouping
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, MetricFigures
 from faircount.report import Column, Grid, Record
-from faircount.stats import wilson
 
 PREFIX = "metric."
 
 
-def metrics_of(ledger: LedgerView, level: float) -> tuple[MetricFigures, ...]:
+def metrics_of(ledger: LedgerView, grouping: Grouping) -> tuple[MetricFigures, ...]:
     """Return the figures of every metric, in the order in which they were met."""
-    return tuple(_figures(ledger, level))
+    return tuple(_figures(ledger, grouping))
 
 
-def _figures(ledger: LedgerView, level: float) -> Iterator[MetricFigures]:
+def _figures(ledger: LedgerView, grouping: Grouping) -> Iterator[MetricFigures]:
     for field, column in ledger.facets.items():
         if not field.startswith(PREFIX):
             continue
-        counts = {value: counts.tally.total for value, counts in tallies.by_facet(ledger, column) if value is not None}
-        passed, failed = counts.get("passed", 0), counts.get("failed", 0)
-        undecided = sum(counts.values()) - passed - failed
-        rate = wilson(passed, passed + failed, level=level)
+        found = {
+            tallies.text_of(ledger, column, number): (number, counts.tally.total)
+            for number, counts in tallies.by_number(ledger, column)
+            if number is not None
+        }
+        (won, passed), (lost, failed) = (found.get(verdict, (None, 0)) for verdict in ("passed", "failed"))
+        undecided = sum(total for _, total in found.values()) - passed - failed
+        if grouping.column is None:
+            kinds = [(1, passed + failed, passed)]
+        else:
+            kinds = tallies.value_families(ledger, grouping.column, column, won, lost)
+        rate = grouping.rate_of_kinds(kinds)
         yield MetricFigures(field.removeprefix(PREFIX), passed, failed, undecided, rate)
 
 

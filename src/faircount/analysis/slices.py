@@ -5,7 +5,6 @@ number. The highest of forty equal groups looks twice as high as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import mul
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,13 +13,23 @@ from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.model import AgainstRest, Estimate, Group, Slices
-from faircount.stats import BetaPrior, Stratum, beta_prior, empirical_bayes, slices_against_rest, wilson
+from faircount.stats import (
+    BetaPrior,
+    Strata,
+    Stratum,
+    adjust_together,
+    beta_prior,
+    inside_strata,
+    slices_against_rest,
+)
 
 MOST_GROUPS = 1_000
 """So many groups of one field are read together; where there are more, each entry has nearly one of its own."""
 
 _CHOSEN_BY_OUTCOME = "Not tested: only entries that had resisted were attacked."
-_FIXED_IN_FAMILIES = "Not tested: each family has only one value here."
+_FIXED_IN_FAMILIES = (
+    "Not tested: all variants of a family have the same value here, so a difference may be that of the families."
+)
 _ALIKE_IN_FAMILIES = "Not tested: in each family with several values, all entries ended alike."
 _TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested."
 _ALONE = "A single group has nothing to be compared with."
@@ -30,14 +39,25 @@ def read_together(
     ledger: LedgerView,
     breakdowns: Mapping[str, Sequence[Group]],
     family: str | None,
-    level: float,
+    whole: Estimate,
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Return the groups of every field with shrunken rates and tests, and how each field was read.
 
-    `family` is the column that says what family an entry belongs to, None where entries are independent.
+    `family` is the column that says what family an entry belongs to, None where entries are independent; `whole` is
+    the rate of all entries. All tests are adjusted together: ten fields of forty groups are four hundred tests.
     """
-    read = {field: _read(ledger, field, groups, family, level) for field, groups in breakdowns.items()}
-    return {field: groups for field, (groups, _) in read.items()}, {field: told for field, (_, told) in read.items()}
+    read = {field: _read(ledger, field, groups, family, whole) for field, groups in breakdowns.items()}
+    groups = [group for found, _ in read.values() for group in found]
+    tested = [group.against_rest for group in groups if group.against_rest is not None]
+    tests = iter(adjust_together(tested, 1 - whole.level))
+
+    def with_test(group: Group) -> Group:
+        return group if group.against_rest is None else replace(group, against_rest=next(tests))
+
+    return (
+        {field: tuple(map(with_test, found)) for field, (found, _) in read.items()},
+        {field: told for field, (_, told) in read.items()},
+    )
 
 
 class Pull(Struct, frozen=True):
@@ -52,63 +72,63 @@ class Pull(Struct, frozen=True):
         """Return the shrunken rate of a group, None where none is pulled."""
         tally = group.counts.tally
         if self.fitted is not None:
-            return self.fitted.estimate(tally.success, tally.total, level=group.rate.level)
+            return self.fitted.estimate(
+                tally.success, tally.total, level=group.rate.level, design_effect=group.design_effect
+            )
         return None if self.shared is None else replace(self.shared, n=tally.total)
 
 
-def read_alike(alike: Sequence[tuple[int, int, int]], level: float) -> Pull:
-    """Read groups together that are given by successes, entries and how many of them have these."""
+def read_alike(alike: Sequence[tuple[int, int, int]], whole: Estimate) -> Pull:
+    """Read groups together that are given by successes, entries and how many of them have these.
+
+    `whole` is the rate of all entries, which those have that differ no more than by chance.
+    """
     if len(alike) > MOST_GROUPS:
         return Pull("many")
-    successes, sizes, times = ([row[column] for row in alike] for column in range(3))
-    fitted = beta_prior(successes, sizes, times)
+    fitted = beta_prior(*([row[column] for row in alike] for column in range(3)))
     if isinstance(fitted, BetaPrior):
         return Pull("shrunk", (fitted.alpha, fitted.beta), None, fitted)
-    if fitted != "pooled":
-        return Pull(fitted)
-    total, entries = (sum(map(mul, counts, times)) for counts in (successes, sizes))
-    return Pull(fitted, (0.0, 0.0), replace(wilson(total, entries, level=level), method="pooled, wilson"))
+    return Pull(fitted, shared=replace(whole, method=f"pooled, {whole.method}") if fitted == "pooled" else None)
 
 
 def _read(
-    ledger: LedgerView, field: str, groups: Sequence[Group], family: str | None, level: float
+    ledger: LedgerView, field: str, groups: Sequence[Group], family: str | None, whole: Estimate
 ) -> tuple[tuple[Group, ...], Slices]:
     if len(groups) > MOST_GROUPS:
         return tuple(groups), Slices("many", _TOO_MANY)
-    successes = [group.counts.tally.success for group in groups]
-    sizes = [group.counts.tally.total for group in groups]
-    shrinkage = empirical_bayes(successes, sizes, level=level)
-    is_done = shrinkage.status in ("shrunk", "pooled")
-    rates = shrinkage.slices if is_done else [None] * len(groups)
-    shrunk = [replace(group, shrunk=rate) for group, rate in zip(groups, rates, strict=True)]
+    pull = read_alike([(group.counts.tally.success, group.counts.tally.total, 1) for group in groups], whole)
+    shrunk = [replace(group, shrunk=pull.rate(group)) for group in groups]
     untested = _ALONE if len(groups) < 2 else _CHOSEN_BY_OUTCOME if field == ATTACK_FIELD else ""
     if untested:
-        return tuple(shrunk), Slices(shrinkage.status, untested)
-    strata = None if family is None else _strata(ledger, family, column_of(ledger, field))
-    tests = slices_against_rest(successes, sizes, alpha=1 - level, strata=strata)
-    if strata is not None and all(test.p is None for test in tests):
-        fixed = all(stratum.inside in (0, stratum.total) for found in strata for stratum in found)
-        return tuple(shrunk), Slices(shrinkage.status, _FIXED_IN_FAMILIES if fixed else _ALIKE_IN_FAMILIES)
-    tested = tuple(
-        replace(group, against_rest=AgainstRest(test.difference, test.p, test.adjusted_p, test.stands_out))
-        for group, test in zip(shrunk, tests, strict=True)
-    )
-    return tested, Slices(shrinkage.status)
+        return tuple(shrunk), Slices(pull.shrinkage, untested)
+    if family is None:
+        tests: Sequence[AgainstRest] = slices_against_rest(
+            [group.counts.tally.success for group in groups], [group.counts.tally.judged for group in groups]
+        )
+    else:
+        tests, untested = _inside_families(ledger, family, column_of(ledger, field))
+    if untested:
+        return tuple(shrunk), Slices(pull.shrinkage, untested)
+    tested = (replace(group, against_rest=test) for group, test in zip(shrunk, tests, strict=True))
+    return tuple(tested), Slices(pull.shrinkage)
 
 
-def _strata(ledger: LedgerView, family: str, column: str) -> list[list[Stratum]]:
-    """Return the families that each group shares with others; entries that are alone in theirs are one stratum."""
+def _inside_families(ledger: LedgerView, family: str, column: str) -> tuple[list[AgainstRest], str]:
+    """Test each group inside families; or say why none can be."""
     found = tallies.groups_in_families(ledger, family, column)
-    alone = {value: [kind for kind in kinds if kind.total == 1] for value, kinds in found.items()}
-    total = sum(kind.times for kinds in alone.values() for kind in kinds)
-    successes = sum(kind.times * kind.won for kinds in alone.values() for kind in kinds)
-    return [
-        [
-            Stratum(sum(k.times for k in alone[value]), sum(k.times * k.won for k in alone[value]), total, successes),
-            *(Stratum(k.inside, k.won, k.total, k.successes, k.times) for k in found[value] if k.total > 1),
-        ]
-        for value, _ in tallies.by_number(ledger, column)
-    ]
+
+    def test(value: int | None) -> AgainstRest:
+        if value not in found:
+            return AgainstRest(None, None)
+        return inside_strata(
+            Strata(*found[value]),
+            lambda: [Stratum(*counts) for counts in tallies.strata_of_groups(ledger, family, column)[value]],
+        )
+
+    tests = [test(value) for value, _ in tallies.by_number(ledger, column)]
+    if any(one.p is not None for one in tests):
+        return tests, ""
+    return [], _ALIKE_IN_FAMILIES if found else _FIXED_IN_FAMILIES
 
 
 def stands_out(group: Group) -> int:

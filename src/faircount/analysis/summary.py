@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations as pairs_of
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,14 +23,12 @@ from faircount.model import (
     Counts,
     Crossing,
     Dynamic,
-    Estimate,
     Group,
     Slices,
     SourceFigures,
     Tally,
 )
 from faircount.reading.spikee import COMBINED_FIELDS, NINE_FIELDS
-from faircount.stats import Design, wilson
 
 SMALL_GROUP = 20
 """Groups with fewer entries are marked: their interval spans some 40 points or more in the middle."""
@@ -67,7 +67,7 @@ def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: Ana
             c.attempts,
             c.blocks,
             c.entries_blocked,
-            _attack_rate(c, kinds.get(c.attack), grouping.design),
+            grouping.rate_of_kinds(kinds.get(c.attack) or [(1, c.total, c.successes)]),
         )
         for c in counted
     ]
@@ -79,13 +79,6 @@ def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: Ana
         grouping.rate("attack_only"),
         tuple(figures),
     )
-
-
-def _attack_rate(
-    counted: tallies.AttackCounts, kinds: Sequence[tuple[int, int, int]] | None, design: Design
-) -> Estimate:
-    times, sizes, won = zip(*kinds or [(1, counted.total, counted.successes)], strict=True)
-    return design.rate(won, sizes, times=times).estimate
 
 
 def by_source(ledger: LedgerView, grouping: Grouping, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
@@ -109,8 +102,12 @@ def breakdowns(
 
 def _groups(ledger: LedgerView, column: str, grouping: Grouping, options: AnalyzeOptions) -> list[Group]:
     counted = tallies.by_number(ledger, column)
-    # Where there are more, each entry has nearly one of its own, and families of one entry change nothing.
-    kinds = grouping.by(ledger, column) if len(counted) <= MOST_GROUPS else {}
+    kinds: Mapping[tuple[Any, ...], Sequence[FamilyCounts]] = {}
+    if len(counted) == 1:
+        kinds = {(number,): grouping.kinds for number, _ in counted}
+    elif len(counted) <= MOST_GROUPS:
+        # Where there are more, each entry has nearly one of its own, and families of one entry change nothing.
+        kinds = grouping.by(ledger, column)
     return [
         _group(tallies.text_of(ledger, column, number), counts, kinds.get((number,), ()), grouping, options)
         for number, counts in counted
@@ -121,7 +118,7 @@ def read_breakdowns(
     ledger: LedgerView, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Read the groups of each field together; return them sorted as asked, and how they were read."""
-    read, slices = read_together(ledger, groups, grouping.column, options.level)
+    read, slices = read_together(ledger, groups, grouping.column, grouping.rate("success"))
     same = _same_splits(ledger, read)
     return (
         {field: tuple(sorted(found, key=_ORDERS[options.sort])) for field, found in read.items()},
@@ -169,6 +166,7 @@ def _group(
         improvement=grouping.rate("attack_only", kinds=kinds),
         guardrail_rate=grouping.rate(blocked, kinds=kinds),
         rate_at_most=grouping.rate("possible", kinds=kinds),
+        shares=grouping.shares(by_spikee=options.definition == "spikee", kinds=kinds),
         small=raw.tally.total < SMALL_GROUP,
         families=found.families,
         design_effect=found.design_effect or 1.0,
@@ -200,7 +198,7 @@ def combinations(
     columns = [column_of(ledger, field) for field in names]
     found = tallies.Combinations(ledger, columns, min_n=options.min_n)
     alike = found.alike()
-    pull = read_alike(alike, options.level) if options.definition != "spikee" else Pull("few")
+    pull = read_alike(alike, grouping.rate("success")) if options.definition != "spikee" else Pull("few")
 
     def groups(lowest: bool) -> tuple[Group, ...]:
         ranked = found.ranked(COMBINATIONS_SHOWN, grouping.column, lowest=lowest, prior=pull.prior)
@@ -263,9 +261,22 @@ def _spread(groups: Sequence[Group]) -> float:
     return sum(size * (rate - mean) ** 2 for size, rate in zip(sizes, rates, strict=True)) / total
 
 
-def guardrail_categories(ledger: LedgerView, total: int, options: AnalyzeOptions) -> tuple[CategoryCount, ...]:
+def guardrail_categories(
+    ledger: LedgerView, total: int, grouping: Grouping, options: AnalyzeOptions
+) -> tuple[CategoryCount, ...]:
     """Return how many entries each category was named in."""
+    by_spikee = options.definition == "spikee"
+    counted = tallies.guardrail_categories(ledger, as_spikee=by_spikee)
+    if not counted or grouping.column is None:
+        kinds = {category: [(1, total, entries)] for category, entries in counted}
+    else:
+        kinds = tallies.category_families(ledger, grouping.column, as_spikee=by_spikee)
+        sizes = Counter[int]()
+        for kind in grouping.kinds:
+            sizes[kind.total] += kind.times
+        for named in kinds.values():
+            without = sizes - Counter({size: sum(k[0] for k in named if k[1] == size) for _, size, _ in named})
+            named += [(times, size, 0) for size, times in without.items()]
     return tuple(
-        CategoryCount(category, entries, wilson(entries, total, level=options.level))
-        for category, entries in tallies.guardrail_categories(ledger, as_spikee=options.definition == "spikee")
+        CategoryCount(category, entries, grouping.rate_of_kinds(kinds[category])) for category, entries in counted
     )

@@ -114,8 +114,18 @@ class FamilyCounts(Struct, frozen=True):
     attack_only: int
     guardrail: int
     guardrail_any: int
-    undecided: int
-    """Errors and unjudged entries: nobody knows whether they would have succeeded."""
+    error: int
+    unjudged: int
+
+    @property
+    def undecided(self) -> int:
+        """Errors and unjudged entries: nobody knows whether they would have succeeded."""
+        return self.error + self.unjudged
+
+    @property
+    def error_or_guardrail(self) -> int:
+        """What spikee counts as an error."""
+        return self.error + self.guardrail
 
     @property
     def possible(self) -> int:
@@ -151,7 +161,7 @@ def families_by(
 
 
 def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
-    counts = "total, success, judged, initial, attack_only, guardrail, guardrail_any, undecided"
+    counts = "total, success, judged, initial, attack_only, guardrail, guardrail_any, error, unjudged"
     return f"""
         SELECT COUNT(*), {counts}{apart}
         FROM (
@@ -163,7 +173,8 @@ def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
                 COUNT(CASE WHEN outcome = {_SUCCESS} AND standing // 2 % 2 = 0 THEN 1 END) AS attack_only,
                 COUNT(CASE WHEN outcome = {_GUARDRAIL} THEN 1 END) AS guardrail,
                 COUNT(CASE WHEN standing % 2 = 1 THEN 1 END) AS guardrail_any,
-                COUNT(CASE WHEN outcome IN ({_ERROR}, {_UNJUDGED}) THEN 1 END) AS undecided{apart}
+                COUNT(CASE WHEN outcome = {_ERROR} THEN 1 END) AS error,
+                COUNT(CASE WHEN outcome = {_UNJUDGED} THEN 1 END) AS unjudged{apart}
             FROM {source}
             GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END{apart}
         )
@@ -171,46 +182,85 @@ def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
     """
 
 
-class GroupInFamily(Struct, frozen=True):
-    """What one group has of a family, and the whole family; `times` says how many families are so."""
+def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[Any, ...]]:
+    """Sum up what the judged entries of each value of a facet tell against the others of their families.
 
-    times: int
-    inside: int
-    won: int
-    total: int
-    successes: int
-
-
-def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, list[GroupInFamily]]:
-    """Count, for each value of a facet, what it has of the families that it is in; an entry without one is alone."""
+    The sums are those of `faircount.stats.Strata`, in its order.
+    """
+    total_of = "CAST(SUM(CAST(ROUND(({}) * 1e12) AS HUGEINT)) AS DOUBLE) / 1e12".format
+    # Sums of whole numbers do not depend on the order, which those of fractions do in their last digits.
     rows = ledger.ask(
         f"""
-        SELECT COUNT(*), inside, won, total, successes, {facet}$apart
+        SELECT
+            {total_of("won - expected")},
+            {total_of("spread")},
+            {total_of("spread * successes * (total - successes) / (total * (total - 1))")},
+            {total_of("expected - GREATEST(0, successes - (total - inside))")},
+            {total_of("LEAST(inside, successes) - expected")},
+            COUNT(stratum),
+            COUNT(CASE WHEN won * total > inside * successes THEN stratum END),
+            COUNT(CASE WHEN won * total < inside * successes THEN stratum END),
+            {facet}$apart
+        FROM (
+            SELECT *, inside * successes / total AS expected, inside * (total - inside) / total AS spread
+            FROM ({_groups_in_strata(column, facet)})
+        )
+        GROUP BY {facet}$apart
+        """
+    )
+    return {value: tuple(sums) for *sums, value in rows}
+
+
+def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | None, list[tuple[int, ...]]]:
+    """Count the judged entries of each value of a facet in the families that it shares with others.
+
+    The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
+    """
+    rows = ledger.ask(
+        f"""
+        SELECT inside, won, total, successes, COUNT(*), stratum IS NULL, {facet}$apart
+        FROM ({_groups_in_strata(column, facet)})
+        GROUP BY inside, won, total, successes, stratum IS NULL, {facet}$apart
+        """
+    )
+    found: dict[int | None, list[tuple[int, ...]]] = {}
+    for *counts, value in rows:
+        found.setdefault(value, []).append(tuple(map(int, counts)))
+    return found
+
+
+def _groups_in_strata(column: str, facet: str) -> str:
+    return f"""
+        SELECT *
         FROM (
             SELECT
-                {facet},
-                inside,
-                won,
-                SUM(inside) OVER (PARTITION BY family, alone$apart) AS total,
-                SUM(won) OVER (PARTITION BY family, alone$apart) AS successes$apart
+                *,
+                SUM(inside) OVER (PARTITION BY stratum$apart) AS total,
+                SUM(won) OVER (PARTITION BY stratum$apart) AS successes
             FROM (
                 SELECT
                     {facet},
-                    {column} AS family,
-                    CASE WHEN {column} IS NULL THEN entry_key END AS alone,
-                    COUNT(*) AS inside,
-                    COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS won$apart
-                FROM entry
-                GROUP BY {facet}, {column}, CASE WHEN {column} IS NULL THEN entry_key END$apart
+                    CASE WHEN size > 1 THEN family END AS stratum,
+                    SUM(inside) AS inside,
+                    SUM(won) AS won$apart
+                FROM (
+                    SELECT *, SUM(entries) OVER (PARTITION BY family$apart) AS size
+                    FROM (
+                        SELECT
+                            {facet},
+                            {column} AS family,
+                            COUNT(*) AS entries,
+                            CAST(COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS DOUBLE) AS inside,
+                            CAST(COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS DOUBLE) AS won$apart
+                        FROM entry
+                        GROUP BY {facet}, {column}$apart
+                    )
+                )
+                GROUP BY {facet}, CASE WHEN size > 1 THEN family END$apart
             )
         )
-        GROUP BY inside, won, total, successes, {facet}$apart
-        """
-    )
-    found: dict[int | None, list[GroupInFamily]] = {}
-    for *counts, value in rows:
-        found.setdefault(value, []).append(GroupInFamily(*map(int, counts)))
-    return found
+        WHERE 0 < inside AND inside < total
+    """
 
 
 def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
@@ -366,10 +416,7 @@ def attack_families(ledger: LedgerView, column: str) -> dict[str, list[tuple[int
             FROM (
                 SELECT t.attack, t.entry_key, e.family, e.alone, BOOL_OR(t.succeeded) AS won$apart
                 FROM told AS t
-                INNER JOIN (
-                    SELECT entry_key, {column} AS family, CASE WHEN {column} IS NULL THEN entry_key END AS alone
-                    FROM entry
-                ) AS e ON t.entry_key = e.entry_key
+                INNER JOIN ({_entries_in_families(column)}) AS e ON t.entry_key = e.entry_key
                 WHERE t.is_attack
                 GROUP BY t.attack, t.entry_key, e.family, e.alone$apart
             )
@@ -378,10 +425,58 @@ def attack_families(ledger: LedgerView, column: str) -> dict[str, list[tuple[int
         GROUP BY total, won, attack$apart
         """
     )
-    found: dict[str, list[tuple[int, int, int]]] = {}
+    found: dict[str, FamilyKinds] = {}
     for times, total, won, attack in rows:
         found.setdefault(ledger.word("attack", attack) or UNNAMED_ATTACK, []).append((times, total, won))
     return found
+
+
+def value_families(ledger: LedgerView, column: str, facet: str, won: int | None, lost: int | None) -> FamilyKinds:
+    """Count the families of the entries with one of two values of a facet, and those with the first."""
+    first, second = ("NULL" if number is None else str(number) for number in (won, lost))
+    return ledger.ask(
+        f"""
+        SELECT COUNT(*), total, won$apart
+        FROM (
+            SELECT COUNT(*) AS total, COUNT(CASE WHEN {facet} = {first} THEN 1 END) AS won$apart
+            FROM entry
+            WHERE {facet} IN ({first}, {second})
+            GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END$apart
+        )
+        GROUP BY total, won$apart
+        """
+    )
+
+
+def category_families(ledger: LedgerView, column: str, *, as_spikee: bool = False) -> dict[str, FamilyKinds]:
+    """Count the families with an entry that guardrails named a category of, see `guardrail_categories`."""
+    rows = ledger.ask(
+        f"""
+        SELECT COUNT(*), total, won, category$apart
+        FROM (
+            SELECT n.category, e.size AS total, COUNT(DISTINCT n.entry_key) AS won$apart
+            FROM ({_named_categories(as_spikee)}) AS n
+            INNER JOIN ({_entries_in_families(column)}) AS e ON n.entry_key = e.entry_key
+            GROUP BY n.category, e.family, e.alone, e.size$apart
+        )
+        GROUP BY total, won, category$apart
+        """
+    )
+    found: dict[str, FamilyKinds] = {}
+    for times, total, won, category in rows:
+        found.setdefault(ledger.word("category", category) or "", []).append((times, total, won))
+    return found
+
+
+def _entries_in_families(column: str) -> str:
+    """Return the entries with what tells families apart, one without a value being alone, and the family's size."""
+    return f"""
+        SELECT entry_key, family, alone, COUNT(*) OVER (PARTITION BY family, alone$apart) AS size
+        FROM (
+            SELECT entry_key, {column} AS family, CASE WHEN {column} IS NULL THEN entry_key END AS alone, source
+            FROM entry
+        )
+    """
 
 
 def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
@@ -412,18 +507,23 @@ def guardrail_categories(ledger: LedgerView, *, as_spikee: bool = False) -> list
     rows = ledger.ask(
         f"""
         SELECT category, COUNT(DISTINCT entry_key)$apart
-        FROM (
-            SELECT c.category, t.entry_key, t.source
-            FROM category AS c
-            INNER JOIN told AS t ON c.ord = t.ord
-            {"WHERE t.blocked" if as_spikee else ""}
-        )
+        FROM ({_named_categories(as_spikee)})
         GROUP BY category$apart
         """
     )
     return sorted(
         ((ledger.word("category", number) or "", entries) for number, entries in rows), key=lambda c: (-c[1], c[0])
     )
+
+
+def _named_categories(as_spikee: bool) -> str:
+    flagged = "WHERE t.blocked" if as_spikee else ""
+    return f"""
+        SELECT c.category, t.entry_key, t.source
+        FROM category AS c
+        INNER JOIN told AS t ON c.ord = t.ord
+        {flagged}
+    """
 
 
 def error_kinds(ledger: LedgerView) -> list[ErrorKind]:

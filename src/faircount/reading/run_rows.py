@@ -117,6 +117,11 @@ class RunCase(Struct, frozen=True):
     """Whether the names of the metrics are known, not only their order."""
 
 
+def suite_of(case: str) -> str:
+    """Return what a case is a variant of: its name without the parameters."""
+    return case.partition("_[")[0]
+
+
 def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     """Return the row of a case as a line of JSON, without its line feed."""
     answered = [tried for tried in case.attempts if tried.error is None]
@@ -125,7 +130,7 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     seconds = [tried.seconds for tried in answered if tried.seconds is not None]
     verdict = case.verdict if answered else ERROR
     failed = None if answered else _telling_error(case.attempts)
-    suite = case.name.partition("_[")[0]
+    suite = suite_of(case.name)
     row = {
         "id": own_id,
         # Cases of one suite are variants: they differ in parameters, not in what is asked.

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.reading.aggregation import ERROR, PASSED, Aggregated, Result, aggregated
+from faircount.reading.run_rows import suite_of
 from faircount.running.journal_reading import JournalReader, State
-from faircount.stats.proportion import wilson
+from faircount.stats import Design, wilson
 from faircount.version import __version__
 
 SCHEMA = 1
@@ -49,6 +50,8 @@ class Totals(Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
+    suites: dict[str, list[int]] = field(default_factory=dict)
+    """Passed and decided cases by suite: those of one suite are variants."""
 
 
 class CaseReport:
@@ -122,6 +125,10 @@ def _add(totals: Totals, report: CaseReport) -> None:
     totals.passed += verdict == PASSED
     totals.undecided += verdict == ERROR
     totals.failed += verdict not in (PASSED, ERROR)
+    if verdict != ERROR:
+        suite = totals.suites.setdefault(suite_of(report.case["case"]), [0, 0])
+        suite[0] += verdict == PASSED
+        suite[1] += 1
     for attempt in report.attempts:
         totals.attempts += 1
         totals.errors += attempt.get("error") is not None
@@ -201,6 +208,11 @@ def _metric_entry(report: CaseReport, metric: str) -> dict[str, Any]:
     }
 
 
+def _pass_rate(suites: Mapping[str, list[int]]) -> Estimate:
+    passed, decided = zip(*suites.values(), strict=True) if suites else ((), ())
+    return Design(families=True).rate(passed, decided, unit="case").estimate
+
+
 def _metadata(header: Record, state: State, totals: Totals, timestamp: str, entries: int) -> dict[str, Any]:
     return {
         "timestamp": timestamp,
@@ -213,7 +225,7 @@ def _metadata(header: Record, state: State, totals: Totals, timestamp: str, entr
         "complete": state.complete,
         "settings": header.get("settings", {}),
         "cases": {name: getattr(totals, name) for name in ("passed", "failed", "undecided", "unfinished")},
-        "pass_rate": msgspec.to_builtins(wilson(totals.passed, totals.passed + totals.failed, unit="case")),
+        "pass_rate": msgspec.to_builtins(_pass_rate(totals.suites)),
         "attempts": totals.attempts,
         "errors": totals.errors,
         "transport_retries": totals.retries,

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         risk_ratio,
         tango,
     )
-    from faircount.stats.design import Design, Stratum, mantel_haenszel, widening
+    from faircount.stats.design import Design, Strata, Stratum, exact_p_of_strata, inside_strata, sum_strata, widening
     from faircount.stats.detector_bootstrap import (
         f1_bca,
         f1_bca_constants,
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         balanced_accuracy,
         confusion_estimates,
         confusion_metrics,
+        confusion_of_rates,
     )
     from faircount.stats.gates import (
         NonInferiority,
@@ -159,7 +160,7 @@ if TYPE_CHECKING:
     from faircount.stats.slices import (
         BetaPrior,
         Shrinkage,
-        SliceTest,
+        adjust_together,
         beta_prior,
         empirical_bayes,
         slices_against_rest,
@@ -185,10 +186,11 @@ __all__ = [
     "SampleSize",
     "SequentialTest",
     "Shrinkage",
-    "SliceTest",
+    "Strata",
     "Stratum",
     "Validation",
     "added_difference",
+    "adjust_together",
     "aggregate",
     "all_of_k",
     "alpha_of_kinds",
@@ -217,12 +219,14 @@ __all__ = [
     "confidence_sequence",
     "confusion_estimates",
     "confusion_metrics",
+    "confusion_of_rates",
     "corrected_difference",
     "correlation_floor",
     "delong_standard_error",
     "design_effect",
     "difference_of_rates",
     "empirical_bayes",
+    "exact_p_of_strata",
     "expected_correlation",
     "f1_bca",
     "f1_bca_constants",
@@ -238,6 +242,7 @@ __all__ = [
     "holm",
     "icc",
     "icc_of_counts",
+    "inside_strata",
     "jeffreys",
     "kappa_standard_error",
     "krippendorff_alpha",
@@ -247,7 +252,6 @@ __all__ = [
     "log_e_value",
     "logrank",
     "majority_of_k",
-    "mantel_haenszel",
     "mcnemar",
     "mean_of_shares",
     "mean_pass_at_k",
@@ -282,6 +286,7 @@ __all__ = [
     "sprt",
     "success_within_counts",
     "success_within_k",
+    "sum_strata",
     "tango",
     "threshold_sweep",
     "two_phase",

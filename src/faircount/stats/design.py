@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from faircount.model import Estimate
+from faircount.model import AgainstRest, Estimate
 from faircount.stats.clusters import ClusterEstimate, cluster_wilson
 from faircount.stats.comparison import (
     ClusterDifference,
@@ -28,11 +28,18 @@ from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, wilson
 
 _BISECTIONS = 40
 
+# Mantel and Fleiss's criterion for the chi-square of strata.
+_LEAST_EXPECTED = 5.0
+# The exact test sums up to here from the nearer end; with fewer than five expected, what lies farther has no mass.
+_MOST_KEPT = 201
+_FARTHEST = 200
+_TIES = 1e-7
+
 
 class Stratum(Struct, frozen=True):
     """One group among the units of a stratum: its units and successes, and those of the whole stratum.
 
-    `times` says how many such strata there are.
+    `times` says how many such strata there are. A stratum is a family or, if `alone`, all units that are in none.
     """
 
     inside: int
@@ -40,6 +47,26 @@ class Stratum(Struct, frozen=True):
     total: int
     successes: int
     times: int = 1
+    alone: bool | int = False
+
+
+class Strata(Struct, frozen=True):
+    """What sums over strata tell of one group against the rest.
+
+    With N units and t successes in a stratum, of which the group has n₁ and a: `deviation` is Σ(a - n₁t/N), `weight`
+    Σn₁(N-n₁)/N and `variance` Σn₁(N-n₁)t(N-t)/(N²(N-1)). `to_least` and `to_most` are how far the successes that are
+    expected of the group lie from the fewest and the most that it can have. `families` have the group and others; in
+    `above` of them its rate is the higher one, in `below` the lower.
+    """
+
+    deviation: float
+    weight: float
+    variance: float
+    to_least: float
+    to_most: float
+    families: int
+    above: int
+    below: int
 
 
 class Design(Struct, frozen=True):
@@ -143,19 +170,84 @@ def _p_of(difference: Callable[[float], Estimate]) -> float:
     return math.exp(high)
 
 
-def mantel_haenszel(strata: Sequence[Stratum]) -> tuple[float, float | None]:
-    """Test one group against the rest within strata (Mantel and Haenszel 1959): the deviation summed up, and p.
-
-    Σ(a - n₁t/N) over strata with N units and t successes, of which a in the n₁ of the group, and
-    (|Σ| - ½)²/Σ n₁(N-n₁)t(N-t)/(N²(N-1)) as a chi-square with one degree of freedom. p is None where no stratum has the
-    group and others, and successes and failures: then nothing can be told.
-    """
-    deviation = math.fsum(s.times * (s.won - s.inside * s.successes / s.total) for s in strata if s.total)
-    variance = math.fsum(
-        s.times * s.inside * (s.total - s.inside) * s.successes * (s.total - s.successes) / (s.total**2 * (s.total - 1))
-        for s in strata
-        if s.total > 1
+def sum_strata(strata: Sequence[Stratum]) -> Strata:
+    """Return the sums over strata; those without the group, or without others, are passed over."""
+    compared = [s for s in strata if 0 < s.inside < s.total]
+    means = [(s, s.inside * s.successes / s.total) for s in compared]
+    spreads = [(s, s.inside * (s.total - s.inside) / s.total) for s in compared]
+    families = [s for s in compared if not s.alone]
+    return Strata(
+        math.fsum(s.times * (s.won - mean) for s, mean in means),
+        math.fsum(s.times * spread for s, spread in spreads),
+        math.fsum(
+            s.times * spread * s.successes * (s.total - s.successes) / (s.total * (s.total - 1))
+            for s, spread in spreads
+        ),
+        math.fsum(s.times * (mean - max(0, s.successes - (s.total - s.inside))) for s, mean in means),
+        math.fsum(s.times * (min(s.inside, s.successes) - mean) for s, mean in means),
+        sum(s.times for s in families),
+        sum(s.times for s in families if s.won * s.total > s.inside * s.successes),
+        sum(s.times for s in families if s.won * s.total < s.inside * s.successes),
     )
-    if not variance:
-        return deviation, None
-    return deviation, chi_square_tail(max(abs(deviation) - 0.5, 0.0) ** 2 / variance, 1)
+
+
+def inside_strata(sums: Strata, strata: Callable[[], Sequence[Stratum]]) -> AgainstRest:
+    """Test a group against the rest inside strata (Mantel and Haenszel 1959).
+
+    The difference of the rates is deviation/weight (Greenland and Robins 1985), and (|deviation| - ½)²/variance a
+    chi-square with one degree of freedom. Where the successes that are expected lie within five of the fewest or the
+    most, that is rough (Mantel and Fleiss 1980): then `strata` is called, and p is `exact_p_of_strata`. Where no
+    stratum has the group and others, and successes and failures, there is no p.
+    """
+    p = None
+    if sums.variance:
+        is_rough = min(sums.to_least, sums.to_most) < _LEAST_EXPECTED
+        p = exact_p_of_strata(strata()) if is_rough else None
+        p = chi_square_tail(max(abs(sums.deviation) - 0.5, 0.0) ** 2 / sums.variance, 1) if p is None else p
+    difference = sums.deviation / sums.weight if sums.weight else None
+    return AgainstRest(difference, p, families=sums.families, above=sums.above, below=sums.below)
+
+
+def exact_p_of_strata(strata: Sequence[Stratum]) -> float | None:
+    """Return the exact conditional p-value of a group against the rest within strata (Gart 1970), Fisher's for one.
+
+    Given the margins, the group's successes are a sum of hypergeometric numbers. p is the mass of all sums that are
+    no likelier than the one seen. None where the sum lies too far from both ends to be added up.
+    """
+    # In order, so that rounding does not depend on who counted.
+    compared = sorted((s for s in strata if 0 < s.inside < s.total), key=astuple)
+    fewest = [max(0, s.successes - (s.total - s.inside)) for s in compared]
+    most = [min(s.inside, s.successes) for s in compared]
+    seen = sum(s.times * (s.won - least) for s, least in zip(compared, fewest, strict=True))
+    up_to = sum(s.times * (top - least) for s, least, top in zip(compared, fewest, most, strict=True))
+    # Counted from the nearer end, where nearly all of the mass lies.
+    mirrored = up_to - seen < seen
+    seen = min(seen, up_to - seen)
+    if seen > _FARTHEST:
+        return None
+    masses = [1.0]
+    for s, least, top in zip(compared, fewest, most, strict=True):
+        step, first = (-1, top) if mirrored else (1, least)
+        one = [_hypergeometric(s, first + step * place) for place in range(min(top - least + 1, _MOST_KEPT))]
+        for _ in range(s.times):
+            masses = _convolved(masses, one)
+    return min(1.0, math.fsum(mass for mass in masses if mass <= masses[seen] * (1 + _TIES)))
+
+
+def _hypergeometric(s: Stratum, won: int) -> float:
+    """Return how likely so many successes of the group are, given the margins of its stratum."""
+    ways = _log_ways(s.inside, won) + _log_ways(s.total - s.inside, s.successes - won)
+    return math.exp(ways - _log_ways(s.total, s.successes))
+
+
+def _log_ways(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _convolved(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return the masses of a sum of two numbers, without the far end, where there is none to speak of."""
+    found = [0.0] * min(len(one) + len(other) - 1, _MOST_KEPT)
+    for place, mass in enumerate(one):
+        for shift, factor in enumerate(other[: len(found) - place]):
+            found[place + shift] += mass * factor
+    return found

@@ -7,6 +7,7 @@ part of the counts: whoever counts says how much was left out. A ratio without a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -97,6 +98,43 @@ def confusion_estimates(
         f1=f1_bootstrap(tp, fn, tn, fp, unit=unit, level=level),
         accuracy=wilson(tp + tn, tp + fn + tn + fp, unit=unit, level=level),
     )
+
+
+def confusion_of_rates(recall: Estimate, false_positives: Estimate, *, unit: str = "entry") -> ConfusionEstimates:
+    """Estimate the same from recall and the false positive rate, whose intervals may respect families.
+
+    Each of the three is a function of both rates, and of the numbers of hits and passes, that rises with one and falls
+    with the other. Its distance from either limit is the root of the sum of the squares of what each rate alone makes
+    of it at its own limit (square and add: Newcombe 2001, Zou and Donner 2008).
+    """
+    hits, passes = recall.n, false_positives.n
+    return ConfusionEstimates(
+        precision=_of_rates(lambda r, f: _ratio(hits * r, hits * r + passes * f), recall, false_positives, unit),
+        recall=recall,
+        f1=_of_rates(lambda r, f: _ratio(2 * hits * r, hits * r + hits + passes * f), recall, false_positives, unit),
+        accuracy=_of_rates(
+            lambda r, f: _ratio(hits * r + passes * (1 - f), hits + passes), recall, false_positives, unit
+        ),
+    )
+
+
+def _of_rates(
+    metric: Callable[[float, float], float | None], recall: Estimate, alarms: Estimate, unit: str
+) -> Estimate:
+    n, level, method = recall.n + alarms.n, recall.level, "square and add, families"
+    value = None if recall.value is None or alarms.value is None else metric(recall.value, alarms.value)
+    if value is None or recall.value is None or alarms.value is None:
+        return undefined(unit, level, method, n)
+    if recall.low is None or recall.high is None or alarms.low is None or alarms.high is None:
+        return Estimate(value, None, None, n, unit, level, method)
+
+    def apart(r: float, f: float) -> float:
+        found = metric(r, f)
+        return 0.0 if found is None else found - value
+
+    down = math.hypot(apart(recall.low, alarms.value), apart(recall.value, alarms.high))
+    up = math.hypot(apart(recall.high, alarms.value), apart(recall.value, alarms.low))
+    return Estimate(value, max(0.0, value - down), min(1.0, value + up), n, unit, level, method)
 
 
 def balanced_accuracy(

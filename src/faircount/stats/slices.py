@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from faircount.model import Estimate
+from faircount.model import AgainstRest, Estimate
 from faircount.stats.comparison import fisher_exact
-from faircount.stats.design import Stratum, mantel_haenszel
 from faircount.stats.multiplicity import benjamini_hochberg
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined, wilson
 from faircount.stats.special import beta_limits, log_beta
@@ -53,17 +53,28 @@ class BetaPrior(Struct, frozen=True):
         """The rate expected of a slice that nothing is known about."""
         return self.alpha / (self.alpha + self.beta)
 
-    def estimate(self, successes: int, n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
+    def estimate(
+        self,
+        successes: int,
+        n: int,
+        *,
+        unit: str = "entry",
+        level: float = DEFAULT_LEVEL,
+        design_effect: float = 1.0,
+    ) -> Estimate:
         """Return the shrunken rate (α + k)/(α + β + n) with its equal-tailed credible interval.
 
-        A slice without an entry is undefined: the prior would speak for it alone.
+        With a design effect the units are worth n/design effect, so that the interval is that of Beta with the same
+        mean and the precision α + β + n/design effect. A slice without an entry is undefined: the prior would speak for
+        it alone.
         """
         check_counts(successes, n)
         check_level(level)
         if n == 0:
             return undefined(unit, level, "empirical bayes")
         a, b = self.alpha + successes, self.beta + n - successes
-        low, high = beta_limits((1 - level) / 2, a, b)
+        worth = (self.alpha + self.beta + n / design_effect) / (a + b)
+        low, high = beta_limits((1 - level) / 2, a * worth, b * worth)
         return Estimate(a / (a + b), low, high, n, unit, level, "empirical bayes")
 
 
@@ -134,50 +145,26 @@ def beta_prior(
     return _fit(slices)
 
 
-class SliceTest(Struct, frozen=True):
-    """A slice against the rest: p, the same adjusted for the number of slices, and whether that survives.
+def slices_against_rest(successes: Sequence[int], sizes: Sequence[int]) -> tuple[AgainstRest, ...]:
+    """Test every slice of independent units against all others by Fisher's exact test; see `adjust_together`.
 
-    `difference` is the rate of the slice less the rate of the rest. All are None where either side has no entry.
-    """
-
-    difference: float | None
-    p: float | None
-    adjusted_p: float | None
-    stands_out: bool
-
-
-def slices_against_rest(
-    successes: Sequence[int],
-    sizes: Sequence[int],
-    *,
-    alpha: float = 0.05,
-    strata: Sequence[Sequence[Stratum]] | None = None,
-) -> tuple[SliceTest, ...]:
-    """Test every slice against all others by Fisher's exact test, adjusted by Benjamini and Hochberg (1995).
-
-    Slices must not overlap. A slice stands out where its adjusted p is at most `alpha`. With `strata`, those of each
-    slice, the test is `mantel_haenszel`: families differ, and only what a slice does inside them is its own. Then its
-    difference must have the same sign inside families to stand out.
+    Slices must not overlap. One that has no unit, or all, has nothing to be compared with.
     """
     _slices(successes, sizes)
     total, n = sum(successes), sum(sizes)
-    differences: list[float | None] = []
-    p_values: list[float | None] = []
-    for k, size in zip(successes, sizes, strict=True):
-        comparable = 0 < size < n
-        differences.append(k / size - (total - k) / (n - size) if comparable else None)
-        p_values.append(fisher_exact(k, size, total - k, n - size) if comparable and strata is None else None)
-    inside = list(differences)
-    if strata is not None:
-        tests = [mantel_haenszel(found) for found in strata]
-        inside, p_values = [deviation for deviation, _ in tests], [p for _, p in tests]
     return tuple(
-        SliceTest(
-            difference, p, adjusted, adjusted is not None and adjusted <= alpha and (difference or 0) * (own or 0) > 0
-        )
-        for difference, own, p, adjusted in zip(
-            differences, inside, p_values, benjamini_hochberg(p_values), strict=True
-        )
+        AgainstRest(k / size - (total - k) / (n - size), fisher_exact(k, size, total - k, n - size))
+        if 0 < size < n
+        else AgainstRest(None, None)
+        for k, size in zip(successes, sizes, strict=True)
+    )
+
+
+def adjust_together(tests: Sequence[AgainstRest], alpha: float = 0.05) -> tuple[AgainstRest, ...]:
+    """Adjust the tests of a whole report together (Benjamini and Hochberg 1995); at most `alpha` stands out."""
+    return tuple(
+        replace(test, adjusted_p=p, stands_out=p is not None and p <= alpha)
+        for test, p in zip(tests, benjamini_hochberg([test.p for test in tests]), strict=True)
     )
 
 

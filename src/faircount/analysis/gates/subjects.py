@@ -105,7 +105,7 @@ class Subject(Struct, frozen=True):
             total = estimate.n + undecided if self.compared else estimate.n
             return _with_others(estimate, 0, total), _with_others(estimate, undecided, total)
         if gate.figure in SHARES:
-            return estimate, self._share(gate, group, undecided)
+            return estimate, _with_others(estimate, undecided, estimate.n)
         if self.compared:
             known = figures["bounds"]
             return _estimate(known["lowest"]["rate_b"]), _estimate(known["highest"]["rate_b"])
@@ -184,12 +184,12 @@ class Subject(Struct, frozen=True):
             found = (self.figures["rates"] if group is None else group)[ASR_CORRECTED]
         return found
 
-    def _share(self, gate: Gate, group: Mapping[str, Any] | None, more: int = 0) -> Estimate:
-        if self.compared and (group is not None or self.entries is None):
+    def _share(self, gate: Gate, group: Mapping[str, Any] | None) -> Estimate:
+        if not self.compared:
+            return _estimate((self.figures if group is None else group)["shares"][gate.figure])
+        if group is not None or self.entries is None:
             raise _refused(gate, self, f"a comparison does not count {gate.figure} of this; use results analyze for it")
-        counts = (self.entries or {}) if group is None else group
-        name = _IN_ENTRIES[gate.figure] if group is None else gate.figure
-        return stats.wilson(counts[name] + more, counts["total"], unit="entry", level=self.level)
+        return stats.wilson(self.entries[_IN_ENTRIES[gate.figure]], self.entries["total"], level=self.level)
 
     def _refuse_other_aim(self, gate: Gate) -> None:
         right = RATE_OF[self.aim]
