@@ -19,6 +19,7 @@ from faircount.stats import (
     mcnemar,
     newcombe,
     tango,
+    two_way_wilson,
     wilson,
 )
 from tests.oracles import in_strata, known, oracle
@@ -121,6 +122,37 @@ def test_the_chi_square_is_left_where_mantel_and_fleiss_say_that_it_is_rough() -
     assert exact_p_of_strata([Stratum(10_000, 5_100, 20_000, 10_000)]) is None
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_two_way_error_is_that_of_statsmodels(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    families, attacks = generator.integers(0, 9, 200), generator.integers(0, 6, 200)
+    chances = generator.beta(1, 2, 9)[families] * generator.beta(3, 1, 6)[attacks]
+    won = generator.random(200) < chances
+    cells = [(f, a, int(w), 1) for f, a, w in zip(families.tolist(), attacks.tolist(), won.tolist(), strict=True)]
+    merged: dict[tuple[int, int], list[int]] = {}
+    for f, a, w, one in cells:
+        cell = merged.setdefault((f, a), [0, 0])
+        cell[0] += w
+        cell[1] += one
+    found = two_way_wilson([(f, a, w, n) for (f, a), (w, n) in merged.items()])
+    sandwich = oracle("statsmodels.stats.sandwich_covariance")
+    fit = oracle("statsmodels.regression.linear_model").OLS(won.astype(float), np.ones(200)).fit()
+    both, over_families, over_attacks = sandwich.cov_cluster_2groups(fit, families, attacks)
+    expected = max(float(cov.item()) for cov in (both, over_families, over_attacks))
+    assert known(found.standard_error) ** 2 == pytest.approx(expected)
+    alone = cluster_wilson(
+        [sum(w for (f, _), (w, _) in merged.items() if f == family) for family in range(9)],
+        np.bincount(families, minlength=9).tolist(),
+    ).estimate
+    assert known(found.estimate.low) <= known(alone.low) and known(found.estimate.high) >= known(alone.high)
+
+
+def test_one_attack_tells_nothing_of_others() -> None:
+    found = two_way_wilson([(family, "dan", family % 2, 2) for family in range(8)])
+    assert found.estimate.value == 0.25 and (found.estimate.low, found.estimate.high) == (None, None)
+    assert two_way_wilson([]).estimate.value is None
+
+
 def test_quality_of_rates_is_that_of_counts_and_respects_their_intervals() -> None:
     tp, fn, tn, fp = 40, 10, 45, 5
     recall, alarms = wilson(tp, tp + fn), wilson(fp, fp + tn)
@@ -160,3 +192,23 @@ def test_the_quality_of_a_guardrail_over_families_is_covered(recall: float, alar
             covered[name] += known(estimate.low) <= value <= known(estimate.high)
     assert min(covered.values()) / draws >= 0.93 - 2 * (0.93 * 0.07 / draws) ** 0.5
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.7, 1.5])
+@pytest.mark.parametrize(("families", "attacks"), [(36, 5), (7, 17), (50, 20)])
+def test_the_two_way_interval_covers_the_rate_for_attacks_in_general(
+    families: int, attacks: int, spread: float
+) -> None:
+    """The regimes of an outside check, where the interval over families covered 64% at worst."""
+    generator = np.random.default_rng([8, families, int(10 * spread)])
+    draws, middle = 300, -1.6
+    of_any = middle + np.hypot(1.0, spread) * generator.normal(size=400_000)
+    truth = float((1 / (1 + np.exp(-of_any))).mean())
+    covered = 0
+    for _ in range(draws):
+        logits = middle + generator.normal(0, 1, families)[:, None] + generator.normal(0, spread, attacks)
+        won = generator.random((families, attacks)) < 1 / (1 + np.exp(-logits))
+        cells = [(f, a, int(won[f, a]), 1) for f in range(families) for a in range(attacks)]
+        estimate = two_way_wilson(cells).estimate
+        covered += known(estimate.low) <= truth <= known(estimate.high)
+    assert covered / draws >= 0.93 - 2 * (0.93 * 0.07 / draws) ** 0.5

@@ -40,6 +40,7 @@ LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]
 # Data that several tables use. A family, entry or pair is one tuple, so that units can be shuffled and repeated.
 FAMILIES = [(3, 4), (0, 4), (2, 4), (0, 4), (1, 4), (4, 4), (0, 4)]
 UNEQUAL = [(3, 3), (0, 1), (1, 5), (0, 2), (2, 2), (0, 4), (1, 3), (1, 1)]
+CROSSED = [(family, attack, (family * attack) % 3, 3) for family in range(5) for attack in range(4)]
 DIFFERING = [(2, 0, 4), (0, 1, 3), (1, 1, 4), (3, 0, 5), (0, 0, 2), (1, 2, 4)]
 TRIED = [(10, 0), (10, 1), (10, 3), (10, 10), (8, 2), (4, 0), (5, 4)]
 STOPPED = [(1, 1), (1, 1), (2, 1), (3, 1), (3, 0), (4, 1), (5, 0), (5, 0), (2, 0), (4, 1)]
@@ -76,6 +77,11 @@ INTERVALS: dict[str, Interval] = {
     "cluster_wilson": (
         lambda units, level: clusters.cluster_wilson(*columns(units), level=level).estimate,
         [(FAMILIES,), (UNEQUAL,), ([(0, 4)] * 6,), ([(2, 2)] * 3,), ([(1, 2), (2, 4)],)],
+        RATE,
+    ),
+    "two_way_wilson": (
+        lambda cells, level: clusters.two_way_wilson(cells, level=level).estimate,
+        [(CROSSED,), ([(f, a, 0, 2) for f in range(3) for a in range(3)],)],
         RATE,
     ),
     "cluster_bootstrap": (
@@ -223,6 +229,7 @@ Ordered = tuple[Callable[[Sequence[Any]], Any], Sequence[Any], Callable[[Any], S
 
 ORDER: dict[str, Ordered] = {
     "cluster_wilson": (lambda units: clusters.cluster_wilson(*columns(units)), UNEQUAL, None),
+    "two_way_wilson": (clusters.two_way_wilson, CROSSED, None),
     "cluster_mean_of_shares": (lambda units: clusters.cluster_mean_of_shares(*columns(units)), UNEQUAL, None),
     "expected_correlation": (lambda units: clusters.expected_correlation(*columns(units)), UNEQUAL, None),
     "correlation_floor": (lambda units: clusters.correlation_floor(*columns(units)), UNEQUAL, None),

@@ -101,12 +101,20 @@ class Counts(Struct, frozen=True):
     guardrail_any: int
 
 
+class General(Struct, frozen=True):
+    """The rate for the values of a field in general, of which so many were tested."""
+
+    field: str
+    values: int
+    rate: Estimate
+
+
 class Families(Struct, frozen=True):
     """Variants of one thing are no independent tests: what was taken as one, and what that does to the rate.
 
     `by` is what the entries of a family have in common; `respected` tells whether the intervals are those of families.
     `effective_n` is how many independent entries all of them are worth, `design_effect` the factor by which families
-    widen the variance, `mean_rate` the mean over families, each counted once.
+    widen the variance, `mean_rate` the mean over families, each counted once; `general` is there if it was asked for.
     """
 
     asked: str
@@ -117,6 +125,7 @@ class Families(Struct, frozen=True):
     effective_n: float | None = None
     design_effect: float | None = None
     mean_rate: float | None = None
+    general: General | None = None
 
 
 class AgainstRest(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from faircount import formats
 from faircount.analysis.arrange_attempts import attempts
-from faircount.analysis.arrange_groups import BARS_SHOWN, breakdowns, combinations, of_how_many, share
+from faircount.analysis.arrange_groups import BARS_SHOWN, FIELD_TITLES, breakdowns, combinations, of_how_many, share
 from faircount.analysis.choices import AUTO
 from faircount.analysis.correction import arranged
 from faircount.analysis.document import document
@@ -243,6 +243,12 @@ def _general(a: Analysis) -> tuple[Block, ...]:
         Fact(words.won, tally.success, a.asr, _denominator(a)),
     ]
     facts += _families(a)
+    if a.families.general is not None:
+        general = a.families.general
+        what = f"{FIELD_TITLES.get(general.field, 'value')}s of this kind"
+        facts.append(
+            Fact("in general", None, general.rate, f"for {what}, of which {general.values:,} were tested", depth=1)
+        )
     if a.asr_judged.n != a.asr.n:
         denominator = f"of {counted(a.asr_judged.n, 'judged entry', 'judged entries')}"
         facts.append(Fact("over judged entries", None, a.asr_judged, denominator, depth=1))

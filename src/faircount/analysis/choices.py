@@ -10,6 +10,8 @@ EVIDENCE = ("successes", "failures", "errors", "blocks")
 """What --evidence may show."""
 AUTO, NONE = "auto", "none"
 """What --cluster may be beside a field."""
+ATTACKS = "attacks"
+"""What --generalise may be beside a field."""
 CUSTOM = "custom"
 CATEGORIES = ("success", "failure", "fail", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
 """What --category may be; fail and failure are one, errors and error, too."""

@@ -17,8 +17,10 @@ from faircount.model import (
     FalsePositives,
     Families,
     Finding,
+    General,
     Group,
     Retries,
+    Shares,
     Slices,
     Source,
     Tally,
@@ -135,7 +137,12 @@ def _families(families: Families) -> dict[str, Any]:
         "effective_n": families.effective_n,
         "design_effect": families.design_effect,
         "mean_rate": families.mean_rate,
+        "general": None if families.general is None else _general(families.general),
     }
+
+
+def _general(general: General) -> dict[str, Any]:
+    return {"field": general.field, "values": general.values, "rate": estimate_data(general.rate)}
 
 
 def _slices(slices: Slices) -> dict[str, Any]:

@@ -9,15 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import fields
-from faircount.analysis.choices import AUTO, NONE
+from faircount.analysis.choices import ATTACKS, AUTO, NONE
 from faircount.analysis.words import Words
+from faircount.errors import UsageError
 from faircount.findings import counted, finding
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import FamilyCounts
-from faircount.model import Counts, Estimate, Families, Finding, Shares
-from faircount.stats import ClusterEstimate, Design
+from faircount.model import Counts, Estimate, Families, Finding, General, Shares
+from faircount.stats import ClusterEstimate, Design, cluster_wilson, two_way_wilson
+from faircount.text import clip, visible
 
+_ATTACK_TYPE = "jailbreak_type"
 _IF_NOT = "If entries are variants of each other after all, the intervals are too narrow."
 
 
@@ -89,6 +92,26 @@ def doubts(grouping: Grouping) -> list[Finding]:
     return [finding("F037", grouping.told.count or 0, message)]
 
 
+def generalised(ledger: LedgerView, grouping: Grouping, asked: str) -> Grouping:
+    """Return the families with the rate for the values of a field in general, not only for those that were tested.
+
+    Entries with one value are alike, as those of one family are. Where entries are independent but for that, the
+    values are the families.
+    """
+    field = _ATTACK_TYPE if asked == ATTACKS else fields.raw_name(asked)
+    found = tallies.cells(ledger, grouping.column, fields.existing_column(ledger, field, "--generalise"))
+    values, level = len({value for _, value, _, _ in found}), grouping.design.level
+    if values < 2:
+        raise UsageError(
+            f"--generalise {clip(visible(asked), 40)}: all entries have one value here, which shows nothing of others"
+        )
+    if grouping.column is None:
+        rate = cluster_wilson([won for *_, won, _ in found], [total for *_, total in found], level=level).estimate
+    else:
+        rate = two_way_wilson(found, level=level).estimate
+    return replace(grouping, told=replace(grouping.told, general=General(field, values, rate)))
+
+
 def as_one(counts: Counts) -> list[FamilyCounts]:
     """Return all entries as one family: enough for rates that know of none."""
     tally = counts.tally
@@ -113,10 +136,13 @@ def find(ledger: LedgerView, counts: Counts, asked: str, level: float, words: Wo
         explanation = f"All entries share {shared}: the interval holds only for variants of this one."
         return Grouping(Families(asked, by, False, explanation, count), None, kinds, Design(level=level))
     design = Design(families=True, level=level)
-    return Grouping(_respected(asked, by, shared, kinds, design), column, kinds, design)
+    attacks = tallies.distinct_values(ledger, fields.column_of(ledger, _ATTACK_TYPE))
+    return Grouping(_respected(asked, by, shared, kinds, design, attacks), column, kinds, design)
 
 
-def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], design: Design) -> Families:
+def _respected(
+    asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], design: Design, attacks: int
+) -> Families:
     found, count = _estimated(design, kinds, "success", "total"), sum(kind.times for kind in kinds)
     if count == 1:
         return Families(
@@ -129,11 +155,12 @@ def _respected(asked: str, by: str, shared: str, kinds: Sequence[FamilyCounts], 
         )
     what = by if asked == AUTO else "the field asked for"
     families = counted(count, "family", "families")
+    for_these = f"; they hold for these {attacks:,} jailbreak types (see --generalise)" if attacks > 1 else ""
     return Families(
         asked=asked,
         by=by,
         respected=True,
-        explanation=f"Intervals respect {families} of variants, distinguished by {what}.",
+        explanation=f"Intervals respect {families} of variants, distinguished by {what}{for_these}.",
         count=count,
         effective_n=found.effective_n,
         design_effect=found.design_effect,

@@ -32,6 +32,7 @@ class AnalyzeOptions(Struct, frozen=True):
     level: float = 0.95
     definition: str = "faircount"
     cluster: str = AUTO
+    generalise: str | None = None
     where: str | None = None
     max_line: int = MAX_LINE_BYTES
     evidence: tuple[tuple[str, int], ...] = ()

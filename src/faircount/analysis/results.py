@@ -281,6 +281,8 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
     ledger, aim = folded.ledger, folded.aim
     counts = summary.overall(ledger, options)
     grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
+    if options.generalise is not None:
+        grouping = families.generalised(ledger, grouping, options.generalise)
     matrix = _false_positives(folded, grouping, options, loader)
     correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
     found = [*findings_of(folded, wanted.chosen, options), *doubts, *_definition(options), *families.doubts(grouping)]

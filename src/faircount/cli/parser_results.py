@@ -413,6 +413,12 @@ def _add_what_to_count(parser: argparse.ArgumentParser) -> None:
         "entries as independent (default: auto)",
     )
     group.add_argument(
+        "--generalise",
+        metavar="FIELD|attacks",
+        help="show an interval for values of this field in general, beside the one for those tested; attacks: for "
+        "jailbreak types",
+    )
+    group.add_argument(
         "--min-n",
         type=int,
         default=1,

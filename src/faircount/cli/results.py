@@ -60,6 +60,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         level=arguments.level,
         definition=arguments.definition,
         cluster=arguments.cluster,
+        generalise=arguments.generalise,
         where=arguments.where,
         max_line=arguments.max_line,
         evidence=_evidence(arguments),

@@ -406,7 +406,26 @@ def attacks(ledger: LedgerView) -> list[AttackCounts]:
     return sorted(counted, key=lambda c: c.attack)
 
 
-def attack_families(ledger: LedgerView, column: str) -> dict[str, list[tuple[int, int, int]]]:
+def cells(ledger: LedgerView, column: str | None, facet: str) -> list[tuple[int | None, int | None, int, int]]:
+    """Count successes and entries by family and the value of a facet; without a column, all are of one family.
+
+    An entry without a family is alone: it is given a number below 0.
+    """
+    family = "CAST(0 AS INTEGER)" if column is None else f"COALESCE({column}, -1 - entry_key)"
+    return ledger.ask(
+        f"""
+        SELECT {family} AS family, {facet}, COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END), COUNT(*)$apart
+        FROM entry
+        GROUP BY {family}, {facet}$apart
+        """
+    )
+
+
+FamilyKinds = list[tuple[int, int, int]]
+"""Families that are alike: how many, how many entries each has, and how many of these are of interest."""
+
+
+def attack_families(ledger: LedgerView, column: str) -> dict[str, FamilyKinds]:
     """Count the families of each dynamic attack: how many have so many entries, and so many that it won."""
     rows = ledger.ask(
         f"""

@@ -57,6 +57,7 @@ class SummaryOptions(TypedDict, total=False):
     min_n: int
     level: float
     cluster: str
+    generalise: str | None
     overview: bool
     evidence: int | Sequence[tuple[str, int]]
     figures: bool

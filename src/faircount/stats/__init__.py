@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         correlation_floor,
         expected_correlation,
         family_correlation,
+        two_way_wilson,
     )
     from faircount.stats.comparison import (
         ClusterDifference,
@@ -291,6 +292,7 @@ __all__ = [
     "threshold_sweep",
     "two_phase",
     "two_phase_difference",
+    "two_way_wilson",
     "undefined",
     "valid_scores",
     "widening",

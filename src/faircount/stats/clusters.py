@@ -6,7 +6,7 @@ two numbers enters any formula here, so that families which agree in both are co
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -77,6 +77,50 @@ def cluster_wilson(
     low, high, design = _floored_limits(p, seen, families, level)
     estimate = Estimate(p, low, high, n, unit, level, "cluster wilson")
     return ClusterEstimate(estimate, count, error, design, n / design, macro)
+
+
+def two_way_wilson(
+    cells: Sequence[tuple[Hashable, Hashable, int, int]], *, unit: str = "entry", level: float = DEFAULT_LEVEL
+) -> ClusterEstimate:
+    """Estimate a rate of entries that are alike in two ways, as variants of one family and as uses of one attack.
+
+    A cell is a family, an attack, the successes and the units of both. The variance is that over families, plus that
+    over attacks, less that over cells, which both have in them (Cameron, Gelbach and Miller 2011), and no less than
+    either of the first two; the floors of `cluster_wilson` are added up alike. Student's degrees of freedom are those
+    of whichever there are fewer of. The interval covers the rate for families and attacks of these kinds in general,
+    while that of `cluster_wilson` is for these attacks. Fewer than two of either give a value and no interval.
+    """
+    check_level(level)
+    by_family, by_attack = (_added(cells, side) for side in (0, 1))
+    inside = _families([s for *_, s, _ in cells], [m for *_, m in cells], None)
+    _, total, n = _totals(inside)
+    if n == 0:
+        return ClusterEstimate(undefined(unit, level, "two-way wilson"), 0, None, None, None, None)
+    p, count = total / n, by_family.total()
+    macro = math.fsum(times * s / m for (s, m), times in by_family.items()) / count
+    errors = [error for kinds in (by_family, by_attack, inside) if (error := _standard_error(kinds)) is not None]
+    if len(errors) < 3:
+        lonely = Estimate(p, None, None, n, unit, level, "two-way wilson")
+        return ClusterEstimate(lonely, count, None, None, None, macro)
+    families, attacks, within = (error**2 for error in errors)
+    variance = max(families + attacks - within, families, attacks)
+    seen = variance / (p * (1 - p) / n) if 0 < total < n else 1.0
+    design = max(seen, _floor(by_family) + _floor(by_attack) - 1)
+    critical = student_critical_value(level, min(count, by_attack.total()) - 1)
+    low, high = score_limits(p, n / design, critical)
+    alone = cluster_wilson(*zip(*by_family.elements(), strict=True), level=level).estimate
+    low, high = min(low, alone.low or 0.0), max(high, 1.0 if alone.high is None else alone.high)
+    estimate = Estimate(p, low, high, n, unit, level, "two-way wilson")
+    return ClusterEstimate(estimate, count, math.sqrt(variance), design, n / design, macro)
+
+
+def _added(cells: Sequence[tuple[Hashable, Hashable, int, int]], side: int) -> Families:
+    """Add up the cells of each family, or of each attack."""
+    counts: dict[Hashable, tuple[int, int]] = {}
+    for cell in cells:
+        won, size = counts.get(cell[side], (0, 0))
+        counts[cell[side]] = won + cell[2], size + cell[3]
+    return Counter(kind for kind in counts.values() if kind[1])
 
 
 def cluster_mean_of_shares(
