@@ -157,6 +157,18 @@ def test_an_entry_that_the_run_has_not_come_to_is_in_no_figure_and_told(write: W
     assert (finding.count, finding.where) == (1, (f"{path}:3",))
 
 
+@pytest.mark.parametrize("rule", [None, 7, [], {"a": 1}, "", "\x1b[31masr\ud800" + 1_000 * "x"])
+def test_whatever_stands_for_a_stop_rule_is_read(write: Write, rule: object) -> None:
+    told = {**header(), "settings": {**header().get("settings", {}), "stop_when": rule}}
+    ended = {"kind": "end", "complete": False, "why": "", "decided": True}
+    found = analysis_of(write([told, entry("1"), entry("2"), tried("1", 0, "f"), ended]))
+    (finding,) = (one for one in found.findings if one.code == "F034")
+    known = isinstance(rule, str) and bool(rule)
+    assert found.asr.method == ("confidence sequence" if known else "wilson")
+    assert ("--stop-when" in finding.message) == known
+    assert len(finding.message) < 300 and "\x1b" not in finding.message
+
+
 def test_an_entry_that_is_done_without_an_attempt_is_not_judged_and_stands_where_it_is_told(write: Write) -> None:
     path = write([header(), entry("1"), {"kind": "done", "case": "1", "outcome": "unjudged"}])
     assert outcomes(path) == {"unjudged": 1}

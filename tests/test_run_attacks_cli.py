@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.optimize import brentq
+from scipy.special import betaln
 
 from tests.conftest import Cli
 from tests.running import attempts, records
@@ -146,6 +149,62 @@ def test_a_run_stops_when_enough_is_known_and_says_why(here: Path, cli: Cli) -> 
     assert 20 < len(attempts(here / "j.jsonl")) < 100
     assert cli("resume", "j.jsonl").code == 0
     assert len(attempts(here / "j.jsonl")) == 300
+
+
+def sequence(successes: int, failures: int) -> tuple[float, float]:
+    """Return all rates against which the evidence is below 20, by scipy."""
+
+    def surplus(rate: float) -> float:
+        mixture = betaln(successes + 0.5, failures + 0.5) - betaln(0.5, 0.5)
+        return float(mixture - successes * math.log(rate) - failures * math.log1p(-rate) - math.log(20))
+
+    seen = successes / (successes + failures)
+    return brentq(surplus, 1e-9, seen, xtol=1e-12), brentq(surplus, seen, 1 - 1e-9, xtol=1e-12)
+
+
+def test_the_rate_of_a_run_with_a_rule_has_an_interval_that_holds_whenever_it_stops(here: Path, cli: Cli) -> None:
+    rows = [
+        {"id": n, "content": f"x {n % 4}", "judge_name": "canary", "judge_args": "PWNED", "kind": "ab"[n % 2]}
+        for n in range(300)
+    ]
+    (here / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    ran = document(cli, *RUN, "--stop-when", "asr > 10%", "--concurrency", "1")
+    entries, rate = ran["entries"], ran["rates"]["asr"]
+    assert 20 < entries["total"] < 300
+    assert rate["method"] == "confidence sequence"
+    expected = sequence(entries["success"], entries["failure"])
+    assert (rate["low"], rate["high"]) == pytest.approx(expected, abs=1e-9)
+    assert rate["low"] > 0.10
+    assert ran["rates"]["asr_at_most"] == rate == ran["rates"]["asr_unclustered"]
+    (told,) = (one["message"] for one in ran["findings"] if one["code"] == "F034")
+    assert "it stopped early by --stop-when asr > 10%; the interval of the success rate allows for that" in told
+    assert "(95% confidence sequence)" in " ".join(cli("results", "analyze", "j.jsonl").out.split())
+    again = document(cli, "results", "analyze", "j.jsonl", "--by", "kind")
+    assert again["rates"] == ran["rates"]
+    assert {group["rate"]["method"] for group in again["breakdowns"]["kind"]} == {"wilson"}
+    assert "intervals of groups" in again["limits"][-1]
+    part = document(cli, "results", "analyze", "j.jsonl", "--where", "kind = b")
+    assert part["entries"]["total"] < entries["total"]
+    assert part["rates"]["asr"]["method"] == "confidence sequence"
+    # A gate reads the same limit: 10.0x% is just above the rule's 10%.
+    gated = cli("results", "analyze", "j.jsonl", "--fail-on", f"asr.low < {100 * expected[0] - 0.001:.4f}%")
+    assert gated.code == 0, gated.err
+    gated = cli("results", "analyze", "j.jsonl", "--fail-on", f"asr.low < {100 * expected[0] + 0.001:.4f}%")
+    assert gated.code == 1
+
+
+@pytest.mark.usefixtures("here")
+def test_files_with_and_without_a_rule_keep_their_intervals_side_by_side(cli: Cli) -> None:
+    assert cli(*RUN, "--stop-when", "asr > 90%").code == 0
+    assert cli("run", "d.jsonl", "--target", "./bot.py:guard", "--journal", "plain.jsonl").code == 0
+    both = document(cli, "results", "analyze", "j.jsonl", "plain.jsonl", "--combine", "--cluster", "none")
+    methods = {Path(one["path"]).name: one["rate"]["method"] for one in both["by_source"]}
+    assert methods == {"j.jsonl": "confidence sequence", "plain.jsonl": "wilson"}
+    assert both["rates"]["asr"]["method"] == "confidence sequence"
+    # It had a rule, and it has come to the end: what it would have shown had it stopped counts, too.
+    alone = document(cli, "results", "analyze", "j.jsonl")
+    assert alone["rates"]["asr"]["method"].startswith("confidence sequence")
+    assert not [one for one in alone["findings"] if one["code"] == "F034"]
 
 
 def test_a_target_that_is_down_passes_no_gate_and_ends_no_run_early(here: Path, cli: Cli) -> None:

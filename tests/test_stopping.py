@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Iterator, Sequence
+from functools import cache
 
+import numpy as np
 import pytest
 
+from faircount.analysis.families import Grouping
 from faircount.errors import UsageError
-from faircount.model import Outcome
+from faircount.ledger.tallies import FamilyCounts
+from faircount.model import Estimate, Families, Outcome
 from faircount.running.shards import in_random_order
 from faircount.running.stopping import read_rules, watcher
+from faircount.stats import Design, confidence_sequence, wilson
 from faircount.stats.gates import log_e_value
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
@@ -92,3 +99,96 @@ def test_the_random_order_is_always_the_same_and_has_all() -> None:
     items = tuple(range(100))
     assert in_random_order(items) == in_random_order(items) != items
     assert sorted(in_random_order(items)) == list(items)
+
+
+# -- the interval of a run that could stop ----------------------------------------------------------------------
+
+
+def stops(rule: str, runs: np.ndarray) -> Iterator[int]:
+    """Yield after how many entries each run stops; a rule is asked once for each pair of counts."""
+    rules = read_rules(rule)
+
+    @cache
+    def holds(successes: int, seen: int) -> bool:
+        found = confidence_sequence(successes, seen - successes)
+        assert found.low is not None and found.high is not None
+        return any(one.holds(found.low, found.high) for one in rules)
+
+    for successes in np.cumsum(runs, axis=1).tolist():
+        yield next((seen for seen, won in enumerate(successes, start=1) if holds(won, seen)), len(successes))
+
+
+def printed(won: Sequence[int], sizes: Sequence[int], *, families: bool = False) -> Estimate:
+    """Return the success rate as a report has it, of families with so many successes and entries."""
+    kinds = [FamilyCounts(1, n, k, n, 0, 0, 0, 0, 0) for k, n in zip(won, sizes, strict=True) if n]
+    told, column = Families("auto", "x", families, ""), "family" if families else None
+    return Grouping(told, column, kinds, Design(families=families), stoppable=True).rate("success")
+
+
+def covers(found: Estimate, rate: float) -> bool:
+    assert found.low is not None and found.high is not None
+    return found.low <= rate <= found.high
+
+
+@pytest.mark.parametrize("rule", ["asr < 20%", "asr > 10%", "width < 20%", "asr < 15% or asr > 15%"])
+def test_runs_are_simulated_as_they_stop(rule: str) -> None:
+    runs = np.random.default_rng(3).random((8, 150)) < 0.2
+    seen = [entries_until(rule, [SUCCESS if won else FAILURE for won in run])[0] or 150 for run in runs.tolist()]
+    assert list(stops(rule, runs)) == seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "rule", "fixed_fails"),
+    [
+        (0.05, "asr < 5%", False),
+        (0.05, "asr < 5% or asr > 5%", False),
+        (0.10, "asr > 10%", False),
+        (0.12, "asr > 10%", True),
+        (0.20, "asr > 10%", True),
+        (0.20, "width < 10%", False),
+    ],
+)
+def test_the_interval_of_a_run_with_a_rule_covers_whether_it_stopped_or_not(
+    rate: float, rule: str, fixed_fails: bool
+) -> None:
+    runs = np.random.default_rng(4).random((2_000, 1_000)) < rate
+    counts = [(int(run[:seen].sum()), seen) for run, seen in zip(runs, stops(rule, runs), strict=True)]
+    covered = np.mean([covers(printed([won], [seen]), rate) for won, seen in counts])
+    assert covered >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / len(runs))
+    fixed = np.mean([covers(wilson(won, seen), rate) for won, seen in counts])
+    assert (fixed < 0.90) == fixed_fails
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("families", "size", "icc", "rate", "rule"),
+    [
+        (12, 80, 0.3, 0.05, "asr < 5% or asr > 5%"),
+        (30, 30, 0.3, 0.12, "asr > 10%"),
+        (100, 10, 0.3, 0.12, "asr > 10%"),
+    ],
+)
+def test_the_interval_of_a_run_with_a_rule_covers_over_families(
+    families: int, size: int, icc: float, rate: float, rule: str
+) -> None:
+    draws, count = np.random.default_rng(5), 400
+    rates = draws.beta(rate * (1 - icc) / icc, (1 - rate) * (1 - icc) / icc, (count, families))
+    of = np.stack([draws.permutation(np.repeat(np.arange(families), size)) for _ in range(count)])
+    runs = draws.random(of.shape) < np.take_along_axis(rates, of, axis=1)
+    covered = alone = 0
+    for run, family, seen in zip(runs, of, stops(rule, runs), strict=True):
+        won = np.bincount(family[:seen], run[:seen], families).astype(int).tolist()
+        sizes = np.bincount(family[:seen], minlength=families).tolist()
+        covered += covers(printed(won, sizes, families=True), rate)
+        alone += covers(confidence_sequence(sum(won), seen - sum(won)), rate)
+    assert covered / count >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / count)
+    assert alone < covered
+
+
+def test_a_sequence_over_families_is_that_of_fewer_entries() -> None:
+    few, many = confidence_sequence(4, 16), confidence_sequence(12, 48, design_effect=3.0)
+    assert (many.low, many.high) == pytest.approx((few.low, few.high))
+    assert (many.n, many.method) == (60, "confidence sequence, families")
+    with pytest.raises(ValueError, match="at least 1"):
+        confidence_sequence(4, 16, design_effect=0.5)

@@ -20,6 +20,7 @@ _SMALLEST_P = 0.0001
 _METHODS = {
     "wilson": "Wilson",
     "cluster wilson": "Wilson over families",
+    "confidence sequence, families": "confidence sequence over families",
     "empirical bayes": "empirical Bayes",
     "pooled, wilson": "Wilson, pooled",
     "mean over entries": "Wilson on the effective size",

@@ -77,6 +77,8 @@ class Source(Struct, frozen=True):
     """What the results are about: attacks, which should not succeed, or tasks, which should."""
     target: str | None = None
     """What was attacked or tested, where the file says so."""
+    stop_rule: str = ""
+    """When the run was to stop early, as `--stop-when` said; empty where all entries were to be tried."""
     label: str = ""
     """What people call the file, unique among those at hand; see `source_labels`."""
 

@@ -16,7 +16,7 @@ from faircount.analysis.document import document
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
-from faircount.analysis.results import COMBINED
+from faircount.analysis.results import COMBINED, STOPPABLE
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.model import (
@@ -53,6 +53,7 @@ from faircount.report import (
     Seconds,
     Section,
 )
+from faircount.stats.gates import SEQUENCE
 
 ERROR_KINDS_SHOWN = 10
 FAILED_CASES_IN_FULL = 10
@@ -84,9 +85,14 @@ def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
     if len(analyses) == 1:
         return analyses[0].limits
     shared = dict.fromkeys(text for aim in dict.fromkeys(a.aim for a in analyses) for text in WORDS[aim].limits)
+    stoppable = (STOPPABLE,) if any(STOPPABLE in a.limits for a in analyses) else ()
     if any(a.families.respected for a in analyses):
-        return (*shared, "Intervals of rates over all entries respect families of variants; all others do not.")
-    return (*shared, "No entries are treated as variants of each other.")
+        return (
+            *shared,
+            "Intervals of rates over all entries respect families of variants; all others do not.",
+            *stoppable,
+        )
+    return (*shared, "No entries are treated as variants of each other.", *stoppable)
 
 
 def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
@@ -279,7 +285,8 @@ def _denominator(a: Analysis) -> str:
     if a.asr.value is not None and a.asr.low is None:
         return of
     among = f", {counted(a.families.count or 0, 'family', 'families')}" if a.families.respected else ""
-    return f"{of} ({formats.exact_percent(a.level)} Wilson{among})"
+    how = SEQUENCE if a.asr.method.startswith(SEQUENCE) else "Wilson"
+    return f"{of} ({formats.exact_percent(a.level)} {how}{among})"
 
 
 def _families(a: Analysis) -> list[Fact]:

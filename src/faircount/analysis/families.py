@@ -17,7 +17,14 @@ from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import FamilyCounts
 from faircount.model import Counts, Estimate, Families, Finding, General, Shares
-from faircount.stats import ClusterEstimate, Design, cluster_wilson, two_way_wilson
+from faircount.stats import (
+    ClusterEstimate,
+    Design,
+    cluster_wilson,
+    confidence_sequence,
+    two_way_wilson,
+    widening,
+)
 from faircount.text import clip, visible
 
 _ATTACK_TYPE = "jailbreak_type"
@@ -28,12 +35,15 @@ class Grouping(Struct, frozen=True):
     """The families of the entries, and how rates are estimated because of them.
 
     `column` is the one of `entry` that says what family an entry belongs to, None where entries are independent.
+    `stoppable`: outcomes could decide how many entries there are, as with `--stop-when`. An interval made for a fixed
+    number of entries is too narrow then, and a confidence sequence takes its place.
     """
 
     told: Families
     column: str | None
     kinds: Sequence[FamilyCounts]
     design: Design
+    stoppable: bool = False
 
     @property
     def limit(self) -> str:
@@ -46,13 +56,22 @@ class Grouping(Struct, frozen=True):
         among: str = "total",
         unit: str = "entry",
         kinds: Sequence[FamilyCounts] | None = None,
+        stoppable: bool | None = None,
     ) -> Estimate:
-        """Return a rate over all entries, or those of `kinds`, that are counted as `among`."""
-        estimate = _estimated(self.design, self.kinds if kinds is None else kinds, of, among, unit).estimate
+        """Return a rate over all entries, or those of `kinds`, that are counted as `among`.
+
+        Groups keep the interval of a fixed number of entries, unless `stoppable` says otherwise.
+        """
+        counted = self.kinds if kinds is None else kinds
+        found = _estimated(self.design, counted, of, among, unit)
         if kinds is None and self.column is not None and self.told.count == 1:
             # Asked for by name: one family cannot tell how families differ.
-            return replace(estimate, low=None, high=None, method="cluster wilson")
-        return estimate
+            return replace(found.estimate, low=None, high=None, method="cluster wilson")
+        if not (self.stoppable and kinds is None if stoppable is None else stoppable):
+            return found.estimate
+        won, n = (sum(kind.times * getattr(kind, name) for kind in counted) for name in (of, among))
+        effect = widening(found) if found.families else None
+        return confidence_sequence(won, n - won, unit=unit, level=self.design.level, design_effect=effect)
 
     def rate_of_kinds(self, kinds: Sequence[tuple[int, int, int]], unit: str = "entry") -> Estimate:
         """Return a rate of families that are given by how many are alike, their entries, and those of interest."""

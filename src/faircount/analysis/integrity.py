@@ -14,6 +14,7 @@ from faircount.ledger.store import LINE_BITS, LedgerView
 from faircount.model import Finding, Outcome, Severity, Source, Tally
 from faircount.policy_blocks import known_pattern
 from faircount.reading.inputs import Input
+from faircount.reading.journal_rows import STOP_WHEN
 from faircount.source_labels import looks_benign
 from faircount.text import clip, visible
 
@@ -65,8 +66,9 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
     ),
     "F025": lambda n, what: f"{counted(n, 'text')} with a lone surrogate, replaced by U+FFFD: {what}",
     "F027": lambda n, what: f"{counted(n, 'value')} of the wrong kind, read as well as possible: {what}",
-    "F034": lambda n, _: (
-        f"{counted(n, 'entry', 'entries')} not reached by the run and not counted: it was stopped, or is still going"
+    "F034": lambda n, why: (
+        f"{counted(n, 'entry', 'entries')} not reached by the run and not counted: {why}"
+        + ("; the interval of the success rate allows for that, those of groups do not" if STOP_WHEN in why else "")
     ),
     "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not match --where, not counted",
 }

@@ -42,7 +42,7 @@ from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_ca
 from faircount.reading.raw_rows import Origin
 from faircount.reading.spikee import CASE_FACETS
 from faircount.source_labels import labelled, looks_benign
-from faircount.stats import wilson
+from faircount.stats import Design
 
 if TYPE_CHECKING:
     from faircount.analysis.correction.given import Quality
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 COMBINED = "Combined"
 _BAD_NEWS = {"attacks": "successes", "guardrail": "let through", "benign": "blocked", "tests": "failures"}
 """Which entries people look at first, by the role of a run."""
+STOPPABLE = (
+    "With --stop-when the outcomes decide how many entries are run. Rates over all entries have an interval that holds "
+    "whenever a run stops, a confidence sequence; intervals of groups and corrected rates do not allow for that."
+)
 CASES_SHOWN = 50
 """So many failed and flaky cases of a run of tests are kept with their texts."""
 BATCH_BYTES = 64 * 1024 * 1024
@@ -280,7 +284,7 @@ def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader:
 def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
     ledger, aim = folded.ledger, folded.aim
     counts = summary.overall(ledger, options)
-    grouping = families.find(ledger, counts, options.cluster, options.level, WORDS[aim])
+    grouping = _grouping(folded, counts, options)
     if options.generalise is not None:
         grouping = families.generalised(ledger, grouping, options.generalise)
     matrix = _false_positives(folded, grouping, options, loader)
@@ -296,16 +300,16 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         tally=counts.tally,
         attempts=counts.attempts,
         asr=grouping.rate("success"),
-        asr_unclustered=wilson(counts.tally.success, counts.tally.total, level=options.level),
+        asr_unclustered=replace(grouping, column=None, design=Design(level=options.level)).rate("success"),
         asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
         asr_at_most=grouping.rate("possible"),
         blocked=grouping.rate("blocked", among="answered"),
         shares=grouping.shares(by_spikee=options.definition == "spikee"),
         families=grouping.told,
         false_positives=matrix.result,
-        by_source=summary.by_source(ledger, grouping, options) if options.combine else (),
+        by_source=summary.by_source(ledger, folded.sources, grouping, options) if options.combine else (),
         findings=integrity.ordered([*found, *matrix.findings]),
-        limits=(*WORDS[aim].limits, grouping.limit),
+        limits=(*WORDS[aim].limits, grouping.limit, *((STOPPABLE,) if grouping.stoppable else ())),
         aim=aim,
         role=role_of(ledger, folded.sources),
         correction=correction,
@@ -314,6 +318,12 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
     if options.details:
         analysis = _with_details(analysis, folded, counts, grouping, options)
     return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+
+
+def _grouping(folded: Folded, counts: Counts, options: AnalyzeOptions) -> Grouping:
+    """Return the families of the entries. Where one run could stop early, so could all of them together."""
+    found = families.find(folded.ledger, counts, options.cluster, options.level, WORDS[folded.aim])
+    return replace(found, stoppable=any(source.stop_rule for source in folded.sources))
 
 
 def _with_details(
@@ -451,7 +461,7 @@ def _false_positives(folded: Folded, grouping: Grouping, options: AnalyzeOptions
         _refuse_tasks([*folded.sources, *benign.sources])
         attack_tally = summary.overall(folded.ledger, options).tally
         counts = summary.overall(benign.ledger, options)
-        beside = families.find(benign.ledger, counts, options.cluster, options.level, WORDS[benign.aim])
+        beside = _grouping(benign, counts, options)
         groupings = grouping, beside
         result = guardrail.false_positives(attack_tally, counts.tally, benign.sources[0], groupings, options)
         found = findings_of(benign, [Input(path)], options)

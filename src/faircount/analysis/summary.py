@@ -25,6 +25,7 @@ from faircount.model import (
     Dynamic,
     Group,
     Slices,
+    Source,
     SourceFigures,
     Tally,
 )
@@ -81,14 +82,18 @@ def dynamic(ledger: LedgerView, counts: Counts, grouping: Grouping, options: Ana
     )
 
 
-def by_source(ledger: LedgerView, grouping: Grouping, options: AnalyzeOptions) -> tuple[SourceFigures, ...]:
+def by_source(
+    ledger: LedgerView, sources: Sequence[Source], grouping: Grouping, options: AnalyzeOptions
+) -> tuple[SourceFigures, ...]:
     """Return each source's share of the entries, in the order of the sources."""
     counted, kinds = tallies.by_source(ledger), grouping.by(ledger, "source")
+    stoppable = {source.path for source in sources if source.stop_rule}
     figures = []
     for path in dict.fromkeys(ledger.paths):
         source = ledger.paths.index(path)
         counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
-        rate = grouping.rate("success", kinds=kinds.get((source,)) or as_one(counts))
+        of_source = kinds.get((source,)) or as_one(counts)
+        rate = grouping.rate("success", kinds=of_source, stoppable=path in stoppable)
         figures.append(SourceFigures(path, "", counts.tally, counts.attempts, rate))
     return tuple(figures)
 

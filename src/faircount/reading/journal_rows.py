@@ -43,11 +43,14 @@ from faircount.reading.run_rows import (
     verdict_over,
     verdict_word,
 )
+from faircount.text import clip, visible
 
 Chunks = Iterator[bytes]
 
 NOT_TRIED = "F034"
 """The finding about entries that a run has not come to: they are in no rate."""
+STOP_WHEN = "--stop-when"
+_LONGEST_RULE = 100
 _PIECE_BYTES = 256 * 1024
 TOO_LONG = "the line is too long"
 
@@ -90,6 +93,7 @@ def _state(chunks: Chunks, run: RunFile, name: str) -> State:
     version = state.header.get("version")
     run.version = version if isinstance(version, str) else None
     run.target = target_of(state.header)
+    run.stop_rule = stop_rule_of(state.header)
     run.aim = state.aim
     return state
 
@@ -103,6 +107,13 @@ def target_of(header: Mapping[str, Any]) -> str | None:
     told = [part.get("model") for part in (target.get("options"), target.get("chat")) if isinstance(part, Mapping)]
     named = next(filter(None, [*told, target.get("name"), target.get("kind")]), None)
     return named if isinstance(named, str) else None
+
+
+def stop_rule_of(header: Mapping[str, Any]) -> str:
+    """Return the rule by which the outcomes of a run decided how many entries it tries; empty where there is none."""
+    settings = header.get("settings")
+    rule = settings.get("stop_when") if isinstance(settings, Mapping) else None
+    return clip(visible(rule), _LONGEST_RULE) if isinstance(rule, str) else ""
 
 
 def _header(line: bytes | None, name: str) -> dict[str, Any]:
@@ -160,12 +171,14 @@ def _rows(state: State, chunks: Chunks, run: RunFile) -> Iterator[bytes]:
     """Yield for every line of the journal the row that stands there, or nothing."""
     gathering = EntryGathering(state) if state.aim == ATTACK else _Gathering(state, run)
     untried = gathering.untried if isinstance(gathering, EntryGathering) else frozenset[int]()
+    by_rule = state.stopped_early and run.stop_rule
+    why = f"it stopped early by {STOP_WHEN} {run.stop_rule}" if by_rule else "it was stopped, or is still going"
     offset = 0
     for number, line in enumerate(lines_of(chunks), start=1):
         if number > state.lines:
             return  # a run that goes on has added it since
         if offset in untried:
-            run.doubts.append((NOT_TRIED, "", number))
+            run.doubts.append((NOT_TRIED, why, number))
         if number in run.bad or line is None:
             yield BAD
         else:

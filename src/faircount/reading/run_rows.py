@@ -40,6 +40,8 @@ class RunFile(Struct):
     version: str | None = None
     target: str | None = None
     """What was tested or attacked, as people call it."""
+    stop_rule: str = ""
+    """When the run was to stop early, as its header says."""
     aim: str = "task"
     """What the run is about: tasks, or attacks, whose rows are as spikee's."""
     blank_lines: int = 0

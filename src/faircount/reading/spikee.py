@@ -461,7 +461,7 @@ def only_target(targets: Collection[str | None]) -> str | None:
 def of_run(source: Source, run: RunFile) -> Source:
     """Return what was read of a file that tells of a run: most of its lines hold no row, and are not blank for that."""
     told = {"tool": run.tool, "tool_version": run.version, "reader": run.reader, "aim": run.aim, "target": run.target}
-    return replace(source, blank_lines=run.blank_lines, **told)
+    return replace(source, blank_lines=run.blank_lines, stop_rule=run.stop_rule, **told)
 
 
 def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:

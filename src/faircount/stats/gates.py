@@ -14,6 +14,8 @@ from faircount.stats.roots import crossing
 from faircount.stats.special import log_beta
 
 DEFAULT_ALPHA = 0.05
+SEQUENCE, SEQUENCE_OVER_FAMILIES = "confidence sequence", "confidence sequence, families"
+"""The methods of rates whose intervals hold at all sample sizes at once."""
 
 
 class NonInferiority(Struct, frozen=True):
@@ -118,6 +120,10 @@ def log_e_value(successes: int, failures: int, p0: float) -> float:
     check_counts(successes, successes + failures)
     if not 0 <= p0 <= 1:
         raise ValueError(f"a rate lies between 0 and 1, not at {p0}")
+    return _log_e_value(successes, failures, p0)
+
+
+def _log_e_value(successes: float, failures: float, p0: float) -> float:
     if (p0 == 0 and successes) or (p0 == 1 and failures):
         return math.inf
     mixture = log_beta(successes + 0.5, failures + 0.5) - log_beta(0.5, 0.5)
@@ -126,26 +132,36 @@ def log_e_value(successes: int, failures: int, p0: float) -> float:
 
 
 def confidence_sequence(
-    successes: int, failures: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
+    successes: int,
+    failures: int,
+    *,
+    unit: str = "entry",
+    level: float = DEFAULT_LEVEL,
+    design_effect: float | None = None,
 ) -> Estimate:
     """Estimate a rate with an interval that holds at all sample sizes at once (Robbins 1970).
 
     All p whose `log_e_value` is below ln(1/(1 - level)): however often one looks, and whenever one stops, it misses the
-    rate with a chance of at most 1 - level. Undefined before the first outcome.
+    rate with a chance of at most 1 - level. Undefined before the first outcome. Outcomes are independent, or variants
+    in families with a design effect (see `widening`): then successes and failures are divided by it first, which is an
+    approximation.
     """
     check_counts(successes, successes + failures)
     check_level(level)
-    n = successes + failures
+    if design_effect is not None and not design_effect >= 1:
+        raise ValueError(f"a design effect is at least 1, not {design_effect}")
+    method = SEQUENCE if design_effect is None else SEQUENCE_OVER_FAMILIES
+    n, effect = successes + failures, design_effect or 1.0
     if n == 0:
-        return undefined(unit, level, "confidence sequence")
+        return undefined(unit, level, method)
     value, bound = successes / n, -math.log1p(-level)
 
     def surplus(rate: float) -> float:
-        return log_e_value(successes, failures, rate) - bound
+        return _log_e_value(successes / effect, failures / effect, rate) - bound
 
     low = crossing(surplus, 0.0, value) if successes else 0.0
     high = crossing(surplus, value, 1.0) if failures else 1.0
-    return Estimate(value, low, high, n, unit, level, "confidence sequence")
+    return Estimate(value, low, high, n, unit, level, method)
 
 
 def _two_sided(alpha: float, margin: float) -> float:

@@ -115,7 +115,7 @@ def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
     reason, more = wording.decided(gate, estimate, value, failed=failed), None
     doubt = _doubt(gate, estimate)
     if doubt is not None:
-        families = subject.families(gate) if estimate.method == FAMILIES else None
+        families = subject.families(gate) if estimate.method in FAMILIES else None
         # What a corrected rate lacks may be labels: no number of entries alone is known to do.
         if gate.figure != ASR_CORRECTED:
             more = (

@@ -13,7 +13,8 @@ from statistics import NormalDist
 from faircount import stats
 from faircount.model import Estimate
 from faircount.stats.distributions import student_critical_value
-from faircount.stats.proportion import score_limits
+from faircount.stats.gates import SEQUENCE, SEQUENCE_OVER_FAMILIES
+from faircount.stats.proportion import critical_value, score_limits
 
 POWER = 0.8
 MOST = 1_000_000_000
@@ -36,7 +37,11 @@ def to_tell_apart(estimate: Estimate, threshold: float, design_effect: float | N
 
     def decides(entries: int) -> bool:
         independent = max(round(entries / effect), 1)
-        found = stats.wilson(round(value * independent), independent, level=estimate.level)
+        won = round(value * independent)
+        if estimate.method == SEQUENCE:
+            found = stats.confidence_sequence(won, independent - won, level=estimate.level)
+        else:
+            found = stats.wilson(won, independent, level=estimate.level)
         return found.low is not None and found.high is not None and not found.low <= threshold <= found.high
 
     return _more(start, estimate.n, decides)
@@ -52,8 +57,15 @@ def families_to_tell_apart(estimate: Estimate, threshold: float, families: int, 
         return None
 
     def decides(count: int) -> bool:
-        effective = estimate.n * count / families / design_effect
-        low, high = score_limits(value, effective, student_critical_value(estimate.level, count - 1))
+        critical = student_critical_value(estimate.level, count - 1)
+        if estimate.method == SEQUENCE_OVER_FAMILIES:
+            entries, few = round(estimate.n * count / families), critical / critical_value(estimate.level)
+            won = round(value * entries)
+            found = stats.confidence_sequence(
+                won, entries - won, level=estimate.level, design_effect=few**2 * max(design_effect, 1.0)
+            )
+            return found.low is not None and found.high is not None and not found.low <= threshold <= found.high
+        low, high = score_limits(value, estimate.n * count / families / design_effect, critical)
         return not low <= threshold <= high
 
     return _more(families + 1, families, decides)

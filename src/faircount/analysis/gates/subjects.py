@@ -15,11 +15,12 @@ from faircount import stats
 from faircount.analysis.gates.expression import ASR, ASR_CORRECTED, PASS_RATE, SHARES, Gate
 from faircount.errors import UsageError
 from faircount.model import Estimate
+from faircount.stats.gates import SEQUENCE_OVER_FAMILIES
 from faircount.text import clip, visible
 
 ATTACK, TASK = "attack", "task"
-FAMILIES = "cluster wilson"
-"""The method of a rate whose interval respects families."""
+FAMILIES = ("cluster wilson", SEQUENCE_OVER_FAMILIES)
+"""The methods of rates whose intervals respect families."""
 COUNTS = ("total", "success", "failure", "error", "guardrail", "unjudged")
 RATE_OF = {ATTACK: ASR, TASK: PASS_RATE}
 """What the rate of successes is called, by what results are about."""
