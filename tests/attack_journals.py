@@ -193,6 +193,7 @@ class Counted:
     attack_blocked_entries: int = 0
     categories: Counter[str] = field(default_factory=Counter)
     to_success: Counter[int] = field(default_factory=Counter)
+    answered_to_success: Counter[int] = field(default_factory=Counter)
     given_up: Counter[tuple[int, bool]] = field(default_factory=Counter)
     by_jailbreak: dict[str | None, Counter[str]] = field(default_factory=dict)
 
@@ -257,9 +258,11 @@ def _count_entry(result: Counted, attempts: Sequence[Mapping[str, Any]], facet: 
         result.attack_blocks += dynamic.count("guardrail")
         result.attack_blocked_entries += "guardrail" in dynamic
     if outcome == "success":
-        result.to_success[[*standard, *dynamic].index("success") + 1] += 1
+        words_in_order = [*standard, *dynamic]
+        first = words_in_order.index("success")
+        result.to_success[first + 1] += 1
+        result.answered_to_success[first + 1 - words_in_order[:first].count("error")] += 1
         return
-    # What came to nothing but errors, by one strategy, told nothing; everything else was a request that was spent.
-    lost = [part for part in (standard, dynamic) if "error" in part and not {"failure", "unjudged"} & {*part}]
-    errored = bool(lost) or (failed and not dynamic)
-    result.given_up[len(attempts) - sum(map(len, lost)), errored] += 1
+    # What ended in an error told nothing; everything else was a request that was spent.
+    lost = [*standard, *dynamic].count("error")
+    result.given_up[len(attempts) - lost, lost > 0 or (failed and not dynamic)] += 1

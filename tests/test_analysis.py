@@ -517,7 +517,7 @@ def test_an_entry_that_ended_in_errors_is_given_up_where_they_began(write: Write
     rows = [
         standard(1, success=True, attempts=1),
         standard(2, attempts=1),
-        attack(2, attempts=6, error="HTTP 503"),
+        attack(2, attempts=0, error="HTTP 503"),
         standard(3, attempts=1),
         attack(3, attempts=4, success=True),
         standard(4, error="HTTP 503"),

@@ -7,9 +7,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from faircount.model import Retries
+from faircount.stats import success_within_counts
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 
 EIGHT_BY_FIVE = [
@@ -73,11 +76,121 @@ def test_a_refusal_is_told_and_the_plain_counts_stay(write: Write, cli: Cli) -> 
 def test_entries_that_an_error_ended_early_are_no_reason_to_refuse(write: Write) -> None:
     rows = [standard(i, success=i < 10) for i in range(60)]
     rows += [attack(i, attempts=8, success=i % 2 == 0) for i in range(10, 30)]
-    rows += [attack(i, attempts=3, error="the target is gone") for i in range(30, 60)]
+    rows += [attack(i, attempts=3, attempt_history=history("ffe")) for i in range(30, 60)]
     found = analysis_of(write(rows)).success_within
     assert found is not None
     assert found.refused == ""
-    assert [(step.attempts, step.given_up) for step in found.steps] == [(1, 30), (9, 10)]
+    assert [(step.attempts, step.given_up) for step in found.steps] == [(1, 0), (3, 30), (9, 10)]
+
+
+def history(letters: str) -> list[dict[str, Any]]:
+    """Return requests that succeeded, failed or ended in an error."""
+    return [
+        {"input": f"v{n}", "response": "r", "success": letter == "s", "error": "HTTP 503" if letter == "e" else None}
+        for n, letter in enumerate(letters)
+    ]
+
+
+@pytest.mark.parametrize(("letters", "answered"), [("ffe", 3), ("fef", 3), ("eee", 1), ("e", 1), ("fffffe", 6)])
+def test_requests_of_a_history_that_ended_in_an_error_are_not_answered(
+    write: Write, letters: str, answered: int
+) -> None:
+    rows = [standard(i) for i in range(3)]
+    rows += [attack(0, attempts=9, success=True), attack(1, attempts=9), attack(2, attempt_history=history(letters))]
+    rows[-1]["attempts"] = len(letters)
+    found = analysis_of(write(rows)).success_within
+    assert found is not None and found.refused == ""
+    assert sum(step.given_up for step in found.steps) == 2
+    assert next(step.attempts for step in found.steps if step.given_up) == answered
+
+
+def test_errors_before_a_success_do_not_make_it_late(write: Write) -> None:
+    rows = [standard(0, error="HTTP 503"), attack(0, attempts=3, success=True, attempt_history=history("efs"))]
+    rows += [standard(1), attack(1, attempts=4)]
+    found = analysis_of(write(rows))
+    assert found.success_within is not None
+    assert [(s.attempts, s.at_risk, s.successes) for s in found.success_within.steps] == [(2, 2, 1), (5, 1, 0)]
+    assert [(s.attempts, s.entries) for s in found.attempts_to_success] == [(4, 1)]
+
+
+def test_an_attack_that_raised_has_its_requests_where_the_file_counts_them(write: Write) -> None:
+    """spikee 0.9.2 writes histories, and the requests before the one that raised; before, it wrote 1."""
+    rows = [row for i in range(100) for row in (standard(i), attack(i, attempts=6, success=i < 50))]
+    rows += [standard(100), attack(100, attempts=4, error="HTTP 503")]
+    assert given_up(write(rows)) == [(1, 1), (7, 50)]
+    rows[1]["attempt_history"] = history("fffffs")
+    assert given_up(write(rows)) == [(5, 1), (7, 50)]
+
+
+def given_up(path: str) -> list[tuple[int, int]]:
+    found = analysis_of(path).success_within
+    assert found is not None and found.refused == ""
+    return [(step.attempts, step.given_up) for step in found.steps if step.given_up]
+
+
+def test_an_unknown_number_of_failures_widens_the_curve_and_too_many_of_them_leave_none(write: Write) -> None:
+    """The interval reaches from the limit of the curve in which they failed to the end to that of the other one."""
+    rows = [row for i in range(96) for row in (standard(i), attack(i, attempts=6, success=i < 48))]
+    raised = [row for i in range(96, 99) for row in (standard(i), attack(i, attempts=1, error="HTTP 503"))]
+    found = analysis_of(write(rows + raised[:2])).success_within
+    assert found is not None
+    censored = success_within_counts([(7, True, 48), (7, False, 48), (1, False, 1)]).within(7)
+    lasting = success_within_counts([(7, True, 48), (7, False, 49)]).within(7)
+    assert found.steps[-1].within == replace(censored, low=lasting.low)
+    assert lasting.low is not None and censored.low is not None and lasting.low < censored.low
+    refused = analysis_of(write(rows + raised)).success_within
+    assert refused is not None and refused.steps == ()
+    assert refused.refused.startswith("No curve: on 3 entries of 99 attacked an error ended the attempts")
+
+
+def simulated(draws: np.random.Generator, errors: float, form: str) -> list[dict[str, Any]]:
+    """Return 300 entries with rates from Beta(1, 7), each attacked nine times; one error ends the attack.
+
+    Within k answered requests k/(7 + k) succeed. Forms: spikee 0.9.1, 0.9.2 where the attack raises, with its history.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, rate in enumerate(draws.beta(1, 7, 300).tolist()):
+        failed = draws.random(10) < errors
+        won = draws.random(10) < rate
+        rows.append(standard(number, success=bool(won[0] and not failed[0]), error="HTTP 503" if failed[0] else None))
+        if rows[-1]["success"]:
+            continue
+        letters = "".join("e" if one else "s" if hit else "f" for one, hit in zip(failed[1:], won[1:], strict=True))
+        ends = [letters.find(letter) for letter in "es" if letter in letters]
+        made = letters[: min(ends) + 1] if ends else letters
+        rows.append(attack(number, attempts=len(made), success=made.endswith("s")))
+        if form == "history" or (form == "counted" and "e" not in made):
+            rows[-1]["attempt_history"] = history(made)
+        elif made.endswith("e"):
+            rows[-1] |= {"error": "HTTP 503", "attempts": 1 if form == "old" else len(made) - 1}
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("errors", "form"), [(0.02, "history"), (0.06, "history"), (0.10, "history"), (0.06, "counted")]
+)
+def test_the_curve_covers_where_errors_end_attacks(write: Write, errors: float, form: str) -> None:
+    draws, covered, values = np.random.default_rng(11), 0, []
+    for _ in range(50):
+        found = analysis_of(write(simulated(draws, errors, form)), cache=False).success_within
+        assert found is not None and found.refused == ""
+        (step,) = (step for step in found.steps if step.attempts == 5)
+        assert step.within.value is not None and step.within.low is not None and step.within.high is not None
+        values.append(step.within.value)
+        covered += step.within.low <= 5 / 12 <= step.within.high
+    # Without the failures before errors it is 0.024 to 0.134 higher, and 51 down to 1 of 60 intervals cover.
+    assert abs(np.mean(values) - 5 / 12) < 0.015
+    assert covered >= 42
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("errors", [0.02, 0.06, 0.10])
+def test_no_curve_is_drawn_where_failures_before_errors_are_unknown(write: Write, errors: float) -> None:
+    draws = np.random.default_rng(12)
+    for _ in range(5):
+        found = analysis_of(write(simulated(draws, errors, "old")), cache=False).success_within
+        assert found is not None and "the file does not say how many requests had failed" in found.refused
 
 
 # -- repeated attempts ------------------------------------------------------------------------------------------

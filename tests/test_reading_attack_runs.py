@@ -306,6 +306,8 @@ def figures(path: str) -> Counted:
         told.initial, told.attack_only = counts.initial, counts.attack_only
         told.blocked_entries = counts.guardrail_any
         told.given_up = given_up(folded.ledger)
+        answered = tallies.attempts_to_success(folded.ledger, answered=True)
+        told.answered_to_success = Counter({item.attempts: item.entries for item in answered})
     for attack in () if found.dynamic is None else found.dynamic.attacks:
         told.attacked, told.won_by_attack, told.attack_requests = attack.total, attack.successes, attack.attempts
         told.attack_blocks, told.attack_blocked_entries = attack.guardrail or 0, attack.guardrail_entries or 0
@@ -326,7 +328,7 @@ def test_every_figure_is_the_one_that_a_loop_over_the_records_counts(write: Writ
     assert figures(path) == expected
     within = analysis_of(path).success_within
     if within is not None and not within.refused:
-        known = [(k, True, n) for k, n in expected.to_success.items()]
+        known = [(k, True, n) for k, n in expected.answered_to_success.items()]
         known += [(k, False, n) for (k, _), n in expected.given_up.items()]
         curve = success_within_counts(known, level=0.95)
         assert [(s.k, s.at_risk, s.successes) for s in curve.steps] == [

@@ -67,7 +67,10 @@ def _budget(found: WithinAttempts) -> str:
         reached = f"Half of the entries succeed within {counted(int(half.value), 'request')} ({limits})."
     left = found.left_out
     without = f" {counted(left, 'entry', 'entries')} without any answer {'is' if left == 1 else 'are'} left out."
-    how = " Kaplan-Meier: an entry that was given up counts up to its last request."
+    how = (
+        " Kaplan-Meier: an entry that was given up counts up to its last answered request. This holds only if errors "
+        "have nothing to do with how easily an entry gives way."
+    )
     return reached + how + (without if left else "")
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from faircount import formats
 from faircount.findings import counted
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import GivenUp, RepeatedEntries
-from faircount.model import AttemptsToSuccess, Estimate, Retries, WithinAttempts, WithinStep
+from faircount.model import Estimate, Retries, WithinAttempts, WithinStep
 from faircount.stats import (
     Design,
     cluster_mean_of_shares,
@@ -27,30 +29,65 @@ from faircount.stats import (
 LARGEST_SHARE_GIVEN_UP = 0.2
 """More entries than this, given up early without an error, may have been chosen by what they were like."""
 
+LARGEST_SHARE_UNKNOWN = 0.02
+"""More attacks than this that ended in an error, after an unknown number of requests, move the curve by a point."""
+
 NEXT_CALLS = 100
 
 
-def success_within(ledger: LedgerView, succeeded: Sequence[AttemptsToSuccess], level: float) -> WithinAttempts | None:
-    """Return success within k requests, or None where no entry had more than one.
+def success_within(ledger: LedgerView, level: float) -> WithinAttempts | None:
+    """Return success within k answered requests, or None where no entry had more than one.
 
     An entry stops at its first success, so its number of requests is an outcome and not a plan: entries that were given
     up are censored, not failures of every later request. That is right if giving up has nothing to do with the entry,
     as where a target fails; entries that were given up for no reason that is told may be of another kind.
+
+    Where it is unknown how many requests failed before an error, the entry may have been given up at once or at the
+    end: intervals reach from the limit of one curve to that of the other, and too many such entries have no curve.
     """
     given_up = tallies.attempts_given_up(ledger)
-    counts = [(max(step.attempts, 1), True, step.entries) for step in succeeded]
-    counts += [(item.requests, False, item.entries) for item in given_up]
+    won = [(max(step.attempts, 1), True, step.entries) for step in tallies.attempts_to_success(ledger, answered=True)]
+    counts = won + [(item.requests, False, item.entries) for item in given_up]
     most = max((requests for requests, _, _ in counts), default=0)
     if most < 2:
         return None
+    unknown = sum(item.entries for item in given_up if item.unknown)
     refused = _why_no_curve(given_up, most, sum(entries for _, _, entries in counts))
+    if unknown:
+        refused = _why_unknown(unknown, tallies.entries_attacked(ledger)) or refused
     if refused:
         return WithinAttempts((), undefined("request", level, "kaplan-meier"), 0, refused)
     curve = success_within_counts(counts, level=level)
+    lowest = curve
+    if unknown:
+        lasting = [(most if item.unknown else item.requests, False, item.entries) for item in given_up]
+        lowest = success_within_counts(won + lasting, level=level)
     steps = tuple(
-        WithinStep(step.k, step.at_risk, step.successes, step.censored, step.estimate) for step in curve.steps
+        WithinStep(
+            step.k,
+            step.at_risk,
+            step.successes,
+            step.censored,
+            step.estimate if not unknown else replace(step.estimate, low=lowest.within(step.k).low),
+        )
+        for step in curve.steps
     )
-    return WithinAttempts(steps, curve.attempts_for(0.5), curve.left_out)
+    half = curve.attempts_for(0.5)
+    if unknown:
+        half = replace(half, high=lowest.attempts_for(0.5).high)
+    return WithinAttempts(steps, half, curve.left_out)
+
+
+def _why_unknown(unknown: int, attacked: int) -> str:
+    """Say why there is no curve, if too many attacks raised an error after an unknown number of requests."""
+    if unknown <= LARGEST_SHARE_UNKNOWN * attacked:
+        return ""
+    share = f"{counted(unknown, 'entry', 'entries')} of {attacked:,} attacked"
+    return (
+        f"No curve: on {share} an error ended the attempts, and the file does not say how many requests had failed "
+        "before it. Without these failures the curve would be too high. spikee 0.9.2 and later, and faircount run, "
+        "record that."
+    )
 
 
 def _why_no_curve(given_up: Sequence[GivenUp], most: int, entries: int) -> str:

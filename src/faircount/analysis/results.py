@@ -345,7 +345,7 @@ def _with_details(
         errors=tuple(tallies.error_kinds(ledger)),
         latency=tuple(tallies.latency(ledger)),
         attempts_to_success=won,
-        success_within=None if by_spikee or is_task else attempts.success_within(ledger, won, options.level),
+        success_within=None if by_spikee or is_task else attempts.success_within(ledger, options.level),
         retries=None if by_spikee else attempts.retries(ledger, grouping.column, options.level),
         metrics=metrics_of(ledger, grouping) if is_task else (),
         failed_cases=failed,

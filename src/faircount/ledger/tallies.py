@@ -597,8 +597,12 @@ def strategy_name(ledger: LedgerView, attack: int | None, is_attack: bool) -> st
     return (ledger.word("attack", attack) or UNNAMED_ATTACK) if is_attack else STANDARD
 
 
-def attempts_to_success(ledger: LedgerView) -> list[AttemptsToSuccess]:
-    """Count successful entries by the number of requests up to their first success, standard attempts first."""
+def attempts_to_success(ledger: LedgerView, *, answered: bool = False) -> list[AttemptsToSuccess]:
+    """Count successful entries by the number of requests up to their first success, standard attempts first.
+
+    `answered` leaves out requests that ended in an error.
+    """
+    lost = "lost" if answered else "0"
     rows = ledger.ask(
         f"""
         SELECT first_success, COUNT(*)$apart
@@ -608,10 +612,10 @@ def attempts_to_success(ledger: LedgerView) -> list[AttemptsToSuccess]:
                 SELECT
                     entry_key,
                     succeeded,
-                    success_at,
+                    success_at - {lost} AS success_at,
                     source,
                     COALESCE(
-                        SUM(requests) OVER (
+                        SUM(requests - {lost}) OVER (
                             PARTITION BY entry_key
                             ORDER BY is_attack, ord
                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -632,34 +636,43 @@ def attempts_to_success(ledger: LedgerView) -> list[AttemptsToSuccess]:
 
 
 class GivenUp(Struct, frozen=True):
-    """Entries without a success after so many answered requests, and whether it was an error that ended them."""
+    """Entries without a success after so many answered requests, and whether any ended in an error.
+
+    `unknown`: at least so many were answered, but the file does not say how many were before the error.
+    """
 
     requests: int
     errored: bool
     entries: int
+    unknown: bool = False
 
 
 def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
-    """Count entries without a success by the requests they had; those of a row that ended in an error told nothing."""
+    """Count entries without a success by the requests they had; those that ended in an error told nothing."""
     rows = ledger.ask(
         f"""
-        SELECT
-            e.requests - COALESCE(lost.requests, 0) AS spent,
-            lost.entry_key IS NOT NULL AS errored,
-            COUNT(*)$apart
+        SELECT e.requests - t.lost AS spent, t.errored, t.unknown, COUNT(*)$apart
         FROM entry AS e
-        LEFT JOIN (
-            SELECT entry_key, SUM(requests) AS requests
+        INNER JOIN (
+            SELECT
+                entry_key,
+                SUM(lost) AS lost,
+                SUM(lost) > 0 OR BOOL_OR(state = {OUTCOME_NUMBER[Outcome.ERROR]}) AS errored,
+                BOOL_OR(lost_unknown) AS unknown
             FROM told
-            WHERE state = {OUTCOME_NUMBER[Outcome.ERROR]}
             GROUP BY entry_key
-        ) AS lost ON e.entry_key = lost.entry_key
+        ) AS t ON e.entry_key = t.entry_key
         WHERE e.outcome <> {_SUCCESS}
-        GROUP BY spent, errored$apart
-        ORDER BY spent, errored
+        GROUP BY spent, t.errored, t.unknown$apart
+        ORDER BY spent, t.errored, t.unknown
         """
     )
-    return [GivenUp(int(spent), errored, entries) for spent, errored, entries in rows]
+    return [GivenUp(int(spent), errored, entries, unknown) for spent, errored, unknown, entries in rows]
+
+
+def entries_attacked(ledger: LedgerView) -> int:
+    """Count the entries on which a dynamic attack was tried."""
+    return _one_number(ledger, "SELECT COUNT(DISTINCT entry_key)$apart FROM told WHERE is_attack $by")
 
 
 class RepeatedEntries(Struct, frozen=True):

@@ -27,6 +27,9 @@ GROUP BY h.ord;
 -- With a history, the row's own state is only its summary: what its requests met is what counts. An attack that
 -- made no request has not failed. A case of a run is the other way round: its verdict is the one over all its attempts,
 -- made by the rule that the case names, and they stay as they are, to tell how steady it is.
+--
+-- `lost` requests ended in an error. Since spikee writes histories, an attack that raised has the number of requests
+-- before that one. Older versions wrote 1 whatever it was, so that it is unknown.
 CREATE TABLE told AS
 SELECT
     COALESCE(r.entry_key, $entries_per_run * a.origin_key + $half_of_them + a.entry_id) AS entry_key,
@@ -59,10 +62,18 @@ SELECT
     COALESCE(h.first_success, a.requests) AS success_at,
     CASE WHEN a.mark = $task THEN COALESCE(h.successes + h.failures, 0) END AS tries,
     CASE WHEN a.mark = $task THEN COALESCE(h.successes, 0) END AS tries_won,
-    COALESCE(a.mark = $task AND h.first_success < h.items, FALSE) AS went_on
+    COALESCE(a.mark = $task AND h.first_success < h.items, FALSE) AS went_on,
+    CASE
+        WHEN h.ord IS NOT NULL THEN LEAST(h.errors, a.requests)
+        WHEN a.state = $error AND NOT (a.is_attack AND s.source IS NOT NULL) THEN a.requests
+        ELSE 0
+    END AS lost,
+    h.ord IS NULL AND a.state = $error AND a.requests > CASE WHEN a.is_attack THEN 0 ELSE 1 END
+    AND NOT (a.is_attack AND s.source IS NOT NULL) AS lost_unknown
 FROM marked AS a
 LEFT JOIN resolved AS r ON a.ord = r.ord
 LEFT JOIN history_fold AS h ON a.ord = h.ord
+LEFT JOIN (SELECT DISTINCT source FROM history) AS s ON a.source = s.source
 WHERE r.kept IS NULL OR r.kept;
 
 -- `standing` says in one number all that is counted about an entry: four times its outcome, plus 2 if a standard
