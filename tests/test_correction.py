@@ -101,6 +101,49 @@ def test_a_summary_corrects_the_rate_as_the_published_examples_say(write: Write,
     assert not {"F030", "F031", "F032"} & set(codes(analysis))
 
 
+@pytest.mark.parametrize("errors", [0, 100])
+def test_a_correction_says_how_much_it_rests_on_the_specificity(write: Write, tmp_path: Path, errors: int) -> None:
+    path = write(run_of(133, 367, errors))
+    measured = valid(analysis_of(path, judge_quality=summary(tmp_path, canary__Canary=(80, 20, 96, 4))))
+    # A judge that was measured with three points less says what would be.
+    less = valid(analysis_of(path, judge_quality=summary(tmp_path, canary__Canary=(80, 20, 93, 7))))
+    expected = less["rates"]["asr_corrected"]["value"]
+    fragile = measured["correction"]["if_less_specific"]
+    assert fragile == {"specificity_lower_by": 0.03, "asr_corrected": pytest.approx(expected)}
+    assert expected == pytest.approx((133 / 500 - 0.07) / 0.73 * 500 / (500 + errors))
+    lower = {0: "2.9", 100: "2.4"}[errors]
+    assert f"If its specificity here is 3 points lower, the rate is {lower} points lower." in " ".join(
+        measured["correction"]["sentences"]
+    )
+
+
+def test_a_correction_that_does_not_rest_on_it_says_nothing_of_the_specificity(write: Write, tmp_path: Path) -> None:
+    by_labels = valid(analysis_of(write(run_of(133, 367)), judge_quality=two_phase_labels(tmp_path)))
+    assert by_labels["correction"]["if_less_specific"] is None
+    at_zero = analysis_of(write(run_of(20, 80)), judge_quality=summary(tmp_path, canary__Canary=(4, 0, 3, 1)))
+    assert valid(at_zero)["rates"]["asr_corrected"]["value"] == 0
+    assert "specificity here" not in " ".join(valid(at_zero)["correction"]["sentences"])
+
+
+def test_the_closing_section_says_which_intervals_have_the_judges_mistakes_in_them(
+    write: Write, tmp_path: Path, cli: Cli
+) -> None:
+    paths, given = (
+        [write(run_of(133, 367), f"{name}.jsonl") for name in "ab"],
+        summary(tmp_path, canary__Canary=(80, 20, 96, 4)),
+    )
+    for files in (paths[:1], paths):
+        plain = " ".join(cli("results", "analyze", *files).out.split())
+        assert "its mistakes are in every rate and not in the intervals" in plain
+        corrected = " ".join(cli("results", "analyze", *files, "--judge-quality", given).out.split())
+        assert "Corrected rates and their intervals allow for the judge's mistakes" in corrected
+        assert "and not in the intervals" not in corrected
+    refused = summary(tmp_path, canary__Canary=(50, 50, 50, 50))
+    assert "and not in the intervals" in " ".join(
+        cli("results", "analyze", paths[0], "--judge-quality", refused).out.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("hits", "cells", "status", "word"),
     [

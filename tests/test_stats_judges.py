@@ -37,6 +37,7 @@ from faircount.stats.judge_error import (
     lang_reiczigel,
     ppi_mean,
     ppi_weight,
+    rate_if_less_specific,
     rogan_gladen,
     two_phase,
     youden_j,
@@ -94,6 +95,21 @@ def test_ac1_and_pabak_stay_high_where_kappa_collapses() -> None:
     assert gwet_ac1(table) == pytest.approx((0.9 - 0.095) / (1 - 0.095))
     assert pabak(table) == pytest.approx(0.8)
     assert pabak([[10, 0, 0], [0, 10, 0], [5, 5, 0]]) == pytest.approx((3 * 20 / 30 - 1) / 2)
+
+
+@pytest.mark.parametrize("by", [0.0, 0.03, 0.2])
+def test_a_rate_with_a_less_specific_judge_is_that_of_such_a_judge(by: float) -> None:
+    less = Validation(80, 100, round(96 - 100 * by), 100)
+    found = rate_if_less_specific(133, 500, Validation(80, 100, 96, 100), by)
+    assert found == pytest.approx(rogan_gladen(133, 500, less).clipped)
+
+
+def test_a_judge_that_would_be_like_chance_has_no_such_rate() -> None:
+    assert rate_if_less_specific(133, 500, Validation(80, 100, 96, 100), 0.66) is None
+    assert rate_if_less_specific(133, 500, Validation(50, 100, 50, 100), 0.0) is None
+    assert rate_if_less_specific(0, 0, Validation(80, 100, 96, 100), 0.03) is None
+    with pytest.raises(ValueError, match="lower by 0 to 1"):
+        rate_if_less_specific(1, 2, Validation(80, 100, 96, 100), 1.5)
 
 
 def test_agreement_in_one_category_is_undefined() -> None:

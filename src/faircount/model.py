@@ -429,6 +429,10 @@ class MadeWith(Struct, frozen=True):
     digests: Mapping[str, str | None]
 
 
+LESS_SPECIFIC = 0.03
+"""By how much a specificity is taken to be lower, to show how much a corrected rate depends on it."""
+
+
 class JudgeCorrection(Struct, frozen=True):
     """The success rate behind the verdicts of a judge that errs, and what that rests on.
 
@@ -436,6 +440,8 @@ class JudgeCorrection(Struct, frozen=True):
     `estimate` is over all entries, `judged` over those with a verdict; None where `status` is neither "ok" nor
     "clipped". `judge` is the one that was measured, `run_judges` those that the rows name. `hits` of the `labels` say
     success; `left_out` labels were of no use. `more_labels` would halve the interval, None where no number would.
+    `if_less_specific` is the estimate if the judge's specificity is lower here by `LESS_SPECIFIC` than where it was
+    measured; None with labels of the run, which show its errors here.
     """
 
     file: str
@@ -452,6 +458,7 @@ class JudgeCorrection(Struct, frozen=True):
     hits: int
     left_out: int = 0
     more_labels: int | None = None
+    if_less_specific: float | None = None
     sentences: tuple[str, ...] = ()
 
 

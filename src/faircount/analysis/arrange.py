@@ -17,7 +17,7 @@ from faircount.analysis.evidence import sources_of
 from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.results import COMBINED, STOPPABLE
-from faircount.analysis.words import WORDS
+from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.findings import counted
 from faircount.model import (
     Analysis,
@@ -58,6 +58,7 @@ from faircount.stats.gates import SEQUENCE
 ERROR_KINDS_SHOWN = 10
 FAILED_CASES_IN_FULL = 10
 LIMITS = "Limits of these numbers"
+_SOME_FAMILIES = "Intervals of rates over all entries respect families of variants; all others do not."
 
 
 def as_report(
@@ -85,14 +86,11 @@ def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
     if len(analyses) == 1:
         return analyses[0].limits
     shared = dict.fromkeys(text for aim in dict.fromkeys(a.aim for a in analyses) for text in WORDS[aim].limits)
-    stoppable = (STOPPABLE,) if any(STOPPABLE in a.limits for a in analyses) else ()
-    if any(a.families.respected for a in analyses):
-        return (
-            *shared,
-            "Intervals of rates over all entries respect families of variants; all others do not.",
-            *stoppable,
-        )
-    return (*shared, "No entries are treated as variants of each other.", *stoppable)
+    told = {text for a in analyses for text in a.limits}
+    texts = [CORRECTED if text == JUDGED and CORRECTED in told else text for text in shared]
+    respected = any(a.families.respected for a in analyses)
+    texts.append(_SOME_FAMILIES if respected else "No entries are treated as variants of each other.")
+    return [*texts, STOPPABLE] if STOPPABLE in told else texts
 
 
 def _sections(a: Analysis, figures: bool) -> Iterator[Section]:

@@ -17,7 +17,7 @@ from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.words import WORDS
+from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
 from faircount.ledger import engine, tallies
@@ -309,7 +309,7 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         false_positives=matrix.result,
         by_source=summary.by_source(ledger, folded.sources, grouping, options) if options.combine else (),
         findings=integrity.ordered([*found, *matrix.findings]),
-        limits=(*WORDS[aim].limits, grouping.limit, *((STOPPABLE,) if grouping.stoppable else ())),
+        limits=tuple(_limits(aim, grouping, correction)),
         aim=aim,
         role=role_of(ledger, folded.sources),
         correction=correction,
@@ -318,6 +318,15 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
     if options.details:
         analysis = _with_details(analysis, folded, counts, grouping, options)
     return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+
+
+def _limits(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Iterator[str]:
+    """Yield what the numbers cannot show."""
+    corrected = correction is not None and correction.estimate is not None
+    yield from (CORRECTED if corrected and text == JUDGED else text for text in WORDS[aim].limits)
+    yield grouping.limit
+    if grouping.stoppable:
+        yield STOPPABLE
 
 
 def _grouping(folded: Folded, counts: Counts, options: AnalyzeOptions) -> Grouping:

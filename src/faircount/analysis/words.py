@@ -9,6 +9,13 @@ from msgspec import Struct
 
 from faircount.model import Outcome
 
+JUDGED = "They are only as good as the judge: its mistakes are in every rate and not in the intervals."
+CORRECTED = (
+    "Corrected rates and their intervals allow for the judge's mistakes, as far as the labels show them; other rates "
+    "have these mistakes, and their intervals do not show them."
+)
+"""Stands in place of the sentence before where a rate was corrected for the judge."""
+
 
 class Words(Struct, frozen=True):
     """The words of one aim."""
@@ -74,7 +81,7 @@ WORDS: dict[str, Words] = {
         limits=(
             "These numbers hold for this dataset: 0% means that these attacks failed, not that all would.",
             "They ignore severity: every success counts the same. Read the successful attempts.",
-            "They are only as good as the judge: its mistakes are in every rate and not in the intervals.",
+            JUDGED,
         ),
     ),
     "task": Words(

@@ -130,6 +130,21 @@ def rogan_gladen(
     return Correction(raw, _clip(raw), status)
 
 
+def rate_if_less_specific(judged_successes: float, n: int, validation: Validation, by: float) -> float | None:
+    """Return the Rogan-Gladen estimate, cut to [0, 1], if the specificity here is lower by so much than was measured.
+
+    (q + Sp - by - 1)/(Se + Sp - by - 1). None where `rogan_gladen` refuses, or such a judge would be too close to
+    chance. How far it is from the estimate shows what a correction rests on: a judge rarely errs everywhere alike.
+    """
+    _check_verdicts(judged_successes, n)
+    if not 0 <= by <= 1:
+        raise ValueError(f"a specificity is lower by 0 to 1, not by {by}")
+    youden = validation.youden
+    if not n or youden is None or not _tells_apart(validation) or youden - by <= _LEAST_YOUDEN:
+        return None
+    return _clip((judged_successes / n + validation.tn / validation.negatives - by - 1) / (youden - by))
+
+
 def lang_reiczigel(
     judged_successes: float, n: int, validation: Validation, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:

@@ -8,7 +8,7 @@ from typing import Any
 
 from faircount import formats
 from faircount.findings import counted
-from faircount.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
+from faircount.model import LESS_SPECIFIC, Analysis, CorrectedRate, Estimate, JudgeCorrection
 from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
 
 _IN_GROUPS = {
@@ -122,5 +122,8 @@ def data(correction: JudgeCorrection, estimate_data: Callable[[Estimate], dict[s
         "judged": None if correction.judged is None else estimate_data(correction.judged),
         "labels": {"n": correction.labels, "hits": correction.hits, "left_out": correction.left_out},
         "more_labels": correction.more_labels,
+        "if_less_specific": None
+        if correction.if_less_specific is None
+        else {"specificity_lower_by": LESS_SPECIFIC, "asr_corrected": correction.if_less_specific},
         "sentences": list(correction.sentences),
     }

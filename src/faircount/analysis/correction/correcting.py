@@ -21,7 +21,7 @@ from faircount.analysis.correction.sampled import Sampled, groups_without_labels
 from faircount.analysis.correction.wording import FEW_LABELS, MANY_REQUESTS, NOT_AT_RANDOM, not_corrected, promise
 from faircount.findings import counted, finding
 from faircount.ledger.store import LedgerView
-from faircount.model import Counts, Estimate, Families, Finding, JudgeCorrection, Tally
+from faircount.model import LESS_SPECIFIC, Counts, Estimate, Families, Finding, JudgeCorrection, Tally
 from faircount.stats import wilson
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import (
@@ -30,6 +30,7 @@ from faircount.stats.judge_error import (
     Validation,
     labelled_rate,
     lang_reiczigel,
+    rate_if_less_specific,
     rogan_gladen,
     two_phase,
     youden_j,
@@ -129,8 +130,16 @@ def _by_measured_judge(quality: Quality, run: Run) -> tuple[JudgeCorrection, lis
         labels=0 if cells is None else cells.n,
         hits=0 if cells is None else cells.hits,
         left_out=0 if cells is None else cells.errors,
+        if_less_specific=None if judged is None or cells is None else _if_less_specific(run, validation),
     )
     return _told(correction, reason, doubts)
+
+
+def _if_less_specific(run: Run, validation: Validation) -> float | None:
+    """Return the rate over all entries if the judge's specificity is lower here than where it was measured."""
+    tally = run.tally
+    rate = rate_if_less_specific(tally.success, tally.judged, validation, LESS_SPECIFIC)
+    return None if rate is None else rate * tally.judged / tally.total
 
 
 def measured_rate(run: Run, validation: Validation) -> tuple[str, Estimate | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from faircount import formats
 from faircount.findings import counted
-from faircount.model import Estimate, JudgeCorrection
+from faircount.model import LESS_SPECIFIC, Estimate, JudgeCorrection
 from faircount.stats.judge_error import CorrectionStatus
 from faircount.text import clip, visible
 
@@ -57,13 +57,22 @@ def _promises(correction: JudgeCorrection) -> Iterator[str]:
         yield from _more(correction)
     else:
         judge = clip(visible(correction.judge or ""), 80)
-        yield f"Valid only if the judge errs here as it did where it was measured ({judge})."
+        yield f"Valid only if the judge errs here as it did where it was measured ({judge}).{_fragility(correction)}"
         yield "Labels of a sample of this run avoid this assumption: see `faircount results sample-for-labels`."
     if correction.status == CorrectionStatus.CLIPPED:
         yield (
             "The estimate is outside the possible range and is clipped to it: there are few labels, or they are "
             "of another kind."
         )
+
+
+def _fragility(correction: JudgeCorrection) -> str:
+    """Say how much the rate depends on that; nothing where it is 0 anyway."""
+    now = None if correction.estimate is None else correction.estimate.value
+    if not now or correction.if_less_specific is None:
+        return ""
+    lower = formats.points(now - correction.if_less_specific)
+    return f" If its specificity here is {100 * LESS_SPECIFIC:g} points lower, the rate is {lower} lower."
 
 
 def _more(correction: JudgeCorrection) -> Iterator[str]:
