@@ -178,7 +178,8 @@ def _agreement(inputs: Document, _expected: Document) -> Answers:
             "pe": chance_agreement(table),
             "kappa": kappa.value,
             "se": kappa_standard_error(table),
-            "ci": _limits(kappa),
+            # The example of perfect agreement has value ± z·0, which is no interval: the library gives none.
+            "ci": _limits(kappa) if kappa.low is not None else [kappa.value] * 2,
             "pabak": pabak(table),
             "gwet_ac1": gwet_ac1(table),
         }

@@ -164,6 +164,15 @@ def test_alpha_is_that_of_the_krippendorff_package_on_decisions_and_on_the_rater
         assert estimate.n == len(scores)
 
 
+def test_raters_who_never_differ_have_no_interval_and_the_report_says_why(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,text,rater_a,rater_b\n" + "".join(f"{n},t{n},{n % 2},{n % 2}\n" for n in range(5)), "utf-8")
+    (pair,) = json.loads(cli("judges", "agree", "--labels", str(path), "--output-format", "json").out)["pairs"]
+    assert (pair["kappa"]["value"], pair["kappa"]["low"], pair["kappa"]["high"]) == (1.0, None, None)
+    told = " ".join(cli("judges", "agree", "--labels", str(path)).out.split())
+    assert told.count("No interval where raters never or always differed") == 2
+
+
 @pytest.mark.shared
 def test_fleiss_kappa_is_that_of_statsmodels(three_raters: tuple[Agreement, Any]) -> None:
     agreement, scores = three_raters

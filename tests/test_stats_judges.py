@@ -97,6 +97,45 @@ def test_ac1_and_pabak_stay_high_where_kappa_collapses() -> None:
     assert pabak([[10, 0, 0], [0, 10, 0], [5, 5, 0]]) == pytest.approx((3 * 20 / 30 - 1) / 2)
 
 
+@pytest.mark.parametrize(
+    ("table", "kappa"),
+    [
+        ([[3, 0], [0, 2]], 1),
+        ([[0, 5], [5, 0]], -1),
+        ([[7, 0, 0], [0, 2, 0], [0, 0, 1]], 1),
+        ([[999_999, 0], [0, 1]], 1),
+        ([[2, 3], [0, 0]], 0),
+    ],
+)
+def test_a_kappa_that_shows_no_variation_has_no_interval(table: list[list[int]], kappa: int) -> None:
+    found = cohen_kappa(table)
+    assert found.value == pytest.approx(kappa)
+    assert limits(found) == (None, None)
+
+
+@pytest.mark.parametrize("table", [[[300, 1], [0, 200]], [[999_998, 1], [0, 1]], [[10**8, 0], [1, 10**8]]])
+def test_one_difference_is_enough_for_an_interval(table: list[list[int]]) -> None:
+    low, high = limits(cohen_kappa(table))
+    assert low is not None and high is not None and low < high
+
+
+def test_no_agreement_has_an_interval_without_width() -> None:
+    generator = np.random.default_rng(1)
+    for n in (2, 3, 5, 8, 200):
+        for _ in range(20):
+            one = generator.integers(0, 2, n)
+            other = np.where(generator.random(n) < 0.1, 1 - one, one)
+            both = np.stack([one + other, 2 - one - other], axis=1)
+            table = np.zeros((2, 2))
+            np.add.at(table, (one, other), 1)
+            for found in (
+                cohen_kappa(table),
+                fleiss_kappa(both, replicates=50),
+                krippendorff_alpha([one.tolist(), other.tolist()], replicates=50),
+            ):
+                assert found.low is None or found.high is None or found.high > found.low
+
+
 @pytest.mark.parametrize("by", [0.0, 0.03, 0.2])
 def test_a_rate_with_a_less_specific_judge_is_that_of_such_a_judge(by: float) -> None:
     less = Validation(80, 100, round(96 - 100 * by), 100)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Measurement = Literal["nominal", "ordinal", "interval"]
 DEFAULT_REPLICATES = 2000
 DEFAULT_SEED = 42
+_NO_VARIANCE = 1e-12
+"""A variance of kappa for one item that is below this is 0 but for rounding."""
 _KAPPA_METHOD = "cohen kappa, fleiss-cohen-everitt"
 
 
@@ -41,7 +43,9 @@ def cohen_kappa(table: npt.ArrayLike, *, unit: str = "item", level: float = DEFA
     """Estimate the agreement of two raters beyond chance from the table of their categories, one rater in the rows.
 
     kappa = (Po - Pe)/(1 - Pe) (Cohen 1960), with kappa ± z·SE, not cut at 1, and the standard error of
-    `kappa_standard_error`. When both raters use one and the same category throughout, it is 0/0: undefined.
+    `kappa_standard_error`. When both raters use one and the same category throughout, it is 0/0: undefined. Where they
+    always agree, or one of them uses a single category, the standard error is 0 however few items there are: then there
+    is a value and no interval.
     """
     z = critical_value(level)
     counts = _square(table)
@@ -49,6 +53,8 @@ def cohen_kappa(table: npt.ArrayLike, *, unit: str = "item", level: float = DEFA
     kappa, error = _kappa(shares), _kappa_error(shares, n)
     if kappa is None or error is None:
         return undefined(unit, level, _KAPPA_METHOD, n)
+    if not error:
+        return Estimate(kappa, None, None, n, unit, level, _KAPPA_METHOD)
     return Estimate(kappa, kappa - z * error, kappa + z * error, n, unit, level, _KAPPA_METHOD)
 
 
@@ -214,8 +220,10 @@ def _kappa_error(shares: Floats | None, n: int) -> float | None:
     weights = shares * (columns[:, None] + rows[None, :]) ** 2
     differing = (1 - kappa) ** 2 * (weights.sum() - weights.trace())
     centre = (kappa - by_chance * (1 - kappa)) ** 2
-    # Perfect agreement leaves a rounding error of either sign where 0 is meant.
-    variance = max(0.0, float(agreeing + differing - centre))
+    variance = float(agreeing + differing - centre)
+    if variance < _NO_VARIANCE:
+        # Perfect agreement leaves a rounding error of either sign where 0 is meant.
+        return 0.0
     return math.sqrt(variance / n) / (1 - by_chance)
 
 
@@ -302,6 +310,8 @@ def _over_kinds(
         # Replicates that never differ have seen no disagreement, or nothing else; that is no interval.
         return _filled(blank, value, None, None)
     low, high = np.percentile(values, [50 * (1 - blank.level), 50 * (1 + blank.level)])
+    if low == high:
+        return _filled(blank, value, None, None)
     return _filled(blank, value, float(low), float(high))
 
 

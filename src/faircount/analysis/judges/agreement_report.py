@@ -73,6 +73,8 @@ _KAPPA = (
 _MISSING = "Undecided and unjudged items count as missing, not as disagreement."
 _AC1 = "AC1 and PABAK are shown beside kappa because they do not collapse when nearly all items fall in one category."
 
+_NO_INTERVAL = "No interval where raters never or always differed, or one used a single category: chance is not seen."
+
 
 def as_report(agreement: Agreement) -> Report:
     """Arrange what was found into one report."""
@@ -212,6 +214,9 @@ def _alpha_note(agreement: Agreement) -> str:
     words = f"{level} interval: bootstrap over items, seed {agreement.options.seed}."
     if any(figures.fleiss is not None for figures in agreement.together):
         words += " Fleiss' kappa is over the items that all of these raters decided."
+    told = [one for figures in agreement.together for one in (figures.alpha, figures.fleiss) if one is not None]
+    if agreement.options.replicates and any(map(_lacks_interval, told)):
+        words += f" {_NO_INTERVAL}"
     steps = [figures.step for figures in agreement.together if figures.step is not None]
     if steps:
         words += f" There are too many different scores; they are grouped in steps of {max(steps):.2g}."
@@ -235,6 +240,8 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
         f"{level} intervals: of kappa by its standard error (Fleiss, Cohen and Everitt 1969), of the share decided "
         f"alike by Wilson. {_AC1} Most used: the share of the category that both used most."
     )
+    if any(_lacks_interval(pair.kappa) for pair in agreement.pairs):
+        note += f" {_NO_INTERVAL}"
     yield Grid(columns, rows, marked, note)
     if 3 <= len(agreement.raters) <= _WIDEST_MATRIX:
         yield _matrix(agreement)
@@ -272,6 +279,10 @@ def _matrix(agreement: Agreement) -> Grid:
         cells = [_NONE if kappa is None else _number(kappa.value) for kappa in others]
         rows.append((str(row + 1), Record(agreement.raters[row].name), *cells))
     return Grid(columns, tuple(rows))
+
+
+def _lacks_interval(estimate: Estimate) -> bool:
+    return estimate.value is not None and estimate.low is None
 
 
 def _figure(estimate: Estimate) -> str:
