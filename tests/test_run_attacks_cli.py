@@ -201,10 +201,17 @@ def test_files_with_and_without_a_rule_keep_their_intervals_side_by_side(cli: Cl
     methods = {Path(one["path"]).name: one["rate"]["method"] for one in both["by_source"]}
     assert methods == {"j.jsonl": "confidence sequence", "plain.jsonl": "wilson"}
     assert both["rates"]["asr"]["method"] == "confidence sequence"
+    compared = cli("results", "compare", "j.jsonl", "plain.jsonl", "--cluster", "none", "--output-format", "json")
+    rates = {Path(one["path"]).name: one["rate"] for one in json.loads(compared.out)["files"]}
+    for one in both["by_source"]:
+        rate = rates[Path(one["path"]).name]
+        assert (rate["method"], rate["low"], rate["high"]) == tuple(one["rate"][k] for k in ("method", "low", "high"))
+    families = cli("results", "compare", "j.jsonl", "plain.jsonl", "--output-format", "json")
+    alone = document(cli, "results", "analyze", "j.jsonl")["rates"]["asr"]
+    assert {**json.loads(families.out)["files"][0]["rate"], "unit": "entry"} == alone
+    assert alone["method"] == "confidence sequence, families"
     # It had a rule, and it has come to the end: what it would have shown had it stopped counts, too.
-    alone = document(cli, "results", "analyze", "j.jsonl")
-    assert alone["rates"]["asr"]["method"].startswith("confidence sequence")
-    assert not [one for one in alone["findings"] if one["code"] == "F034"]
+    assert not [one for one in both["findings"] if one["code"] == "F034"]
 
 
 def test_a_target_that_is_down_passes_no_gate_and_ends_no_run_early(here: Path, cli: Cli) -> None:

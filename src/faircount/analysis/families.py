@@ -69,9 +69,7 @@ class Grouping(Struct, frozen=True):
             return replace(found.estimate, low=None, high=None, method="cluster wilson")
         if not (self.stoppable and kinds is None if stoppable is None else stoppable):
             return found.estimate
-        won, n = (sum(kind.times * getattr(kind, name) for kind in counted) for name in (of, among))
-        effect = widening(found) if found.families else None
-        return confidence_sequence(won, n - won, unit=unit, level=self.design.level, design_effect=effect)
+        return sequence_of(found, sum(kind.times * getattr(kind, of) for kind in counted))
 
     def rate_of_kinds(self, kinds: Sequence[tuple[int, int, int]], unit: str = "entry") -> Estimate:
         """Return a rate of families that are given by how many are alike, their entries, and those of interest."""
@@ -89,6 +87,13 @@ class Grouping(Struct, frozen=True):
     def by(self, ledger: LedgerView, *facets: str) -> dict[tuple[Any, ...], list[FamilyCounts]]:
         """Return the families of the entries of each value of some columns; nothing where entries are independent."""
         return {} if self.column is None else tallies.families_by(ledger, self.column, *facets)
+
+
+def sequence_of(found: ClusterEstimate, successes: int) -> Estimate:
+    """Return a rate of `Design.rate`, with so many successes, with an interval that holds whenever a run stops."""
+    rate = found.estimate
+    effect = widening(found) if found.families else None
+    return confidence_sequence(successes, rate.n - successes, unit=rate.unit, level=rate.level, design_effect=effect)
 
 
 FEW_FAMILIES = 10

@@ -68,7 +68,11 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
     "F027": lambda n, what: f"{counted(n, 'value')} of the wrong kind, read as well as possible: {what}",
     "F034": lambda n, why: (
         f"{counted(n, 'entry', 'entries')} not reached by the run and not counted: {why}"
-        + ("; the interval of the success rate allows for that, those of groups do not" if STOP_WHEN in why else "")
+        + (
+            "; the interval of the success rate allows for that, those of groups and differences do not"
+            if STOP_WHEN in why
+            else ""
+        )
     ),
     "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not match --where, not counted",
 }

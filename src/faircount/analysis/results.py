@@ -52,7 +52,8 @@ _BAD_NEWS = {"attacks": "successes", "guardrail": "let through", "benign": "bloc
 """Which entries people look at first, by the role of a run."""
 STOPPABLE = (
     "With --stop-when the outcomes decide how many entries are run. Rates over all entries have an interval that holds "
-    "whenever a run stops, a confidence sequence; intervals of groups and corrected rates do not allow for that."
+    "whenever a run stops, a confidence sequence; intervals of groups, differences and corrected rates do not allow "
+    "for that."
 )
 CASES_SHOWN = 50
 """So many failed and flaky cases of a run of tests are kept with their texts."""

@@ -25,6 +25,7 @@ from faircount.analysis.comparing.found import (
 )
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
+from faircount.analysis.families import sequence_of
 from faircount.analysis.results import Folded, fold_files
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
@@ -35,7 +36,7 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
-from faircount.stats import cochran_q, holm
+from faircount.stats import Design, cochran_q, holm
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
@@ -403,8 +404,13 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
     corrected, correction = (known[place].answered, known[place].correction) if known else (None, None)
     if corrected is not None:
         corrected = replace(corrected, unit="answered entry")
-    rate = replace(rate, unit="answered entry")
     source = replace(side.folded.sources[0], label=side.label)
+    if source.stop_rule and rate.low is not None:
+        # The number of entries was decided by their outcomes, as an analysis says, too.
+        won, sizes = figures.of_families(families.codes, side.succeeded[rows], np.ones(len(rows), bool))
+        design = Design(families=families.codes is not None, level=options.level)
+        rate = sequence_of(design.rate(won, sizes), sum(won))
+    rate = replace(rate, unit="answered entry")
     return File(source, side.counts.tally, rate, corrected, correction)
 
 

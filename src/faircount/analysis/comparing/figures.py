@@ -181,7 +181,7 @@ def unpaired_figures(a: Side, b: Side, asked: str, level: float) -> tuple[Figure
     explanation = respected[0].explanation.replace("pairs", "entries") if respected else _INDEPENDENT
 
     def of_each(won: Sequence[Any], among: Sequence[Any]) -> list[_Counted]:
-        return [_of_families(item.codes, *masks) for item, *masks in zip(told, won, among, strict=True)]
+        return [of_families(item.codes, *masks) for item, *masks in zip(told, won, among, strict=True)]
 
     certain, answered = [side.succeeded for side in sides], [side.answered for side in sides]
     found = _unpaired(of_each(certain, answered), design)
@@ -198,7 +198,7 @@ def unpaired_figures(a: Side, b: Side, asked: str, level: float) -> tuple[Figure
 _Counted = tuple[list[int], list[int]]
 
 
-def _of_families(codes: Any, won: Any, among: Any) -> _Counted:
+def of_families(codes: Any, won: Any, among: Any) -> _Counted:
     """Return successes and entries of each family, or of all where there are none."""
     import numpy as np
 
