@@ -120,7 +120,7 @@ def stops(rule: str, runs: np.ndarray) -> Iterator[int]:
 
 def printed(won: Sequence[int], sizes: Sequence[int], *, families: bool = False) -> Estimate:
     """Return the success rate as a report has it, of families with so many successes and entries."""
-    kinds = [FamilyCounts(1, n, k, n, 0, 0, 0, 0, 0) for k, n in zip(won, sizes, strict=True) if n]
+    kinds = [FamilyCounts(1, n, k, n, 0, 0, 0, 0, 0, 0) for k, n in zip(won, sizes, strict=True) if n]
     told, column = Families("auto", "x", families, ""), "family" if families else None
     return Grouping(told, column, kinds, Design(families=families), stoppable=True).rate("success")
 
