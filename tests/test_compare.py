@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import jsonschema
+import openpyxl
 import pytest
 from bench.generate import write_results
 
@@ -37,8 +38,8 @@ from faircount.report import (
     Report,
     Section,
 )
-from tests.conftest import Lines, Write, attack, standard
-from tests.oracles import known
+from tests.conftest import Cli, Lines, Write, attack, standard
+from tests.oracles import known, oracle
 from tests.run_files import HEADER, attempt, case, entry, report, unanswered
 from tests.test_xlsx_analysis import sheet_of, values
 
@@ -309,6 +310,70 @@ def test_differences_are_shown_where_they_lie(write: Write) -> None:
     assert (y.value, y.stands_out, y.figures.difference.value) == ("y", False, 0.0)
     asked = only(compared(write, a, b, by=("lang",)))
     assert [found.field for found in asked.by] == ["lang"]
+
+
+def variant(number: int, family: str, succeeded: bool) -> dict[str, Any]:
+    """Return a variant of an instruction, which makes its family."""
+    return standard(
+        str(number),
+        long_id=f"document_d_j-{number}_{family}_end",
+        document_id="d",
+        position="end",
+        instruction_type=family.partition("-")[0],
+        jailbreak_type=f"j-{number}",
+        success=succeeded,
+    )
+
+
+def test_a_group_of_one_family_is_marked_and_not_tested_in_every_format(write: Write, cli: Cli, tmp_path: Path) -> None:
+    """Forty variants of one instruction that all flipped, beside eighty of four."""
+    names = ["alone-0"] * 40 + [f"many-{n % 4}" for n in range(80)]
+    a, b = ([variant(n, name, on == 0) for n, name in enumerate(names)] for on in (0, 1))
+    paths = [write(rows, f"results_{name}.jsonl") for rows, name in ((a, "a"), (b, "b"))]
+    pair = compare_files(paths, CompareOptions(by=("instruction_type",))).pairs[0]
+    groups = {group.value: group for group in pair.by[0].groups}
+    alone, many = groups["alone"], groups["many"]
+    assert alone.one_family and not many.one_family
+    assert (alone.adjusted_p, alone.stands_out, alone.figures.difference.value) == (None, False, -1.0)
+    assert alone.figures.difference.low is None, "one family does not show how families vary"
+    assert many.figures.difference.low is not None
+    for form in ("console", "markdown", "html", "xlsx"):
+        suffix = {"console": "txt", "markdown": "md"}.get(form, form)
+        target = tmp_path / f"report.{suffix}"
+        ran = cli("results", "compare", *paths, "--by", "instruction_type", "--output-format", form, "-o", str(target))
+        assert ran.code == 0
+        if form == "xlsx":
+            cells = [cell for sheet in openpyxl.load_workbook(target) for row in sheet.values for cell in row]
+            assert cells.count("one family: not tested") == 1
+        else:
+            assert target.read_text(encoding="utf-8").count("one family: not tested") == 1
+    ran = cli("results", "compare", *paths, "--by", "instruction_type", "--output-format", "json")
+    (found,) = [g for g in json.loads(ran.out)["pairs"][0]["by"]["instruction_type"] if g["value"] == "alone"]
+    assert (found["families"], found["families_p"], found["adjusted_p"]) == (1, None, None)
+    gate = ("--by", "instruction_type", "--fail-on", "instruction_type=alone: regression > 5%")
+    judged = cli("results", "compare", *paths, *gate)
+    assert judged.code == 1
+    assert "inconclusive" in judged.err and "40 entries of one family do not show how families vary" in judged.err
+
+
+def test_groups_of_all_fields_are_adjusted_together(write: Write) -> None:
+    """A field that splits the entries in two is tested with another that splits them in twenty."""
+
+    def rows(on: str) -> list[dict[str, Any]]:
+        return [
+            result(n, on == "b" and n < 14 and n % 2 == 0, plugin="x" if n % 2 == 0 else "y", lang=f"l{n % 20}")
+            for n in range(200)
+        ]
+
+    pair = only(compared(write, rows("a"), rows("b")))
+    groups = [group for found in pair.by for group in found.groups]
+    assert len(groups) == 22
+    raw = [group.figures.p for group in groups]
+    adjusted = oracle("statsmodels.stats.multitest").multipletests(raw, method="fdr_bh")[1]
+    assert [group.adjusted_p for group in groups] == pytest.approx(list(adjusted))
+    (x,) = [group for group in groups if group.value == "x"]
+    assert x.figures.p == pytest.approx(2 / 2**7)
+    assert not x.stands_out, "one of 22 groups with p 0.016"
 
 
 def test_values_that_differ_between_the_files_are_in_no_group(write: Write) -> None:

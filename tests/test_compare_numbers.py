@@ -108,9 +108,10 @@ def check_figures(ours: Mapping[str, Any], pairs: Sequence[tuple[str, int, int]]
     value = (only_b - only_a) / n
     sizes = len(set(families))
     if sizes in (1, n):
-        assert ours["families"] is None and ours["families_p"] is None
-        # Variants of one family cannot tell whether others differ.
-        assert ours["mcnemar_p"] == (pytest.approx(exact.pvalue, abs=1e-12) if sizes == n else None)
+        one_family = sizes == 1 < n
+        assert ours["families"] == (1 if one_family else None) and ours["families_p"] is None
+        # Variants of one family do not show whether others differ.
+        assert ours["mcnemar_p"] == (None if one_family else pytest.approx(exact.pvalue, abs=1e-12))
         for name, won in (("rate_a", both + only_a), ("rate_b", both + only_b)):
             limits = scipy_stats.binomtest(won, n).proportion_ci(level, "wilson")
             check_estimate(ours[name], won / n, limits.low, limits.high)
@@ -130,7 +131,13 @@ def check_figures(ours: Mapping[str, Any], pairs: Sequence[tuple[str, int, int]]
             p = 2 * scipy_stats.t.sf(abs(t), degrees)
             assert ours["families_p"] == pytest.approx(max(p, exact.pvalue), rel=0.02, abs=1e-9)
         scale, z = 1 / design, scipy_stats.t.ppf(0.975, degrees)
-    if abs(value) < 1 and only_a + only_b:
+    if sizes == 1 < n:
+        assert (ours["difference"]["value"], ours["difference"]["low"], ours["difference"]["high"]) == (
+            pytest.approx(value),
+            None,
+            None,
+        )
+    elif abs(value) < 1 and only_a + only_b:
         low, high = score_limits(only_b * scale, only_a * scale, n * scale, z)
         if sizes not in (1, n):
             # Neither limit is inside the one that there would be without any flip in its direction.
@@ -153,9 +160,9 @@ def check_adjusted(compared: Sequence[Mapping[str, Any]], method: str) -> None:
         assert [figures["adjusted_p"] for figures in tested] == pytest.approx(list(adjusted))
 
 
-def kish(families: Sequence[Any]) -> int:
+def kish(families: Sequence[Any]) -> float:
     sizes = Counter(families).values()
-    return max(1, int(sum(sizes) ** 2 / sum(m * m for m in sizes) + 1e-9) - 1)
+    return max(1.0, sum(sizes) ** 2 / sum(m * m for m in sizes) - 1)
 
 
 def flips_by_family(pairs: Sequence[tuple[str, int, int]], families: Sequence[Any], side: int) -> list[list[int]]:
@@ -239,7 +246,7 @@ def test_a_comparison_is_what_others_compute(write: Write, seed: int, families: 
         for group in groups:
             members = [pair for pair in pairs if values[pair[0]] == group["value"]]
             check_figures(group, members, families_of(members, families=families))
-        check_adjusted(groups, "fdr_bh")
+    check_adjusted([group for groups in ours["by"].values() for group in groups], "fdr_bh")
 
 
 def test_three_files_are_tested_together_and_pair_by_pair(write: Write) -> None:
@@ -360,9 +367,8 @@ def test_published_results_of_several_models_are_compared_as_others_do(shared: P
         pairs = paired(targets[0], other)
         check_figures(pair, pairs, [kept[name] for name, _, _ in pairs])
         for field in FIELDS:
-            groups = pair["by"][field]
-            check_adjusted(groups, "fdr_bh")
-            assert sum(group["paired"] for group in groups) == len(pairs)
+            assert sum(group["paired"] for group in pair["by"][field]) == len(pairs)
+    check_adjusted([group for pair in ours["pairs"] for field in FIELDS for group in pair["by"][field]], "fdr_bh")
     check_adjusted(ours["pairs"], "holm")
     shared_ids = [name for name in targets[0] if all(outcome(rows[name]) != "error" for rows in targets)]
     table = np.array([[int(rows[name]["success"]) for rows in targets] for name in shared_ids])
@@ -400,6 +406,33 @@ def test_a_limit_is_never_inside_the_one_without_any_flip_in_its_direction(units
     none = [0] * len(units)
     assert known(found.high) >= known(cluster_tango(none, lost, sizes).estimate.high) - 1e-9
     assert known(found.low) <= known(cluster_tango(won, none, sizes).estimate.low) + 1e-9
+
+
+@pytest.mark.shared
+def test_groups_that_are_beyond_chance_among_those_of_their_field_are_not_among_all(shared: Path) -> None:
+    paths = [str(path) for path in published(shared) if "35_sonnet" in path.name or "o1-preview" in path.name]
+    (pair,) = found(paths)["pairs"]
+    assert pair["claimed"] == "higher"
+    tested = {field: [group for group in groups if p_of(group) is not None] for field, groups in pair["by"].items()}
+    adjust = oracle("statsmodels.stats.multitest").multipletests
+    within = [
+        (field, group["value"])
+        for field, groups in tested.items()
+        for group, p in zip(groups, adjust([p_of(group) for group in groups], method="fdr_bh")[1], strict=True)
+        if p < 0.05 and not group["difference"]["low"] <= 0 <= group["difference"]["high"]
+    ]
+    assert ("spotlighting_data_markers", "\n<data>\nDOCUMENT\n</data>\n") in within
+    assert not any(group["stands_out"] for groups in pair["by"].values() for group in groups)
+
+
+def test_families_of_nearly_one_size_keep_their_degrees_of_freedom() -> None:
+    """429 pairs of four families without a flip: 107, 107, 107 and 108 are worth as much as four of one size."""
+    nearly, equal = (cluster_tango([0] * 4, [0] * 4, sizes) for sizes in ([107, 107, 107, 108], [107, 107, 107, 107]))
+    assert known(nearly.degrees) == pytest.approx(3, abs=1e-3)
+    assert known(nearly.estimate.high) == pytest.approx(known(equal.estimate.high), abs=1e-3)
+    flipped = cluster_tango([1, 0, 0, 0], [0] * 4, [107, 107, 107, 108]).estimate
+    assert known(nearly.estimate.high) <= known(flipped.high) + 1e-12, "no flip is not wider than one"
+    assert known(nearly.estimate.low) >= known(flipped.low) - 0.1
 
 
 def test_a_broken_entry_does_not_make_a_difference_surer_than_none() -> None:

@@ -705,6 +705,7 @@ EQUAL: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: three(comparison.difference_of_rates(proportion.wilson(7, 50), proportion.wilson(3, 40))),
         lambda: three(comparison.newcombe(7, 50, 3, 40)),
     ),
+    "effective_families of equal families": (lambda: clusters.effective_families([7] * 9), lambda: 9.0),
     "effective_degrees of equal families": (lambda: clusters.effective_degrees([7] * 9), lambda: 8),
     "cluster_wilson's design_effect and effective n make up the entries": (
         lambda: (

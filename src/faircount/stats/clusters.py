@@ -438,13 +438,18 @@ def family_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float 
     return (between - within) / spread if spread > 0 else None
 
 
-def effective_degrees(sizes: Sequence[int]) -> int:
-    """Return the degrees of freedom of families of unequal sizes: as many as of equal ones that are worth it, less 1.
+def effective_families(sizes: Sequence[int]) -> float:
+    """Return how many families of one size are worth as much as these: (Σm)²/Σm² (Kish 1965)."""
+    return sum(sizes) ** 2 / sum(m * m for m in sizes)
 
-    (Σm)²/Σm² families of one size are worth as much (Kish 1965); the answer is at least 1.
+
+def effective_degrees(sizes: Sequence[int]) -> int:
+    """Return the degrees of freedom of families of unequal sizes: `effective_families`, rounded down, less 1.
+
+    The answer is at least 1.
     """
     # A whole number must not be missed by a rounding error.
-    return max(1, math.floor(sum(sizes) ** 2 / sum(m * m for m in sizes) + 1e-9) - 1)
+    return max(1, math.floor(effective_families(sizes) + 1e-9) - 1)
 
 
 def _check_lengths(*columns: Sequence[float]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from faircount.model import Estimate
-from faircount.stats.clusters import correlation_floor, effective_degrees
+from faircount.stats.clusters import correlation_floor, effective_families
 from faircount.stats.distributions import (
     binomial_at_most,
     chi_square_tail,
@@ -92,8 +92,8 @@ class ClusterDifference(Struct, frozen=True):
     p: float | None
     design_effect: float | None
     effective_n: float | None
-    degrees: int | None = None
-    """Degrees of freedom of the critical value and of p."""
+    degrees: float | None = None
+    """Degrees of freedom of the critical value and of p, which need not be whole."""
 
 
 def cluster_tango(
@@ -124,7 +124,7 @@ def cluster_tango(
     if count < 2:
         lonely = Estimate(value, None, None, n, unit, level, "cluster tango")
         return ClusterDifference(lonely, count, None, None, None, None)
-    degrees = effective_degrees([m for _, _, m in families])
+    degrees = max(1.0, effective_families([m for _, _, m in families]) - 1)
     critical = student_critical_value(level, degrees)
     error, design = _paired_design(families)
     low, high = _scaled_tango(b, c, n, design, critical)

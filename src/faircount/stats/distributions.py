@@ -16,7 +16,7 @@ def two_sided_normal(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2))
 
 
-def student_critical_value(level: float, degrees_of_freedom: int) -> float:
+def student_critical_value(level: float, degrees_of_freedom: float) -> float:
     """Return the t with P(|T| <= t) = level: T²/(ν + T²) is Beta(1/2, ν/2) distributed."""
     check_level(level)
     if degrees_of_freedom < 1:
@@ -25,7 +25,7 @@ def student_critical_value(level: float, degrees_of_freedom: int) -> float:
     return math.sqrt(degrees_of_freedom * share / (1 - share))
 
 
-def two_sided_student(t: float, degrees_of_freedom: int) -> float:
+def two_sided_student(t: float, degrees_of_freedom: float) -> float:
     """Return P(|T| > |t|) of Student's distribution: ν/(ν + T²) is Beta(ν/2, 1/2) distributed."""
     if degrees_of_freedom < 1:
         raise ValueError(f"Student's distribution has at least one degree of freedom, not {degrees_of_freedom}")

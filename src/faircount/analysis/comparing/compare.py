@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from faircount.analysis import integrity
 from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
 from faircount.analysis.comparing.found import (
+    Breakdown,
     Comparison,
     CorrectedPair,
     Figures,
@@ -63,7 +64,7 @@ _LIMITS = {
 _NO_CLAIM = "Where no difference can be claimed, there may still be one."
 _BOTH_AGREE = (
     "A difference is claimed only where the interval leaves out 0 and the test, adjusted for the number of pairs of "
-    "files, agrees. Groups are adjusted within their field (Benjamini-Hochberg)."
+    "files, agrees. Groups are adjusted together, over all fields (Benjamini-Hochberg)."
 )
 _CORRECTED_TOO = (
     "The difference corrected for the judge must exclude 0 too. Groups, flips and tests use the judge's verdicts "
@@ -195,9 +196,11 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     joined = [_joined(sides, a, b, options) for a, b in pairs_of_files]
     adjusted = holm([pair.p for pair in joined])
     corrected = _corrected_pairs(sides, known, joined, options)
+    broken_down = [tuple(_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options)) for pair in joined]
+    groups = facets.tested(broken_down, options.alpha)
     pairs = tuple(
-        _pair(sides, pair, p, chosen, (means[pair.a], means[pair.b]), options, found)
-        for pair, p, found in zip(joined, adjusted, corrected, strict=True)
+        _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found)
+        for pair, p, by, found in zip(joined, adjusted, groups, corrected, strict=True)
     )
     return Comparison(
         aim=sides[0].folded.aim,
@@ -266,7 +269,7 @@ def _pair(
     sides: Sequence[Side],
     joined: _Joined,
     adjusted: float | None,
-    chosen: Sequence[str],
+    by: tuple[Breakdown, ...],
     means: tuple[scores.Means | str, scores.Means | str],
     options: CompareOptions,
     corrected: CorrectedPair | None,
@@ -298,7 +301,7 @@ def _pair(
         detectable=could,
         fixed=fixed,
         broken=broken,
-        by=tuple(_broken_down(a, b, joined, chosen, options)),
+        by=by,
         scores=_scores(a, b, joined, means, options),
         unpaired=unpaired,
         families=joined.families.explanation,
@@ -326,7 +329,9 @@ def _flips(a: Side, b: Side, joined: _Joined, options: CompareOptions) -> tuple[
     return (lost, won) if a.folded.aim == "attack" else (won, lost)
 
 
-def _broken_down(a: Side, b: Side, joined: _Joined, chosen: Sequence[str], options: CompareOptions) -> Iterator[Any]:
+def _broken_down(
+    a: Side, b: Side, joined: _Joined, chosen: Sequence[str], options: CompareOptions
+) -> Iterator[Breakdown]:
     if not len(joined.cells):
         return
     for field in chosen:

@@ -1,4 +1,4 @@
-"""Where the difference lies: the figures of the pairs that share a value of a field, answering for their number."""
+"""Where the difference lies: the figures of the pairs that share a value of a field, tested together."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _refuse_unknown(side: Side, asked: Sequence[str]) -> None:
 def broken_down(
     field: str, a: Side, b: Side, rows: tuple[Any, Any], found: Any, codes: Any, options: CompareOptions
 ) -> Breakdown | None:
-    """Return the groups of a field, or None where it does not tell pairs apart and was not asked for."""
+    """Return the groups of a field, not tested yet, or None where it splits no pairs and was not asked for."""
     import numpy as np
 
     values, alike, texts = _values(field, a, b, rows)
@@ -63,12 +63,19 @@ def broken_down(
         (texts[value], figures(found[at], None if codes is None else codes[at], options.level, whole=False))
         for value, at in _places(values, alike, present)
     ]
-    adjusted = benjamini_hochberg([figure.p for _, figure in groups])
-    made = [
-        Group(value, figure, p, bool(agree(figure, p, options.alpha)), _is_small(figure.table.paired))
-        for (value, figure), p in zip(groups, adjusted, strict=True)
-    ]
-    return Breakdown(field, tuple(sorted(made, key=_order)), int((~alike).sum()), bool(options.by))
+    made = tuple(Group(value, figure, None, False, figure.table.paired < SMALL_GROUP) for value, figure in groups)
+    return Breakdown(field, made, int((~alike).sum()), bool(options.by))
+
+
+def tested(found: Sequence[Sequence[Breakdown]], alpha: float) -> list[tuple[Breakdown, ...]]:
+    """Return the breakdowns of each pair of files with their groups tested, by one adjustment for all of them."""
+    adjusted = iter(benjamini_hochberg([g.figures.p for by in found for item in by for g in item.groups]))
+
+    def of(group: Group) -> Group:
+        p = next(adjusted)
+        return replace(group, adjusted_p=p, stands_out=bool(agree(group.figures, p, alpha)))
+
+    return [tuple(replace(item, groups=tuple(sorted(map(of, item.groups), key=_order))) for item in by) for by in found]
 
 
 def with_bounds(
@@ -109,10 +116,6 @@ def _places(values: Any, alike: Any, present: Any) -> list[tuple[int, Any]]:
     order = at[np.argsort(values[at], kind="stable")]
     ends = np.searchsorted(values[order], present, side="right")
     return list(zip(present.tolist(), np.split(order, ends[:-1]), strict=True)) if len(present) else []
-
-
-def _is_small(pairs: int) -> bool:
-    return pairs < SMALL_GROUP
 
 
 def _order(group: Group) -> tuple[object, ...]:

@@ -137,15 +137,14 @@ def figures(found: Any, codes: Any, level: float, *, whole: bool = True) -> Figu
             effective_n=difference.effective_n,
             degrees=difference.degrees,
         )
-    # The pairs of one family, which all of a group may be, tell of its variants alone: nothing can be claimed of
-    # others. All pairs are in one family only where that was asked for: then there is no interval either.
-    lonely = not alone and len(sizes) == 1 < table.paired
-    if lonely and whole:
-        rate_a, rate_b, estimate = (
-            replace(rate, low=None, high=None) for rate in (rate_a, rate_b, difference.estimate)
-        )
+    # The pairs of one family, which all of a group may be, show nothing of how families vary: their difference has no
+    # interval and no test. The rates of a group are those of an analysis, which hold for variants of this family.
+    if not alone and len(sizes) == 1 < table.paired:
+        estimate = replace(difference.estimate, low=None, high=None)
+        if whole:
+            rate_a, rate_b = (replace(rate, low=None, high=None) for rate in (rate_a, rate_b))
         return Figures(table, rate_a, rate_b, estimate, None, odds_ratio=odds, families=1)
-    test = mcnemar(table.only_a, table.only_b) if table.paired and not lonely else None
+    test = mcnemar(table.only_a, table.only_b) if table.paired else None
     p, mid_p = (None, None) if test is None else (test.p, test.mid_p)
     return Figures(table, rate_a, rate_b, difference.estimate, p, mid_p, odds, effective_n=float(table.paired))
 

@@ -47,7 +47,7 @@ class Figures(Struct, frozen=True):
     families: int | None = None
     families_p: float | None = None
     effective_n: float | None = None
-    degrees: int | None = None
+    degrees: float | None = None
     fisher_p: float | None = None
     undecided: int = 0
     bounds: tuple[Figures, Figures] | None = None
@@ -61,13 +61,18 @@ class Figures(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """The pairs that share a value of a field; `adjusted_p` answers for the number of groups of the field."""
+    """The pairs that share a value of a field; `adjusted_p` answers for all groups of the comparison."""
 
     value: str | None
     figures: Figures
     adjusted_p: float | None
     stands_out: bool
     small: bool
+
+    @property
+    def one_family(self) -> bool:
+        """Whether all pairs are variants of one: such a group is not tested."""
+        return self.figures.families == 1
 
 
 class Breakdown(Struct, frozen=True):

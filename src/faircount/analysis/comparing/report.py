@@ -408,7 +408,7 @@ def _groups(c: Comparison, pair: Pair, found: Breakdown, without: bool, *, figur
         items = tuple(Difference(Record(g.value), g.figures.difference, g.stands_out, g.small) for g in shown)
         title = f"Difference of {b} from {a} by {_words(found)}"
         yield Differences(title, items, f"{b} lower", f"{b} higher")
-    marked = any(group.stands_out for group in shown)
+    marked = any(group.stands_out or group.one_family for group in shown)
     lost, won = ("Fixed", "Broken") if c.aim == "attack" else ("Broken", "Fixed")
     head_a, head_b = _heads(c, pair)
     columns = (
@@ -444,14 +444,20 @@ def _by_note(found: Breakdown) -> str:
     return " ".join(notes)
 
 
+def _mark(group: Group) -> str:
+    if group.one_family:
+        return "one family: not tested"
+    return "beyond chance" if group.stands_out else ""
+
+
 def _group(group: Group, *, marked: bool) -> tuple[Cell, ...]:
     figure = group.figures
     return (
         Record(group.value),
         figure.table.paired,
         Points(figure.difference),
-        *(["beyond chance" if group.stands_out else ""] if marked else []),
-        p_value(group.adjusted_p),
+        *([_mark(group)] if marked else []),
+        "" if group.one_family else p_value(group.adjusted_p),
         figure.table.only_a,
         figure.table.only_b,
         figure.rate_a,

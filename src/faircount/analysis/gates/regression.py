@@ -48,9 +48,11 @@ def judged(figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str)
     worse_is_higher = aim != TASK
     if corrected is not None:
         return _corrected(figures, corrected, margin, alpha, paired=paired, aim=aim)
-    if difference["method"] in _PLAIN and paired and all(isinstance(figures.get(name), int) for name in _CELLS):
+    # Without an interval, as in a group of one family, nothing is tested either.
+    plain = difference["method"] in _PLAIN and difference["low"] is not None
+    if plain and paired and all(isinstance(figures.get(name), int) for name in _CELLS):
         worsening, state, more = _paired(figures, margin, alpha, worse_is_higher)
-    elif difference["method"] in _PLAIN and not paired:
+    elif plain and not paired:
         worsening, state, more = _unpaired(figures, margin, alpha, worse_is_higher)
     else:
         share = _one_sided(alpha, figures.get("degrees"))
@@ -121,7 +123,7 @@ def _worse_of(rate: Mapping[str, Any], worse_is_higher: bool) -> tuple[int, int]
     return (successes if worse_is_higher else rate["n"] - successes), rate["n"]
 
 
-def _one_sided(alpha: float, degrees: int | None) -> float:
+def _one_sided(alpha: float, degrees: float | None) -> float:
     """Return the share of a two-sided limit's distance at which the one-sided limit of the same level lies."""
     one_sided, two_sided = 1 - 2 * alpha, 1 - alpha
     if degrees is None:
@@ -182,6 +184,8 @@ def _sentence(
         enough += ", of each run"
     if worsening.value is None or worsening.low is None or worsening.high is None:
         lack = f"there are {counted(worsening.n, 'entry', 'entries')} to compare, with no interval"
+        if figures.get("families") == 1:
+            lack = f"{counted(worsening.n, 'entry', 'entries')} of one family do not show how families vary"
         return f"the change is undefined: {lack if worsening.n else 'there are no entries to compare'}{enough}"
     change, low, high = (formats.signed_points(share, 2) for share in (worsening.value, worsening.low, worsening.high))
     start = (
