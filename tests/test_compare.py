@@ -142,6 +142,83 @@ def test_where_no_prompt_is_recorded_the_id_must_do(write: Write) -> None:
     assert cells(only(compared(write, a, a[::-1]))) == (1, 0, 0, 1)
 
 
+def own_prompts(on: str, n: int = 100, same: int = 9, **values: Any) -> list[dict[str, Any]]:
+    """Return entries whose prompts were made for a target, but for a few."""
+    return [result(m, m % 3 == len(on), input=f"{'' if m < same else on} goal {m}", **values) for m in range(n)]
+
+
+def test_prompts_that_were_made_for_each_target_are_paired_by_id_with_a_finding(write: Write, cli: Cli) -> None:
+    a, b = own_prompts("x"), own_prompts("yy")
+    comparison = compared(write, a, b)
+    pair = only(comparison)
+    assert pair.figures.table.paired == 100
+    (doubt,) = comparison.findings
+    assert (doubt.code, doubt.count, doubt.severity.value) == ("F038", 100, "warning")
+    assert "prompts are the same for only 9 of them; --match prompt" in doubt.message
+    assert doubt.where[0].endswith("results_0.jsonl:1")
+    asked = compared(write, a, b, match="id")
+    assert asked.findings == () and only(asked).figures == pair.figures
+    old = compared(write, a, b, match="prompt")
+    assert old.findings == () and only(old).figures.table.paired == 9
+    ran = cli("results", "compare", *comparison.paths)
+    assert "warning F038  100 entries of 0 and 1 paired by their ids alone" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "pairs"),
+    [
+        (own_prompts("x", same=50), own_prompts("yy", same=50), 50),
+        # Of 100 entries 40 have the same prompt, and 60 the same id.
+        (own_prompts("x", same=40), [*own_prompts("yy", 60, same=40), *many([], 140)[100:]], 40),
+        # The ids are in both, and a field says that they stand for other things.
+        (
+            [row | {"lang": f"l{n % 7}"} for n, row in enumerate(own_prompts("x"))],
+            [row | {"lang": f"l{n % 5}"} for n, row in enumerate(own_prompts("yy"))],
+            9,
+        ),
+    ],
+    ids=["half of the prompts match", "ids match hardly better", "a field differs"],
+)
+def test_entries_are_not_paired_by_id_where_it_is_not_clear(
+    write: Write, a: list[dict[str, Any]], b: list[dict[str, Any]], pairs: int
+) -> None:
+    comparison = compared(write, a, b)
+    assert only(comparison).figures.table.paired == pairs
+    assert comparison.findings == ()
+
+
+def test_a_field_that_agrees_shows_that_ids_mean_the_same(write: Write) -> None:
+    a, b = (
+        [row | {"lang": f"l{n % 7}", "plugin": f"{on}{n % 2}"} for n, row in enumerate(own_prompts(on))]
+        for on in ("x", "yy")
+    )
+    assert only(compared(write, a, b)).figures.table.paired == 100
+
+
+@pytest.mark.shared
+def test_artifacts_of_jailbreakbench_are_paired_by_behaviour(write: Write, shared: Path) -> None:
+    """Llama 2 and Vicuna under PAIR, which writes prompts for each: rates of 0% and 69%, as published."""
+    folder = shared / "golden" / "jailbreakbench" / "PAIR" / "black_box"
+    files = []
+    for name in ("llama-2-7b-chat-hf", "vicuna-13b-v1.5"):
+        artifact = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        assert len(artifact["jailbreaks"]) == 100
+        files.append([jailbreak(item) for item in artifact["jailbreaks"]])
+        published = artifact["parameters"]["attack_success_rate"]
+        assert sum(row["success"] for row in files[-1]) == round(100 * published)
+    comparison = compared(write, *files)
+    assert [item.code for item in comparison.findings] == ["F038"]
+    assert only(comparison).figures.table.paired == 100
+    assert only(comparison).claimed == 1
+    old = only(compared(write, *files, match="prompt"))
+    assert old.figures.table.paired < 50 and not old.claimed
+
+
+def jailbreak(item: dict[str, Any]) -> dict[str, Any]:
+    prompt = item["prompt"] or {"sha256": "none found"}
+    return result(item["index"], bool(item["jailbroken"]), input=json.dumps(prompt), category=item["category"])
+
+
 def test_cases_under_one_id_are_told_apart_by_their_prompts(write: Write) -> None:
     a = [result(1, True, input="one"), result(1, input="two")]
     b = [result(1, input="two"), result(1, input="one")]
@@ -188,7 +265,8 @@ def test_files_that_share_no_entry_are_compared_as_different_ones_and_say_so(wri
 
 def test_a_comparison_of_few_of_the_entries_says_so(write: Write) -> None:
     b = [result(number, input="changed") if number < 60 else result(number) for number in range(100)]
-    assert any("Only 40 of 100 answered entries" in note for note in only(compared(write, many([]), b)).notes)
+    pair = only(compared(write, many([]), b, match="prompt"))
+    assert any("Only 40 of 100 answered entries" in note for note in pair.notes)
 
 
 def test_packed_files_and_large_files_are_compared_alike(tmp_path: Path) -> None:
@@ -492,7 +570,7 @@ def test_files_that_make_no_comparison_are_refused(write: Write, tmp_path: Path)
         compare_files([one], CompareOptions(baseline=str(tmp_path / "results_*")))
 
 
-@pytest.mark.parametrize("wrong", [{"flips": -1}, {"match": "prompt"}, {"level": 1.5}, {"max_line": 0}])
+@pytest.mark.parametrize("wrong", [{"flips": -1}, {"match": "content"}, {"level": 1.5}, {"max_line": 0}])
 def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         CompareOptions(**wrong)

@@ -123,7 +123,7 @@ def test_what_makes_no_comparison_is_said_in_a_sentence(cli: Cli, files: list[st
         ([*files, "--level", "2"], 2, "level"),
         ([*files, "--output-format", "html"], 2, "--output-format html needs -o FILE"),
         ([*files, "-o", files[0]], 2, "is an input"),
-        ([*files, "--match", "prompt"], 2, "--match"),
+        ([*files, "--match", "content"], 2, "--match"),
     ]
     for words, code, message in cases:
         ran = cli("results", "compare", *words)

@@ -61,6 +61,7 @@ REGISTER: dict[str, FindingKind] = {
     "F035": FindingKind(_I, "prompts refused by the provider, counted as blocks"),
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
     "F037": FindingKind(_W, "an interval that few families carry"),
+    "F038": FindingKind(_W, "entries paired by their ids alone"),
 }
 
 

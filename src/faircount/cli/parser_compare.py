@@ -36,7 +36,8 @@ def _add_what_to_compare(parser: argparse.ArgumentParser) -> None:
         "--match",
         choices=MATCHES,
         default=MATCHES[0],
-        help="match entries by id and prompt (content), or by id alone (default: content)",
+        help="match entries by id and prompt (prompt) or by id alone (id); auto takes the id alone where ids match and "
+        "most prompts differ (default: auto)",
     )
     group.add_argument(
         "--guardrail-success",

@@ -29,7 +29,7 @@ from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
 from faircount.analysis.families import sequence_of
 from faircount.analysis.results import Folded, fold_files
 from faircount.errors import InputError, UsageError
-from faircount.findings import counted
+from faircount.findings import EXAMPLES_KEPT, counted, finding
 from faircount.ledger import engine
 from faircount.model import Finding
 from faircount.reading import inputs
@@ -209,7 +209,9 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
         pairs=pairs,
         overall=_overall(sides, joined) if len(sides) > 2 else None,
         copies=_copies([side.path for side in sides]),
-        findings=integrity.ordered([*_findings(sides, options), *_doubts(sides, known, pairs)]),
+        findings=integrity.ordered(
+            [*_findings(sides, options), *_matched_by_id(sides, joined), *_doubts(sides, known, pairs)]
+        ),
         limits=_limits(sides[0].folded.aim, pairs),
     )
 
@@ -247,7 +249,7 @@ def _doubts(sides: Sequence[Side], known: Sequence[CorrectedSide], pairs: Sequen
 
 def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
     a, b = sides[first], sides[second]
-    matching = pairing.match(a, b, by_id=options.match == "id", max_line=options.max_line)
+    matching = pairing.match(a, b, by=options.match, max_line=options.max_line)
     rows = pairing.paired_rows(a, b, matching)
     found = figures.cells(a, b, *rows)
     families = figures.families(a, b, *rows, options.cluster)
@@ -432,6 +434,18 @@ def _findings(sides: Sequence[Side], options: CompareOptions) -> list[Finding]:
     for side in sides:
         found += integrity.from_ledger(side.ledger, side.counts.tally, side.folded.sources, detected=detected)
     return [item for item in found if item.code not in _SHOWN_APART]
+
+
+def _matched_by_id(sides: Sequence[Side], joined: Sequence[_Joined]) -> Iterator[Finding]:
+    for pair in joined:
+        matching, a, b = pair.matching, sides[pair.a], sides[pair.b]
+        if matching.by_prompt is not None:
+            count = len(matching.a)
+            message = (
+                f"entries of {a.label} and {b.label} paired by their ids alone, since prompts are the same for only "
+                f"{matching.by_prompt:,} of them; --match prompt pairs only those"
+            )
+            yield finding("F038", count, f"{count:,} {message}", a.places(matching.a[:EXAMPLES_KEPT]))
 
 
 def _limits(aim: str, pairs: Sequence[Pair]) -> tuple[str, ...]:

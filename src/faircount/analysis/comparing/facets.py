@@ -13,6 +13,7 @@ from faircount.analysis.comparing.figures import figures
 from faircount.analysis.comparing.figures import with_bounds as figure_bounds
 from faircount.analysis.comparing.found import Breakdown, Group
 from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.comparing.pairing import FIELDS_OF_RUNS
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.summary import SMALL_GROUP
 from faircount.errors import UsageError
@@ -21,8 +22,6 @@ from faircount.text import clip, visible
 
 MOST_VALUES = 100
 """A field with more values is broken down only for those who ask: there are hardly two pairs of each."""
-_TELLS_OF_THE_RESULT = (fields.ATTACK_FIELD, "judge_name", "judge_options", "target", "target_options")
-"""What belongs to a run more than to its entries: broken down only if it is asked for."""
 
 
 def chosen_fields(sides: Sequence[Side], options: CompareOptions) -> tuple[str, ...]:
@@ -34,10 +33,11 @@ def chosen_fields(sides: Sequence[Side], options: CompareOptions) -> tuple[str, 
         return asked
     first, *others = (fields.to_break_down(side.ledger, (), side.folded.aim) for side in sides)
     shared = [field for field in first if all(field in other for other in others)]
+    # What belongs to a run more than to its entries is broken down only if it is asked for.
     return tuple(
         field
         for field in shared
-        if field not in _TELLS_OF_THE_RESULT and all(side.column(field) is not None for side in sides)
+        if field not in FIELDS_OF_RUNS and all(side.column(field) is not None for side in sides)
     )
 
 

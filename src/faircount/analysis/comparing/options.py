@@ -19,7 +19,7 @@ class CompareOptions(Struct, frozen=True):
     flips: int = 5
     """How many flips are shown with their texts, each way."""
     match: str = MATCHES[0]
-    """What makes two entries the same one: id and prompt, or the id alone."""
+    """What makes two entries the same one: id and prompt, or the id alone; `auto` decides."""
     level: float = 0.95
     cluster: str = AUTO
     guardrail_success: str = GUARDRAIL_MEANINGS[0]

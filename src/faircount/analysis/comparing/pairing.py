@@ -1,7 +1,8 @@
-"""Which entries of two files are the same one: by id and by prompt, or by the id alone if that is asked for.
+"""Which entries of two files are the same one: by id and by prompt, or by the id alone.
 
 An id that stands for another prompt is another entry. Where a file has no prompt, the id must do, if it is the only one
-of its kind on both sides. Two entries of a file that cannot be told apart are in no pair.
+of its kind on both sides. Two entries of a file that cannot be told apart are in no pair. The id alone decides if that
+is asked for, or if prompts hardly match while ids do: attacks that are made for each target have prompts of their own.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from faircount.analysis.comparing.choices import MATCHES
 from faircount.analysis.comparing.found import LeftOut, Unpaired
 from faircount.analysis.comparing.rewritten import same_prompts
 from faircount.analysis.comparing.sides import Side
+from faircount.analysis.fields import ATTACK_FIELD
 from faircount.findings import EXAMPLES_KEPT
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Outcome
@@ -28,6 +32,11 @@ than once; it ended in an error; nobody judged it; the other file has no answer 
 _SPREAD = 0x9E3779B97F4A7C15
 """An odd number whose multiples are spread over 64 bits (Knuth's golden ratio)."""
 
+FEW_MATCHED, MUCH_BETTER, NEARLY_ALL = 0.5, 2.0, 0.95
+"""Where prompts match in a smaller share of the entries, and ids in so many times as many, ids decide."""
+FIELDS_OF_RUNS = (ATTACK_FIELD, "judge_name", "judge_options", "target", "target_options")
+"""What belongs to a run more than to its entries."""
+
 Rows = Any
 """Places of entries in an array, or one flag for each."""
 
@@ -41,10 +50,47 @@ class Matching(Struct, frozen=True):
     other_b: Rows
     repeated_a: Rows
     repeated_b: Rows
+    by_prompt: int | None = None
+    """How many entries the files share by id and prompt, where that was so few that the id alone decides."""
 
 
-def match(a: Side, b: Side, *, by_id: bool, max_line: int = MAX_LINE_BYTES) -> Matching:
-    """Find the entries that two files share."""
+def match(a: Side, b: Side, *, by: str = MATCHES[0], max_line: int = MAX_LINE_BYTES) -> Matching:
+    """Find the entries that two files share, by one of `MATCHES`."""
+    found = _matched(a, b, by_id=by == "id", max_line=max_line)
+    if by != "auto" or len(found.a) >= FEW_MATCHED * min(len(a), len(b)):
+        return found
+    by_id = _matched(a, b, by_id=True, max_line=max_line)
+    enough = max(FEW_MATCHED * min(len(a), len(b)), MUCH_BETTER * len(found.a))
+    if len(by_id.a) < enough or not _alike(a, b, by_id):
+        return found
+    return replace(by_id, by_prompt=len(found.a))
+
+
+def _alike(a: Side, b: Side, matching: Matching) -> bool:
+    """Return whether entries with the same ids look like one dataset: some field that varies agrees in nearly all.
+
+    Two datasets that number their entries from 1 on share all ids and nothing else. Without such a field ids decide,
+    unless attacks name their objectives, and these differ.
+    """
+    import numpy as np
+
+    objectives = a.alone[matching.a] & b.alone[matching.b]
+    objectives &= (a.contents[matching.a] != 0) & (b.contents[matching.b] != 0)
+    if (a.contents[matching.a] != b.contents[matching.b])[objectives].sum() > (1 - NEARLY_ALL) * len(matching.a):
+        return False
+    agreements = []
+    for field in a.ledger.facets:
+        columns = a.column(field), b.column(field)
+        if field in FIELDS_OF_RUNS or columns[0] is None or columns[1] is None:
+            continue
+        words: dict[str | None, int] = {None: 0}
+        first, second = a.values(columns[0], words)[matching.a], b.values(columns[1], words)[matching.b]
+        if len(np.unique(first)) > 1 and len(np.unique(second)) > 1:
+            agreements.append(float((first == second).mean()))
+    return not agreements or max(agreements) >= NEARLY_ALL
+
+
+def _matched(a: Side, b: Side, *, by_id: bool, max_line: int) -> Matching:
     import numpy as np
 
     words: dict[str, int] = {}
