@@ -59,7 +59,7 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             "pass_rate": estimate_data(a.asr) if a.aim == "task" else None,
             "asr_corrected": None if a.correction is None else _estimate_or_none(a.correction.estimate),
         },
-        "shares": _shares(a.shares),
+        "shares": shares_data(a.shares),
         "correction": None if a.correction is None else arranged.data(a.correction, estimate_data),
         "aim": a.aim,
         "role": a.role,
@@ -310,7 +310,7 @@ def _group_figures(group: Group) -> dict[str, Any]:
         "improvement": estimate_data(group.improvement),
         "guardrail_rate": estimate_data(group.guardrail_rate),
         "rate_at_most": estimate_data(group.rate_at_most),
-        "shares": _shares(group.shares),
+        "shares": shares_data(group.shares),
         "families": {"count": group.families, "design_effect": group.design_effect} if group.families else None,
         "small": group.small,
         "shrunk": _estimate_or_none(group.shrunk),
@@ -318,7 +318,8 @@ def _group_figures(group: Group) -> dict[str, Any]:
     }
 
 
-def _shares(shares: Shares) -> dict[str, Any]:
+def shares_data(shares: Shares) -> dict[str, Any]:
+    """Return shares of entries as a document has them."""
     return {name: estimate_data(getattr(shares, name)) for name in shares.__struct_fields__}
 
 

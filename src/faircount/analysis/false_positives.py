@@ -95,7 +95,8 @@ def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, optio
         )
     positives, negatives = result.tp + result.fn, result.tn + result.fp
     smallest = min(positives, negatives)
-    if smallest < FEW_PER_CLASS or 0 in (result.tp, result.fn, result.tn, result.fp):
+    by_bootstrap = "bootstrap" in result.f1.method
+    if by_bootstrap and (smallest < FEW_PER_CLASS or 0 in (result.tp, result.fn, result.tn, result.fp)):
         found.append(
             finding(
                 "F028",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.analysis import families as families_of
 from faircount.analysis import integrity
 from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
 from faircount.analysis.comparing.found import (
@@ -26,8 +27,8 @@ from faircount.analysis.comparing.found import (
 )
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
-from faircount.analysis.families import sequence_of
 from faircount.analysis.results import Folded, fold_files
+from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import EXAMPLES_KEPT, counted, finding
 from faircount.ledger import engine
@@ -416,9 +417,10 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
         # The number of entries was decided by their outcomes, as an analysis says, too.
         won, sizes = figures.of_families(families.codes, side.succeeded[rows], np.ones(len(rows), bool))
         design = Design(families=families.codes is not None, level=options.level)
-        rate = sequence_of(design.rate(won, sizes), sum(won))
+        rate = families_of.sequence_of(design.rate(won, sizes), sum(won))
     rate = replace(rate, unit="answered entry")
-    return File(source, side.counts.tally, rate, corrected, correction)
+    found = families_of.find(side.ledger, side.counts, options.cluster, options.level, WORDS[side.folded.aim])
+    return File(source, side.counts.tally, rate, found.shares(by_spikee=False), corrected, correction)
 
 
 def _copies(paths: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,7 @@ from faircount.analysis.comparing.found import (
     Pair,
     Scores,
 )
-from faircount.analysis.document import estimate_data, finding_data, labelled_source_data
+from faircount.analysis.document import estimate_data, finding_data, labelled_source_data, shares_data
 from faircount.model import Estimate, JudgeCorrection
 from faircount.version import __version__
 
@@ -52,6 +52,7 @@ def _file(file: File) -> dict[str, Any]:
         **labelled_source_data(file.source),
         "entries": {name: getattr(tally, name) for name in tally.__struct_fields__},
         "rate": estimate_data(file.rate),
+        "shares": shares_data(file.shares),
         "corrected": _estimate(file.corrected),
         "correction": None if file.correction is None else _correction(file.correction),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.model import Estimate, Finding, JudgeCorrection, Passage, Source, Tally
+from faircount.model import Estimate, Finding, JudgeCorrection, Passage, Shares, Source, Tally
 
 
 class Table(Struct, frozen=True):
@@ -204,6 +204,7 @@ class File(Struct, frozen=True):
     source: Source
     tally: Tally
     rate: Estimate
+    shares: Shares
     corrected: Estimate | None = None
     correction: JudgeCorrection | None = None
 

@@ -30,7 +30,6 @@ _LISTED = 30
 # An analysis counts its entries under these names, a group under those.
 _DECIDED, _DECIDED_IN_GROUP = ("success", "failure", "guardrail"), ("successes", "failures", "guardrail")
 _KNOWN = ("errors", "unjudged")
-_IN_ENTRIES = {"errors": "error", "guardrail": "guardrail", "unjudged": "unjudged"}
 
 
 class Uncorrected(Struct, frozen=True):
@@ -44,7 +43,7 @@ class Subject(Struct, frozen=True):
     """One analysis, or the new one of two compared runs: its name, where it stands, and the figures as told.
 
     `against` is the run that it is compared with. `breakdowns` holds groups by field, `entries` the outcomes of all
-    entries, which a comparison may not tell.
+    entries, which a comparison may not tell; then it has the `shares` of the run apart.
     """
 
     name: str
@@ -54,6 +53,7 @@ class Subject(Struct, frozen=True):
     figures: Mapping[str, Any]
     breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]
     entries: Mapping[str, int] | None = None
+    shares: Mapping[str, Any] | None = None
     against: str | None = None
     paired: bool = False
 
@@ -186,11 +186,10 @@ class Subject(Struct, frozen=True):
         return found
 
     def _share(self, gate: Gate, group: Mapping[str, Any] | None) -> Estimate:
-        if not self.compared:
-            return _estimate((self.figures if group is None else group)["shares"][gate.figure])
-        if group is not None or self.entries is None:
+        shares = (self.shares if self.compared else self.figures["shares"]) if group is None else group.get("shares")
+        if shares is None:
             raise _refused(gate, self, f"a comparison does not count {gate.figure} of this; use results analyze for it")
-        return stats.wilson(self.entries[_IN_ENTRIES[gate.figure]], self.entries["total"], level=self.level)
+        return _estimate(shares[gate.figure])
 
     def _refuse_other_aim(self, gate: Gate) -> None:
         right = RATE_OF[self.aim]
@@ -224,7 +223,7 @@ def of_comparison(document: Mapping[str, Any], aim: str | None = None) -> tuple[
     be known, from `aim` or from the document: it says which change is for the worse.
     """
     baseline = document["pairs"][0]["a"] if document["pairs"] else None
-    entries = {file["path"]: file["entries"] for file in document.get("files", ())}
+    files = {file["path"]: file for file in document.get("files", ())}
     return tuple(
         Subject(
             name=pair["b"],
@@ -233,7 +232,8 @@ def of_comparison(document: Mapping[str, Any], aim: str | None = None) -> tuple[
             level=pair["difference"]["level"],
             figures=pair,
             breakdowns=pair.get("by") or {},
-            entries=entries.get(pair["b"]),
+            entries=files.get(pair["b"], {}).get("entries"),
+            shares=files.get(pair["b"], {}).get("shares"),
             against=pair["a"],
             paired=bool(pair["paired"]),
         )
