@@ -32,6 +32,11 @@ def preference(path: str) -> int:
     return _EXTRACTED if name.startswith("extract_") else _ORIGINAL
 
 
+def is_rejudged(path: str) -> bool:
+    """Tell whether a file holds the rows of another, judged again."""
+    return preference(path) == _REJUDGED
+
+
 def origin_keys(
     paths: Sequence[str], named: Iterable[tuple[int, str]], overlaps: Iterable[Overlap], rows: Sequence[int]
 ) -> dict[tuple[int, str], int]:
@@ -79,8 +84,8 @@ def _repeats(overlap: Overlap, paths: Sequence[str], rows: Sequence[int]) -> boo
     source, other = overlap.source, overlap.other
     whole, timed = overlap.found == rows[source], overlap.found_timed > 0
     larger = rows[other] > rows[source] or (rows[other] == rows[source] and other < source)
-    if preference(paths[source]) == _REJUDGED:
-        return whole and (preference(paths[other]) != _REJUDGED or (timed and larger))
+    if is_rejudged(paths[source]):
+        return whole and (not is_rejudged(paths[other]) or (timed and larger))
     return overlap.found_with_verdict == rows[source] and timed and larger
 
 

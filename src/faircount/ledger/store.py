@@ -20,7 +20,7 @@ from msgspec import Struct
 from faircount.ledger import engine
 from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.joining import columns_of, joined, rows_of
-from faircount.ledger.origins import Overlap, origin_keys, preference
+from faircount.ledger.origins import Overlap, is_rejudged, origin_keys, preference
 from faircount.ledger.parquet import StoredTables
 from faircount.ledger.schema import (
     FACET,
@@ -386,7 +386,9 @@ class Ledger:
     def _keys_together(self, origins: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
         overlaps: Iterable[Overlap] = ()
         if len(self.paths) > 1:
-            overlaps = [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
+            again = [str(source) for source, path in enumerate(self.paths) if is_rejudged(path)]
+            statement = _statement("link_sources.sql", rejudged=", ".join(again) or "NULL")
+            overlaps = [Overlap(*row) for row in self.query(statement)]
         return origin_keys(self.paths, origins, overlaps, self.rows)
 
     def _keys_apart(self, origins: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:

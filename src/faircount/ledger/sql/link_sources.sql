@@ -1,16 +1,45 @@
--- Counts, for every ordered pair of sources, how many rows of the first stand in the second.
+-- Counts, for ordered pairs of sources, how many rows of the first stand in the second.
 --
--- In: attempt. Out: rows (source, other, found, found_with_verdict, found_timed), for pairs that share anything.
+-- In: attempt, and the sources that hold rejudged rows. Out: rows (source, other, found, found_with_verdict,
+--     found_timed), for pairs that share anything and of which the first is rejudged or shares a timed row.
+-- Nobody asks about other pairs, and there may be many: all files that say only true or false share all their rows.
+WITH timed AS (
+    SELECT DISTINCT a.source, b.source AS other
+    FROM attempt AS a
+    INNER JOIN attempt AS b
+        ON
+            a.source <> b.source
+            AND a.response_time = b.response_time
+            AND a.text_hash = b.text_hash
+            AND a.response_hash = b.response_hash
+            AND a.parent_id = b.parent_id
+),
+
+linked AS MATERIALIZED (
+    SELECT source, other
+    FROM timed
+    UNION
+    SELECT r.source, o.source AS other
+    FROM (SELECT DISTINCT source FROM attempt WHERE source IN ($rejudged)) AS r
+    INNER JOIN (SELECT DISTINCT source FROM attempt) AS o ON r.source <> o.source
+),
+
+first_rows AS MATERIALIZED (
+    SELECT a.*, l.other
+    FROM attempt AS a
+    INNER JOIN linked AS l ON a.source = l.source
+)
+
 SELECT
     a.source,
-    b.source AS other,
+    a.other,
     COUNT(DISTINCT a.ord) AS found,
     COUNT(DISTINCT CASE WHEN a.decision IS NOT DISTINCT FROM b.decision THEN a.ord END) AS found_with_verdict,
     COUNT(DISTINCT CASE WHEN a.response_time IS NOT NULL THEN a.ord END) AS found_timed
-FROM attempt AS a
+FROM first_rows AS a
 INNER JOIN attempt AS b
     ON
-        a.source <> b.source
+        a.other = b.source
         AND a.text_hash = b.text_hash
         AND a.response_hash = b.response_hash
         AND a.parent_id = b.parent_id
@@ -19,4 +48,4 @@ INNER JOIN attempt AS b
         AND a.response_time IS NOT DISTINCT FROM b.response_time
         AND a.error_text IS NOT DISTINCT FROM b.error_text
         AND a.attack IS NOT DISTINCT FROM b.attack
-GROUP BY a.source, b.source
+GROUP BY a.source, a.other

@@ -64,27 +64,40 @@ FROM row_story
 WHERE story = 'kept' AND NOT is_attack
 GROUP BY origin_key, entry_id, text_hash, signature;
 
--- An attack row belongs to the case that it names as its objective, else to the one with its facets, else to the
--- last one before it.
+-- An attack row belongs to a case that it names as its objective and whose facets it has, else to one that it names,
+-- else to one with its facets, else to any. Of several it belongs to the last one before it, else to the last. Each is
+-- looked up by itself: one id may have thousands of both, and pairs of them would be too many.
 CREATE TABLE attack_case AS
 SELECT ord, case_ord
 FROM (
     SELECT
-        a.ord,
-        c.case_ord,
-        ROW_NUMBER() OVER (
-            PARTITION BY a.ord
-            ORDER BY
-                CASE WHEN c.text_hash = a.objective_hash THEN 0 ELSE 1 END,
-                CASE WHEN c.signature = a.signature THEN 0 ELSE 1 END,
-                CASE WHEN c.case_ord < a.ord THEN 0 ELSE 1 END,
-                c.case_ord DESC
-        ) AS choice
-    FROM row_story AS a
-    INNER JOIN standard_case AS c ON a.origin_key = c.origin_key AND a.entry_id = c.entry_id
-    WHERE a.story = 'kept' AND a.is_attack
-) AS ranked
-WHERE choice = 1;
+        ord,
+        is_case,
+        COALESCE(
+            CASE WHEN named IS NOT NULL THEN MAX(seen) OVER named_alike END,
+            CASE WHEN named IS NOT NULL THEN MAX(seen) OVER (PARTITION BY origin_key, entry_id, named, signature) END,
+            CASE WHEN named IS NOT NULL THEN MAX(seen) OVER named_so END,
+            CASE WHEN named IS NOT NULL THEN MAX(seen) OVER (PARTITION BY origin_key, entry_id, named) END,
+            MAX(seen) OVER alike,
+            MAX(seen) OVER (PARTITION BY origin_key, entry_id, signature),
+            MAX(seen) OVER any_case,
+            MAX(seen) OVER (PARTITION BY origin_key, entry_id)
+        ) AS case_ord
+    FROM (
+        SELECT origin_key, entry_id, text_hash AS named, signature, case_ord AS ord, case_ord AS seen, TRUE AS is_case
+        FROM standard_case
+        UNION ALL
+        SELECT origin_key, entry_id, objective_hash, signature, ord, NULL, FALSE
+        FROM row_story
+        WHERE story = 'kept' AND is_attack
+    ) AS told
+    WINDOW
+        named_alike AS (PARTITION BY origin_key, entry_id, named, signature ORDER BY ord ROWS UNBOUNDED PRECEDING),
+        named_so AS (PARTITION BY origin_key, entry_id, named ORDER BY ord ROWS UNBOUNDED PRECEDING),
+        alike AS (PARTITION BY origin_key, entry_id, signature ORDER BY ord ROWS UNBOUNDED PRECEDING),
+        any_case AS (PARTITION BY origin_key, entry_id ORDER BY ord ROWS UNBOUNDED PRECEDING)
+) AS looked_up
+WHERE NOT is_case AND case_ord IS NOT NULL;
 
 CREATE TABLE orphan_case AS
 SELECT
