@@ -785,6 +785,26 @@ MONOTONE: dict[str, tuple[Callable[[Any], float | None], list[Any]]] = {
         lambda icc: planning.sample_size_in_families(100, 8, icc).n,
         [0.0, 0.1, 0.9],
     ),
+    "power_paired rises with the difference": (
+        lambda difference: planning.power_paired(200, difference, 0.2),
+        [0.01, 0.05, 0.1, 0.2],
+    ),
+    "power_paired falls with the design effect": (
+        lambda effect: -planning.power_paired(200, 0.1, 0.2, design_effect=effect, degrees=24),
+        [1.0, 1.5, 3.0],
+    ),
+    "detectable_paired falls with n": (
+        lambda n: -(planning.detectable_paired(n, 0.2, 0.3) or 0),
+        [50, 200, 5000, 10**6],
+    ),
+    "detectable_paired rises with fewer families": (
+        lambda degrees: planning.detectable_paired(200, 0.2, 0.3, design_effect=2, degrees=degrees),
+        [199, 24, 9, 3],
+    ),
+    "detectable_unpaired falls with n": (
+        lambda n: -(planning.detectable_unpaired(n, 0.3) or 0),
+        [50, 200, 5000, 10**6],
+    ),
     "minimum_detectable falls with n": (
         lambda n: -(planning.minimum_detectable(n, discordant=0.2) or 0),
         [50, 200, 5000],

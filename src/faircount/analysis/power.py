@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -15,14 +15,14 @@ from faircount.stats.planning import (
     DEFAULT_POWER,
     SampleSize,
     design_effect,
-    minimum_detectable,
+    detectable_unpaired,
+    power_paired,
     sample_size_half_width,
     sample_size_paired,
     sample_size_unpaired,
     sample_size_zero_hits,
 )
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
-from faircount.stats.roots import crossing
 
 WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
@@ -34,7 +34,8 @@ INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
 _FINER = (2.0, 1.5, 1.0, 0.75, 0.5)
 _MORE = (0.5, 1.0, 2.0, 4.0)
 _POWERS = (0.8, 0.9, 0.95)
-_NO_DIFFERENCE = 1e-12
+_STEP = 1e-6
+_EXACT_PAIRED, _EXACT_UNPAIRED = "McNemar's exact test", "Fisher's exact test (Fleiss, Tytun and Ury 1980)"
 _DIGITS = 12
 
 
@@ -166,7 +167,7 @@ class _Plan:
             return self._question(
                 DIFFERENCE,
                 SAME_ENTRIES,
-                "McNemar's test (Connor 1987)",
+                self._test(_EXACT_PAIRED),
                 [self._paired(discordant, difference, self.power)],
                 [self._paired(discordant, step, self.power) for step in steps]
                 + [self._paired(discordant, difference, power) for power in powers]
@@ -176,7 +177,7 @@ class _Plan:
         return self._question(
             DIFFERENCE,
             DIFFERENT_ENTRIES,
-            "z test of two rates, pooled (Fleiss 1981)",
+            self._test(_EXACT_UNPAIRED),
             [self._unpaired(difference, self.power)],
             [self._unpaired(step, self.power) for step in steps]
             + [self._unpaired(difference, power) for power in powers],
@@ -203,7 +204,7 @@ class _Plan:
             yield self._question(
                 DIFFERENCE,
                 SAME_ENTRIES,
-                "McNemar's test (Connor 1987), solved for the difference",
+                f"{self._test(_EXACT_PAIRED)}, solved for the difference",
                 [self._shown_paired(entries, share)],
                 [self._shown_paired(n, share) for n in numbers],
             )
@@ -211,10 +212,17 @@ class _Plan:
         yield self._question(
             DIFFERENCE,
             DIFFERENT_ENTRIES,
-            "z test of two rates, pooled (Fleiss 1981), solved for the difference",
+            f"{self._test(_EXACT_UNPAIRED)}, solved for the difference",
             [self._shown_unpaired(entries, 1), self._shown_unpaired(entries, -1)],
             [self._shown_unpaired(n, way) for n in numbers for way in (1, -1)],
         )
+
+    def _test(self, exact: str) -> str:
+        return exact if self.families is None else "Student's t over families"
+
+    def _degrees(self, entries: int) -> float | None:
+        """Return the degrees of freedom of so many entries in families, None where these are independent."""
+        return None if self.families is None else max(1.0, entries / self.size - 1)
 
     def _question(self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]) -> Question:
         wanted = "entries" if self.options.entries is None else "precision"
@@ -240,16 +248,35 @@ class _Plan:
         return self._point(size, upper_limit=limit)
 
     def _paired(self, discordant: float, difference: float, power: float) -> Point:
-        size = sample_size_paired(
-            discordant, difference, power=power, alpha=self.alpha, family_size=self.size, icc=self.icc
+        start = sample_size_paired(discordant, difference, power=power, alpha=self.alpha).entries
+
+        def enough(entries: int) -> bool:
+            return self._power(entries, abs(difference), discordant) >= power
+
+        return self._point(_least(start, enough), difference=difference, discordant=discordant, power=power)
+
+    def _power(self, entries: int, difference: float, discordant: float) -> float:
+        """Return how often a difference is claimed on the same entries, as `results compare` decides."""
+        return power_paired(
+            entries,
+            difference,
+            discordant,
+            alpha=self.alpha,
+            design_effect=self.effect,
+            degrees=self._degrees(entries),
         )
-        return self._point(size, difference=difference, discordant=discordant, power=power)
 
     def _unpaired(self, difference: float, power: float) -> Point:
         other = _tidy(self.rate + difference)
-        size = sample_size_unpaired(
-            self.rate, other, power=power, alpha=self.alpha, family_size=self.size, icc=self.icc
-        )
+        size = sample_size_unpaired(self.rate, other, power=power, alpha=self.alpha, method="exact").entries
+        if self.families is not None:
+
+            def enough(entries: int) -> bool:
+                degrees = self._degrees(entries)
+                needed = sample_size_unpaired(self.rate, other, power=power, alpha=self.alpha, degrees=degrees)
+                return needed.n * self.effect <= entries
+
+            size = _least(size, enough)
         return self._point(size, rate=self.rate, difference=difference, other_rate=other, power=power)
 
     # -- what a number of entries can show ----------------------------------------------------------------------
@@ -264,29 +291,39 @@ class _Plan:
         return self._point(entries, upper_limit=limit)
 
     def _shown_paired(self, entries: int, discordant: float) -> Point:
-        least = minimum_detectable(
-            entries, discordant=discordant, power=self.power, alpha=self.alpha, family_size=self.size, icc=self.icc
-        )
-        return self._point(entries, difference=least, discordant=discordant, power=self.power)
+        low, high = 0.0, discordant
+        if self._power(entries, high, discordant) < self.power:
+            return self._point(entries, discordant=discordant, power=self.power)
+        while high - low > _STEP:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._power(entries, middle, discordant) >= self.power else (middle, high)
+        return self._point(entries, difference=high, discordant=discordant, power=self.power)
 
     def _shown_unpaired(self, entries: int, way: int) -> Point:
-        """Return the least rise or fall for which `sample_size_unpaired` asks for no more than these entries.
-
-        `minimum_detectable(base=)` takes the spread of equal rates from the base rate alone, not from the mean of
-        both: the two directions would then not agree.
-        """
-
-        def excess(difference: float) -> float:
-            other = min(max(self.rate + way * difference, 0.0), 1.0)
-            needed = sample_size_unpaired(self.rate, other, power=self.power, alpha=self.alpha)
-            return needed.n * self.effect / entries - 1
-
-        furthest = 1 - self.rate if way > 0 else self.rate
-        if excess(furthest) > 0:
+        """Return the least rise or fall that so many entries of each target show."""
+        least = detectable_unpaired(
+            entries / self.effect,
+            self.rate,
+            way,
+            power=self.power,
+            alpha=self.alpha,
+            degrees=self._degrees(entries),
+        )
+        if least is None:
             return self._point(entries, rate=self.rate, power=self.power)
-        least = way * crossing(excess, _NO_DIFFERENCE, furthest)
-        other = min(max(self.rate + least, 0.0), 1.0)
-        return self._point(entries, rate=self.rate, difference=least, other_rate=other, power=self.power)
+        other = min(max(self.rate + way * least, 0.0), 1.0)
+        return self._point(entries, rate=self.rate, difference=way * least, other_rate=other, power=self.power)
+
+
+def _least(start: int, enough: Callable[[int], bool]) -> int:
+    """Return the least number that is enough, which is not far from `start`; all larger ones are taken to be."""
+    low, high = 0, max(start, 1)
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _tidy(value: float) -> float:

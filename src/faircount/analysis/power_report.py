@@ -237,7 +237,8 @@ def _cautions(q: Question) -> Iterator[str]:
             f"Fewer than {_FEW_EXPECTED} independent successes or failures are expected of a target: the formula is "
             "rough here. Take more entries."
         )
-    if q.design == SAME_ENTRIES and point.worth * (point.discordant or 0) < _FEW_DISCORDANT:
+    few = q.families is not None and point.worth * (point.discordant or 0) < _FEW_DISCORDANT
+    if q.design == SAME_ENTRIES and few:
         yield (
             f"Fewer than {_FEW_DISCORDANT} independent discordant entries are expected: the formula is rough here. "
             "Take more entries."

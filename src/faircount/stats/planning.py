@@ -5,13 +5,19 @@ Families of variants cost entries: with `family_size` m and correlation `icc` wi
 """
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
 from msgspec import Struct
 
 from faircount.stats.comparison import cohen_h
-from faircount.stats.distributions import normal_tail
+from faircount.stats.distributions import (
+    binomial_at_most,
+    log_binomial,
+    normal_tail,
+    student_critical_value,
+)
 from faircount.stats.proportion import DEFAULT_LEVEL, check_level, critical_value
 from faircount.stats.roots import crossing
 
@@ -20,6 +26,11 @@ DEFAULT_ALPHA = 0.05
 
 # 100·1.1 is a little above 110 in floating point, and yet 110 entries suffice.
 _ROUNDING = 1e-9
+_LEAST_VARIANCE = 1e-12
+_CLEARLY_LESS = 0.1
+_MOST_SUMMED = 3_000
+_STEP = 1e-5
+_NO_DIFFERENCE = 1e-12
 _ONE_OF_TWO = "give the base rate for different entries, or the share of discordant entries for the same ones"
 
 
@@ -66,33 +77,161 @@ def sample_size_paired(
     return _whole((root / difference) ** 2, family_size, icc)
 
 
+def power_paired(
+    n: int,
+    difference: float,
+    discordant: float,
+    *,
+    alpha: float = DEFAULT_ALPHA,
+    design_effect: float = 1.0,
+    degrees: float | None = None,
+) -> float:
+    """Return how often a true difference δ on the same n entries is claimed, by the rule of `Design.paired`.
+
+    Of a share ψ = `discordant` only one target succeeds; B does so on (ψ + δ)/2. Independent entries: McNemar's exact
+    test, summed over all tables, or with its continuity correction where thousands of entries differ. Over families
+    (δ̂ - h)/(s√(1 + h²/2νs²)) as a normal deviate, with h = t√(ψD/n) and s = √((ψ - δ²)D/n) for the design effect D and
+    Student's t with ν `degrees` of freedom (Johnson and Welch 1940), and never more than for independent entries.
+    """
+    if not 0 < difference <= discordant <= 1:
+        raise ValueError("the difference is above 0 and at most the share of discordant entries, which is at most 1")
+    if n < 1:
+        raise ValueError(f"{n} entries can show nothing")
+    variance = max(discordant - difference**2, _LEAST_VARIANCE)
+    flips_needed = critical_value(1 - alpha) * math.sqrt(n * discordant) + 1
+    independent = normal_tail((flips_needed - n * difference) / math.sqrt(n * variance))
+    if degrees is not None:
+        least = student_critical_value(1 - alpha, degrees) * math.sqrt(discordant * design_effect / n)
+        spread = math.sqrt(variance * design_effect / n)
+        families = normal_tail((least - difference) / math.hypot(spread, least / math.sqrt(2 * degrees)))
+        if families < independent - _CLEARLY_LESS:
+            return families
+        return min(families, power_paired(n, difference, discordant, alpha=alpha))
+    if n * discordant > _MOST_SUMMED:
+        return independent
+    expected, spread = n * discordant, math.sqrt(n * discordant * (1 - discordant))
+    share = (discordant + difference) / 2 / discordant
+    low, high = max(0, math.floor(expected - 6 * spread - 6)), min(n, math.ceil(expected + 6 * spread + 6))
+    low = n if discordant == 1 else low
+    found = []
+    for flips in range(low, high + 1):
+        worst = _most_against(flips, alpha)
+        if worst >= 0:
+            same = (n - flips) * math.log1p(-discordant) if flips < n else 0.0
+            chance = math.exp(log_binomial(n, flips) + flips * math.log(discordant) + same)
+            found.append(chance * (binomial_at_most(worst, flips, 1 - share) if share < 1 else 1.0))
+    return math.fsum(found)
+
+
+def detectable_paired(
+    n: int,
+    discordant: float,
+    rate: float,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    design_effect: float = 1.0,
+    degrees: float | None = None,
+) -> float | None:
+    """Return the least true difference that n pairs show with the given power by `power_paired`; None if none is.
+
+    `discordant` is the share ψ₀ of pairs that differ where nothing does on average, and `rate` that of both targets. A
+    difference δ adds flips: ψ = ψ₀ + (1 - 2m)δ, where m is the share of the new successes that the other target had,
+    too. If the entries' own rates have a Beta distribution, m is (pφ + 1 - φ)/(2 - φ) for small δ, with
+    φ = ψ₀/2p(1 - p), and falls towards p: half-way is taken. The direction is the one towards 50%, which needs more.
+    """
+    _check_rates(discordant, rate)
+    _critical_values(alpha, power)
+    p = min(rate, 1 - rate)
+    alike = min(1.0, discordant / (2 * p * (1 - p))) if p else 1.0
+    shared = (p + (p * alike + 1 - alike) / (2 - alike)) / 2
+
+    def shortfall(difference: float) -> float:
+        flips = min(1.0, max(difference, discordant + (1 - 2 * shared) * difference))
+        return power - power_paired(n, difference, flips, alpha=alpha, design_effect=design_effect, degrees=degrees)
+
+    low, high = 0.0, 1 - p
+    if n < 1 or shortfall(high) > 0:
+        return None
+    while high - low > _STEP:
+        middle = (low + high) / 2
+        low, high = (middle, high) if shortfall(middle) > 0 else (low, middle)
+    return high
+
+
+def detectable_unpaired(
+    n: float,
+    rate: float,
+    way: int = 1,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    degrees: float | None = None,
+) -> float | None:
+    """Return the least rise (`way` 1) or fall (-1) of a rate that two samples of n show; None where none is enough.
+
+    It is the difference for which `sample_size_unpaired` asks for n entries by its method "exact" or, with the
+    `degrees` of freedom of families, by "pooled".
+    """
+    _check_rates(rate)
+    furthest = 1 - rate if way > 0 else rate
+
+    def excess(difference: float) -> float:
+        other = min(max(rate + way * difference, 0.0), 1.0)
+        method: Literal["pooled", "exact"] = "exact" if degrees is None else "pooled"
+        needed = sample_size_unpaired(rate, other, power=power, alpha=alpha, method=method, degrees=degrees)
+        return needed.n / n - 1
+
+    if n <= 0 or furthest < _NO_DIFFERENCE or excess(furthest) > 0:
+        return None
+    return crossing(excess, _NO_DIFFERENCE, furthest)
+
+
+@lru_cache(maxsize=65536)
+def _most_against(flips: int, alpha: float) -> int:
+    """Return how many of so many flips may go the other way for McNemar's exact test to claim; -1 where none may."""
+    most = math.floor(flips / 2 - critical_value(1 - alpha) * math.sqrt(flips) / 2)
+    while most >= 0 and 2 * binomial_at_most(most, flips, 0.5) >= alpha:
+        most -= 1
+    while most + 1 < flips / 2 and 2 * binomial_at_most(most + 1, flips, 0.5) < alpha:
+        most += 1
+    return max(most, -1)
+
+
 def sample_size_unpaired(
     rate_a: float,
     rate_b: float,
     *,
     power: float = DEFAULT_POWER,
     alpha: float = DEFAULT_ALPHA,
-    method: Literal["pooled", "arcsine"] = "pooled",
+    method: Literal["pooled", "arcsine", "exact"] = "pooled",
     family_size: float = 1,
     icc: float = 0.0,
+    degrees: float | None = None,
 ) -> SampleSize:
     """Return the entries per target with which different entries show that two rates differ.
 
     "pooled": (z_{α/2}√(2p̄q̄) + z_β√(p₁q₁ + p₂q₂))²/(p₁-p₂)² (Fleiss 1981). "arcsine": 2(s/h)² with Cohen's h and s
     from Φ(s - z_{α/2}) + Φ(-s - z_{α/2}) = power (Cohen 1988); the second term, a claim in the wrong direction, hardly
-    counts.
+    counts. "exact": for Fisher's exact test, the pooled n times (1 + √(1 + 4/n|p₁-p₂|))²/4 (Fleiss, Tytun and Ury
+    1980). With `degrees` of freedom Student's critical value stands for z_{α/2}.
     """
     _check_rates(rate_a, rate_b)
     if rate_a == rate_b:
         raise ValueError("two equal rates cannot be told apart by any number of entries")
     z_alpha, z_beta = _critical_values(alpha, power)
+    if degrees is not None:
+        z_alpha = student_critical_value(1 - alpha, degrees)
     if method == "arcsine":
         distance = _distance(z_alpha, power)
         return _whole(2 * (distance / cohen_h(rate_a, rate_b)) ** 2, family_size, icc)
     mean = (rate_a + rate_b) / 2
     spread = math.sqrt(rate_a * (1 - rate_a) + rate_b * (1 - rate_b))
     root = z_alpha * math.sqrt(2 * mean * (1 - mean)) + z_beta * spread
-    return _whole((root / (rate_a - rate_b)) ** 2, family_size, icc)
+    n = (root / (rate_a - rate_b)) ** 2
+    if method == "exact":
+        n *= (1 + math.sqrt(1 + 4 / (n * abs(rate_a - rate_b)))) ** 2 / 4
+    return _whole(n, family_size, icc)
 
 
 def minimum_detectable(

@@ -7,13 +7,11 @@ Nothing else is a claim, and no claim is not a claim that there is no difference
 
 from __future__ import annotations
 
-import math
-
 from faircount import formats
 from faircount.analysis.comparing.found import CorrectedPair, Figures
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.stats import minimum_detectable
+from faircount.stats import detectable_paired, detectable_unpaired
 
 POWER = 0.8
 """How often a difference that counts as one that could have been shown would have been."""
@@ -42,33 +40,34 @@ def supported(sign: int, corrected: CorrectedPair | None, alpha: float) -> int:
     return sign if shown == sign else 0
 
 
-def least_flips(alpha: float) -> int:
-    """Return how many pairs must differ, all in one direction, before McNemar's exact test can claim anything."""
-    return math.floor(1 - math.log2(alpha)) + 1
-
-
 def detectable(figures: Figures, alpha: float) -> float | None:
-    """Return the difference that these pairs could have shown, None where they could have shown none.
+    """Return the true difference that pairs like these show in four cases of five, None where there is none.
 
-    By the share of pairs that differ here, and never less than the flips without which the exact test says nothing.
+    It is decided by the rule of `agree`: McNemar's exact test, or Student's t with the design effect of the families.
     """
-    table, n = figures.table, figures.effective_n
-    if not table.paired or not n:
+    table, worth = figures.table, figures.effective_n
+    if not table.paired or not worth:
         return None
-    least = least_flips(alpha) / n
-    formula = minimum_detectable(n, discordant=table.differing / table.paired, power=POWER, alpha=alpha)
-    found = max(least, formula or 0.0)
-    return found if found <= 1 else None
+    n = table.paired
+    return detectable_paired(
+        n,
+        table.differing / n,
+        (2 * table.both + table.differing) / (2 * n),
+        power=POWER,
+        alpha=alpha,
+        design_effect=n / worth,
+        degrees=figures.degrees,
+    )
 
 
-def detectable_unpaired(figures: Figures, alpha: float) -> float | None:
-    """Return the difference that so many different entries could have shown."""
-    a, b = figures.rate_a, figures.rate_b
-    if a.value is None or b.value is None:
+def detectable_apart(figures: Figures, alpha: float) -> float | None:
+    """Return the true difference that different entries like these show in four cases of five."""
+    a, b, worth = figures.rate_a, figures.rate_b, figures.effective_n
+    if a.value is None or b.value is None or not worth:
         return None
-    # Two samples of different sizes are worth two of their harmonic mean.
-    n = 2 / (1 / a.n + 1 / b.n)
-    return minimum_detectable(n, base=min(a.value, 1 - a.value), power=POWER, alpha=alpha)
+    degrees = None if figures.families is None else max(1.0, figures.families / 2 - 1)
+    rate = (a.value + b.value) / 2
+    return detectable_unpaired(worth, min(rate, 1 - rate), power=POWER, alpha=alpha, degrees=degrees)
 
 
 def claim(
@@ -99,7 +98,7 @@ def claim(
             return f"{raw} as judged, and by {shown} corrected for the judge{flipped}."
         return f"No difference can be claimed: {raw} as judged, {_unsupported(corrected)}{flipped}."
     if could is None:
-        shown = "there are too few entries to show any"
+        shown = f"there are too few {'entries' if figures.families is None else 'families'} to show any reliably"
     else:
         shown = f"this comparison could have shown {formats.points(could)}"
     if corrected is not None and corrected.difference is not None:

@@ -200,7 +200,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     broken_down = [tuple(_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options)) for pair in joined]
     groups = facets.tested(broken_down, options.alpha)
     pairs = tuple(
-        _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found)
+        _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found, len(joined))
         for pair, p, by, found in zip(joined, adjusted, groups, corrected, strict=True)
     )
     return Comparison(
@@ -276,12 +276,14 @@ def _pair(
     means: tuple[scores.Means | str, scores.Means | str],
     options: CompareOptions,
     corrected: CorrectedPair | None,
+    pairs: int,
 ) -> Pair:
     a, b = sides[joined.a], sides[joined.b]
     sign = claims.agree(joined.figures, adjusted, options.alpha)
     claimed = claims.supported(sign, corrected, options.alpha)
     fixed, broken = _flips(a, b, joined, options)
-    could = (claims.detectable if joined.is_paired else claims.detectable_unpaired)(joined.figures, options.alpha)
+    # Of several pairs of files, Holm's method tests the one that differs most at α divided by their number.
+    could = (claims.detectable if joined.is_paired else claims.detectable_apart)(joined.figures, options.alpha / pairs)
     unpaired = pairing.left_out(a, b, joined.matching)
     return Pair(
         a=joined.a,

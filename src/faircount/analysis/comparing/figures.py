@@ -210,12 +210,16 @@ def of_families(codes: Any, won: Any, among: Any) -> _Counted:
 def _unpaired(counted: Sequence[_Counted], design: Design) -> Figures:
     a, b = counted
     difference = design.unpaired(b, a)
+    rate_a, rate_b = design.rate(*a), design.rate(*b)
+    worth = [rate.effective_n for rate in (rate_a, rate_b) if rate.effective_n]
     return Figures(
         Table(),
-        design.rate(*a).estimate,
-        design.rate(*b).estimate,
+        rate_a.estimate,
+        rate_b.estimate,
         difference.estimate,
         None,
+        # Two samples of different sizes are worth two of their harmonic mean.
+        effective_n=2 / sum(1 / n for n in worth) if len(worth) == 2 else None,
         families=difference.families or None,
         families_p=difference.p if difference.families else None,
         fisher_p=None if difference.families else difference.p,

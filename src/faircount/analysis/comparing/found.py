@@ -32,9 +32,10 @@ class Figures(Struct, frozen=True):
     `families` is how many families the intervals respect, None where entries count as independent. There is one p-value
     for the difference: McNemar's exact one where entries are independent, else `families_p`, the larger of that and of
     the t over families with so many `degrees` of freedom. Of different entries it is Fisher's, or that of families.
-    `effective_n` is how many independent pairs these are worth. `undecided` pairs are not among them, since an entry
-    ended in an error or was not judged; `bounds` are the figures with these pairs, first such that B - A is lowest (A's
-    had succeeded, B's had failed), then such that it is highest. None where there are none.
+    `effective_n` is how many independent pairs these are worth, or entries of either file where these share none.
+    `undecided` pairs are not among them, since an entry ended in an error or was not judged; `bounds` are the figures
+    with these pairs, first such that B - A is lowest (A's had succeeded, B's had failed), then such that it is highest.
+    None where there are none.
     """
 
     table: Table
