@@ -20,7 +20,7 @@ from faircount.cli.parsing import Parser
 from faircount.errors import UsageError
 from faircount.text import visible
 from faircount.version import __version__
-from tests.conftest import Write
+from tests.conftest import Cli, Write, standard
 from tests.gate_documents import analysis_document, cells, comparison_document
 from tests.test_architecture import HEAVY
 
@@ -288,3 +288,14 @@ def test_the_commands_of_the_example_run(tmp_path: Path) -> None:
     summary = (folder / "summary.md").read_text(encoding="utf-8")
     assert "All 3 gates let this pass." in summary
     assert "`regression > 2%`" in summary
+
+
+def test_a_regression_names_the_rates_of_the_files_where_pairs_have_others(write: Write, cli: Cli) -> None:
+    """Every entry that succeeded in the baseline ends in an error: no pair has a success."""
+    old = [standard(n, success=n < 60) for n in range(300)]
+    new = [standard(n, success=False, **({"error": "HTTP 503"} if n < 60 else {})) for n in range(300)]
+    paths = [write(old, "results_old.jsonl"), write(new, "results_new.jsonl")]
+    ran = cli("results", "compare", *paths, "--fail-on", "regression > 2%", "--errors", "ignore")
+    assert "from 0.0% to 0.0% (20.0% and 0.0% of all answered entries)" in ran.err + ran.out
+    same = cli("results", "compare", paths[0], write(old, "results_same.jsonl"), "--fail-on", "regression > 2%")
+    assert "of all answered entries" not in same.err + same.out

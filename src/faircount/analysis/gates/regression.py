@@ -26,6 +26,7 @@ PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
 _CELLS = ("both", "only_a", "only_b", "neither")
 # Intervals that take entries as independent: the tests of `stats.gates` say the same with one-sided limits.
 _PLAIN = ("tango", "newcombe paired", "newcombe", "miettinen-nurminen", "farrington-manning")
+_ROUNDED = 0.00005
 _STATES = {"non_inferior": PASSED, "inferior": FAILED, "not_shown": INCONCLUSIVE}
 
 
@@ -189,7 +190,8 @@ def _sentence(
         return f"the change is undefined: {lack if worsening.n else 'there are no entries to compare'}{enough}"
     change, low, high = (formats.signed_points(share, 2) for share in (worsening.value, worsening.low, worsening.high))
     start = (
-        f"{rate_name(RATE_OF[aim])} from {_rate(figures, 'rate_a')} to {_rate(figures, 'rate_b')}, a change for "
+        f"{rate_name(RATE_OF[aim])} from {_rate(figures, 'rate_a')} to {_rate(figures, 'rate_b')}"
+        f"{_of_files(figures)}, a change for "
         f"the worse of {change} points ({low} to {high}), "
         f"{worsening.n:,} {kind}, one-sided limits at {formats.exact_percent((1 + worsening.level) / 2)}; "
     )
@@ -199,6 +201,17 @@ def _sentence(
         return f"{start}the lower limit is above the {said}"
     shown = "; it is shown to be worse, but not by how much" if worsening.low > 0 else ""
     return f"{start}the {said} lies between the limits{shown}{enough}"
+
+
+def _of_files(figures: Mapping[str, Any]) -> str:
+    """Return the rates of both files, where those of the pairs are others: some entries are in no pair."""
+    rates = figures.get("file_rates") or ()
+    if len(rates) != 2 or None in rates:
+        return ""
+    pairs = figures["rate_a"]["value"], figures["rate_b"]["value"]
+    if all(pair is not None and abs(pair - of) < _ROUNDED for pair, of in zip(pairs, rates, strict=True)):
+        return ""
+    return f" ({' and '.join(map(formats.percent, rates))} of all answered entries)"
 
 
 def _rate(figures: Mapping[str, Any], name: str) -> str:

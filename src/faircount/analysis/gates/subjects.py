@@ -224,13 +224,14 @@ def of_comparison(document: Mapping[str, Any], aim: str | None = None) -> tuple[
     """
     baseline = document["pairs"][0]["a"] if document["pairs"] else None
     files = {file["path"]: file for file in document.get("files", ())}
+    rates = {path: file["rate"]["value"] for path, file in files.items() if "rate" in file}
     return tuple(
         Subject(
             name=pair["b"],
             path=pair["b"],
             aim=_aim(aim or pair.get("aim") or document.get("aim")),
             level=pair["difference"]["level"],
-            figures=pair,
+            figures={**pair, "file_rates": [rates.get(pair["a"]), rates.get(pair["b"])]},
             breakdowns=pair.get("by") or {},
             entries=files.get(pair["b"], {}).get("entries"),
             shares=files.get(pair["b"], {}).get("shares"),
