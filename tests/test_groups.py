@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from scipy.stats import false_discovery_control, fisher_exact
 
+from faircount import as_report
 from faircount.analysis.slices import stands_out
 from faircount.model import Analysis
+from faircount.present import console
 from faircount.stats import Stratum, exact_p_of_strata
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 from tests.oracles import in_strata
@@ -323,6 +325,19 @@ def test_errors_are_no_failures_where_groups_are_compared(write: Write, cli: Cli
     assert re.search(r"p02 +100 +4 .* 86\b", table)
 
 
+def test_blocks_and_errors_are_told_in_a_narrow_table_too(write: Write) -> None:
+    rows = rows_of([30, 5], [60, 60])
+    for row in rows[100:110]:
+        row |= {"guardrail": True}
+    only_blocks = console.render(as_report([analysis_of(write(rows), by=("plugin",))]), width=80)
+    assert re.search(r"Value .* Guardrail", only_blocks) and "Not judged" not in only_blocks
+    for row in rows[110:]:
+        row |= {"error": "HTTP 500", "response": ""}
+    both = console.render(as_report([analysis_of(write(rows), by=("plugin",))]), width=72)
+    assert re.search(r"p01 +60 +5 .* 20\b", both)
+    assert "Not judged: errors, blocks and unjudged entries." in " ".join(both.split())
+
+
 def test_all_fields_of_a_report_are_adjusted_together(write: Write) -> None:
     rows = [row | {"lang": f"l{int(row['id']) % 7}"} for row in rows_of(*SLICES_12)]
     groups = [group for found in analysis_of(write(rows)).breakdowns.values() for group in found]
@@ -346,7 +361,7 @@ def test_a_group_in_families_says_in_how_many_of_them_it_is_so(write: Write, cli
     assert test.difference == pytest.approx(5 / 7)
     out = cli("results", "analyze", path, "--by", "plugin").out
     assert re.search(r"p0 .*\+71\.4 points +6 of 7", out) and re.search(r"p1 .*-71\.4 points +6 of 7", out)
-    assert "the claim is about these" in " ".join(out.split())
+    assert "Mantel-Haenszel test inside these 7 families" in " ".join(out.split())
     document = json.loads(cli("results", "analyze", path, "--output-format", "json").out)
     assert document["analyses"][0]["breakdowns"]["plugin"][0]["against_rest"]["families"] == 7
 

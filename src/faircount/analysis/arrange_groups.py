@@ -92,8 +92,10 @@ def _group_grid(
     columns = [Column(head, numeric=False), Column("Total"), Column(words.wins)]
     columns.append(Column(words.rate_column, note=_rate_note(words, groups)))
     columns += [Column("Corrected")] if corrected else []
-    undecided = a.tally.error + a.tally.unjudged > 0
-    columns += [Column("Errors", rank=1, note=_ERRORS if a.tally.unjudged else "")] if undecided else []
+    undecided, blocks = a.tally.error + a.tally.unjudged > 0, a.tally.guardrail > 0
+    columns += [Column("Not judged", rank=1, note=_NOT_JUDGED)] if undecided and blocks else []
+    errors = Column("Errors", rank=5 if blocks else 1, note=_ERRORS if a.tally.unjudged else "")
+    columns += [errors] if undecided else []
     in_families = marked and any(group.against_rest.families for group in groups if group.against_rest)
     columns += [Column("Against the rest", rank=1, note=f"Against the rest: {_test(a, tested)}.")] if marked else []
     columns += [Column("Families", rank=2, note=_IN_FAMILIES)] if in_families else []
@@ -101,21 +103,22 @@ def _group_grid(
     if a.dynamic is not None:
         columns += [Column("Initial", rank=6), Column("Initial ASR", rank=4, note=_INITIAL_ASR)]
         columns.append(Column("Attack only", rank=7))
-    if a.tally.guardrail:
-        columns += [Column("Guardrail", rank=5), Column("GTR", rank=3, note=_GTR)]
+    if blocks:
+        columns += [Column("Guardrail", rank=5 if undecided else 1), Column("GTR", rank=3, note=_GTR)]
     columns.append(Column("Attempts", rank=8))
     rows = []
     for key, group in zip(keys[:ROWS_SHOWN], groups, strict=False):
         counts = group.counts
         cells: list[Cell] = [key, counts.tally.total, counts.tally.success, group.rate]
         cells += [arranged.cell(group.corrected)] if corrected else []
+        cells += [counts.tally.total - counts.tally.judged] if undecided and blocks else []
         cells += [counts.tally.total - counts.tally.judged - counts.tally.guardrail] if undecided else []
         cells += [_against_rest(group)] if marked else []
         cells += [_in_families(group)] if in_families else []
         cells += ["" if group.shrunk is None else formats.rate(group.shrunk)] if shrunk else []
         if a.dynamic is not None:
             cells += [counts.initial, share(counts.initial, counts.tally.total, a.level), counts.attack_only]
-        if a.tally.guardrail:
+        if blocks:
             blocked = counts.guardrail_any if a.definition == "spikee" else counts.tally.guardrail
             cells += [blocked, share(blocked, counts.tally.total, a.level)]
         cells.append(counts.attempts)
@@ -141,15 +144,15 @@ def _rate_note(words: Words, groups: Sequence[Group]) -> str:
     return f"{words.rate_column}: share of entries, {formats.exact_percent(groups[0].rate.level)} Wilson."
 
 
+_NOT_JUDGED = "Not judged: errors, blocks and unjudged entries."
 _ERRORS = "Errors: unjudged entries among them."
-_IN_FAMILIES = (
-    "Families: in how many of those that it shares with the rest it lies on that side; the claim is about these."
-)
+_IN_FAMILIES = "Families: in how many of those that it shares with the rest it lies on that side."
 
 
 def _test(a: Analysis, groups: Sequence[Group]) -> str:
     inside = any(group.against_rest.families for group in groups if group.against_rest)
-    test = "Mantel-Haenszel test inside families" if inside else "Fisher's exact test"
+    families = counted(a.families.count or 0, "family", "families")
+    test = f"Mantel-Haenszel test inside these {families}" if inside else "Fisher's exact test"
     tested = sum(group.against_rest is not None for found in a.breakdowns.values() for group in found)
     return f"{test}, judged entries, Benjamini-Hochberg for all {tested:,} groups of this report"
 
