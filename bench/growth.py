@@ -78,11 +78,11 @@ def hash_word(number: int) -> str:
 
 ONE_FILE: dict[str, tuple[Callable[[int], Rows], int]] = {
     "rows": (rows, 40_000),
-    "rows of one id": (one_id, 4_000),
+    "rows of one id": (one_id, 16_000),
     "guardrail categories": (categories, 20_000),
-    "facet values": (facet_values, 20_000),
-    "steps of a history": (histories, 20_000),
-    "kinds of error": (kinds_of_error, 20_000),
+    "facet values": (facet_values, 50_000),
+    "steps of a history": (histories, 100_000),
+    "kinds of error": (kinds_of_error, 40_000),
 }
 FILES = 100
 ROWS_OF_A_FILE = 200

@@ -182,10 +182,33 @@ def test_what_families_do_not_vary_in_is_not_tested(write: Write) -> None:
 
 
 def test_more_groups_than_can_be_read_together_are_left_as_they_are(write: Write) -> None:
-    rows = [standard(i, plugin=f"p{i}") for i in range(1001)]
+    rows = [standard(i, plugin=f"p{i % 1005}") for i in range(1010)] + [standard(2_000)]
     analysis = analysis_of(write(rows))
-    assert analysis.slices["plugin"].shrinkage == "many"
-    assert analysis.breakdowns["plugin"][0].shrunk is None
+    found, groups = analysis.slices["plugin"], analysis.breakdowns["plugin"]
+    assert (found.shrinkage, found.left_out) == ("many", 5)
+    assert groups[0].shrunk is None
+    # The largest are kept, of equals those that came first; entries without a value are always counted.
+    assert {group.value for group in groups if group.counts.tally.total == 2} == {f"p{i}" for i in range(5)}
+    assert len(groups) == 1001 and {"p5", "p999", None} <= {group.value for group in groups}
+    assert "p1000" not in {group.value for group in groups}
+    shown = " ".join(console.render(as_report([analysis])).split())
+    assert "960 more groups in the JSON output. 5 smaller groups are not listed." in shown
+
+
+def test_of_very_many_categories_and_kinds_of_error_the_most_frequent_are_listed(write: Write) -> None:
+    rows = [
+        standard(i, guardrail=True, success=False, guardrail_categories={f"c{max(i, 3)}": True}) for i in range(1_004)
+    ]
+    rows += [
+        standard(f"e{i}", success=False, response="", error=f"lost {chr(65 + i % 26) * (1 + i // 26)}")
+        for i in range(1_002)
+    ]
+    analysis = analysis_of(write(rows))
+    assert (len(analysis.guardrail_categories), analysis.categories_left_out) == (1_000, 1)
+    assert (analysis.guardrail_categories[0].category, analysis.guardrail_categories[0].entries) == ("c3", 4)
+    assert (len(analysis.errors), analysis.errors_left_out) == (1_000, 2)
+    shown = " ".join(console.render(as_report([analysis])).split())
+    assert "960 more categories in the JSON output. 1 rarer categories are not listed." in shown
 
 
 def test_combinations_are_ranked_by_their_shrunken_rates(write: Write) -> None:
@@ -242,6 +265,7 @@ def test_json_tells_how_groups_were_read(write: Write, cli: Cli) -> None:
         "shrinkage": "shrunk",
         "untested": None,
         "same_as": None,
+        "left_out": 0,
     }
     first = analysis["breakdowns"]["plugin"][0]
     assert first["shrunk"]["method"] == "empirical bayes"

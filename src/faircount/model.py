@@ -197,12 +197,13 @@ class Slices(Struct, frozen=True):
 
     `shrinkage` says what became of the rates, see `faircount.stats.Shrinkage`; `untested` says why no group was tested
     against the rest, and is empty where they were. `same_as` is a field before this one that splits the entries in
-    just the same way.
+    just the same way. `left_out` is how many groups are not listed, being the smallest of very many.
     """
 
     shrinkage: str
     untested: str = ""
     same_as: str | None = None
+    left_out: int = 0
 
 
 class AttackFigures(Struct, frozen=True):
@@ -491,7 +492,10 @@ class Analysis(Struct, frozen=True):
     asked: tuple[str, ...] = ()
     combinations: Combinations = Combinations((), 1, 0, (), ())
     guardrail_categories: tuple[CategoryCount, ...] = ()
+    categories_left_out: int = 0
+    """How many guardrail categories are not listed, being the least frequent of very many."""
     errors: tuple[ErrorKind, ...] = ()
+    errors_left_out: int = 0
     latency: tuple[Latency, ...] = ()
     attempts_to_success: tuple[AttemptsToSuccess, ...] = ()
     success_within: WithinAttempts | None = None

@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from faircount import formats
 from faircount.analysis.arrange_attempts import attempts
-from faircount.analysis.arrange_groups import BARS_SHOWN, FIELD_TITLES, breakdowns, combinations, of_how_many, share
+from faircount.analysis.arrange_groups import (
+    BARS_SHOWN,
+    FIELD_TITLES,
+    ROWS_SHOWN,
+    breakdowns,
+    combinations,
+    of_how_many,
+    share,
+)
 from faircount.analysis.choices import AUTO
 from faircount.analysis.correction import arranged
 from faircount.analysis.document import document
@@ -388,7 +396,17 @@ def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
 
 def _category_grid(a: Analysis) -> Grid:
     columns = (Column("Category", numeric=False), Column("Entries"), Column("Rate"))
-    return Grid(columns, tuple((Record(c.category), c.entries, c.rate) for c in a.guardrail_categories))
+    shown = a.guardrail_categories[:ROWS_SHOWN]
+    rows = tuple((Record(c.category), c.entries, c.rate) for c in shown)
+    return Grid(
+        columns, rows, note=_hidden(len(a.guardrail_categories) - len(shown), "categories", a.categories_left_out)
+    )
+
+
+def _hidden(in_json: int, things: str, left_out: int) -> str:
+    """Say how many rows are not shown, and how many not even JSON has."""
+    more = f"{in_json:,} more {things} in the JSON output." if in_json else ""
+    return f"{more} {left_out:,} rarer {things} are not listed.".strip() if left_out else more
 
 
 def _error_grid(a: Analysis) -> Grid:
@@ -400,8 +418,7 @@ def _error_grid(a: Analysis) -> Grid:
     )
     shown = a.errors[:ERROR_KINDS_SHOWN]
     rows = tuple((Record(e.kind, whole=True), e.rows, e.entries, Place(_place(e.where, a))) for e in shown)
-    hidden = len(a.errors) - len(shown)
-    return Grid(columns, rows, note=f"{hidden:,} more kinds in the JSON output." if hidden else "")
+    return Grid(columns, rows, note=_hidden(len(a.errors) - len(shown), "kinds", a.errors_left_out))
 
 
 def _latency_grid(a: Analysis) -> Grid:

@@ -181,6 +181,8 @@ def _notes(a: Analysis, slices: Slices, groups: Sequence[Group], marked: bool, h
         yield f"None differs from the rest by more than chance ({_test(a, groups)})."
     if hidden > 0:
         yield f"{hidden:,} more groups in the JSON output."
+    if slices.left_out:
+        yield f"{slices.left_out:,} smaller groups are not listed."
 
 
 def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:

@@ -97,10 +97,12 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             {"category": c.category, "entries": c.entries, "rate": estimate_data(c.rate)}
             for c in a.guardrail_categories
         ],
+        "categories_left_out": a.categories_left_out,
         "errors": [
             {"kind": e.kind, "rows": e.rows, "entries": e.entries, "example": e.example, "where": e.where}
             for e in a.errors
         ],
+        "errors_left_out": a.errors_left_out,
         "latency": [
             {"strategy": t.strategy, "n": t.n, "median": t.median, "p95": t.p95, "unit": "second"} for t in a.latency
         ],
@@ -146,7 +148,12 @@ def _general(general: General) -> dict[str, Any]:
 
 
 def _slices(slices: Slices) -> dict[str, Any]:
-    return {"shrinkage": slices.shrinkage, "untested": slices.untested or None, "same_as": slices.same_as}
+    return {
+        "shrinkage": slices.shrinkage,
+        "untested": slices.untested or None,
+        "same_as": slices.same_as,
+        "left_out": slices.left_out,
+    }
 
 
 def _retries(retries: Retries) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.slices import MOST_GROUPS
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, finding
@@ -347,12 +348,16 @@ def _with_details(
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
     won = () if is_task else tuple(tallies.attempts_to_success(ledger))
     failed, flaky = _cases(folded, options) if is_task else (None, ())
+    categories, categories_left_out = summary.guardrail_categories(ledger, counts.tally.total, grouping, options)
+    errors, errors_left_out = tallies.error_kinds(ledger, MOST_GROUPS)
     detailed = replace(
         analysis,
         dynamic=summary.dynamic(ledger, counts, grouping, options),
         asked=asked,
-        guardrail_categories=summary.guardrail_categories(ledger, counts.tally.total, grouping, options),
-        errors=tuple(tallies.error_kinds(ledger)),
+        guardrail_categories=categories,
+        categories_left_out=categories_left_out,
+        errors=tuple(errors),
+        errors_left_out=errors_left_out,
         latency=tuple(tallies.latency(ledger)),
         attempts_to_success=won,
         success_within=None if by_spikee or is_task else attempts.success_within(ledger, options.level),

@@ -24,29 +24,32 @@ from faircount.stats import (
 )
 
 MOST_GROUPS = 1_000
-"""So many groups of one field are read together; where there are more, each entry has nearly one of its own."""
+"""So many groups of one field are listed; where there are more, each entry has nearly one of its own."""
 
 _CHOSEN_BY_OUTCOME = "Not tested: only entries that had resisted were attacked."
 _FIXED_IN_FAMILIES = (
     "Not tested: all variants of a family have the same value here, so a difference may be that of the families."
 )
 _ALIKE_IN_FAMILIES = "Not tested: in each family with several values, all entries ended alike."
-_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested."
+_TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested, and only the largest are listed."
 _ALONE = "A single group has nothing to be compared with."
 
 
 def read_together(
     ledger: LedgerView,
-    breakdowns: Mapping[str, Sequence[Group]],
+    breakdowns: Mapping[str, tuple[Sequence[Group], int]],
     family: str | None,
     whole: Estimate,
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Return the groups of every field with shrunken rates and tests, and how each field was read.
 
     `family` is the column that says what family an entry belongs to, None where entries are independent; `whole` is
-    the rate of all entries. All tests are adjusted together: ten fields of forty groups are four hundred tests.
+    the rate of all entries. The groups of a field come with how many there are beside them. All tests are adjusted
+    together: ten fields of forty groups are four hundred tests.
     """
-    read = {field: _read(ledger, field, groups, family, whole) for field, groups in breakdowns.items()}
+    read = {
+        field: _read(ledger, field, groups, left_out, family, whole) for field, (groups, left_out) in breakdowns.items()
+    }
     groups = [group for found, _ in read.values() for group in found]
     tested = [group.against_rest for group in groups if group.against_rest is not None]
     tests = iter(adjust_together(tested, 1 - whole.level))
@@ -92,10 +95,10 @@ def read_alike(alike: Sequence[tuple[int, int, int]], whole: Estimate) -> Pull:
 
 
 def _read(
-    ledger: LedgerView, field: str, groups: Sequence[Group], family: str | None, whole: Estimate
+    ledger: LedgerView, field: str, groups: Sequence[Group], left_out: int, family: str | None, whole: Estimate
 ) -> tuple[tuple[Group, ...], Slices]:
-    if len(groups) > MOST_GROUPS:
-        return tuple(groups), Slices("many", _TOO_MANY)
+    if left_out:
+        return tuple(groups), Slices("many", _TOO_MANY, left_out=left_out)
     pull = read_alike([(group.counts.tally.success, group.counts.tally.total, 1) for group in groups], whole)
     shrunk = [replace(group, shrunk=pull.rate(group)) for group in groups]
     untested = _ALONE if len(groups) < 2 else _CHOSEN_BY_OUTCOME if field == ATTACK_FIELD else ""

@@ -100,27 +100,27 @@ def by_source(
 
 def breakdowns(
     ledger: LedgerView, fields: Sequence[str], grouping: Grouping, options: AnalyzeOptions
-) -> dict[str, list[Group]]:
-    """Return the groups of entries that share a value of a field, by field."""
+) -> dict[str, tuple[list[Group], int]]:
+    """Return the groups of entries that share a value of a field, by field, and how many more there are."""
     return {field: _groups(ledger, column_of(ledger, field), grouping, options) for field in fields}
 
 
-def _groups(ledger: LedgerView, column: str, grouping: Grouping, options: AnalyzeOptions) -> list[Group]:
-    counted = tallies.by_number(ledger, column)
+def _groups(ledger: LedgerView, column: str, grouping: Grouping, options: AnalyzeOptions) -> tuple[list[Group], int]:
+    counted, left_out = tallies.largest(ledger, column, MOST_GROUPS)
     kinds: Mapping[tuple[Any, ...], Sequence[FamilyCounts]] = {}
     if len(counted) == 1:
         kinds = {(number,): grouping.kinds for number, _ in counted}
-    elif len(counted) <= MOST_GROUPS:
+    elif not left_out:
         # Where there are more, each entry has nearly one of its own, and families of one entry change nothing.
         kinds = grouping.by(ledger, column)
     return [
         _group(tallies.text_of(ledger, column, number), counts, kinds.get((number,), ()), grouping, options)
         for number, counts in counted
-    ]
+    ], left_out
 
 
 def read_breakdowns(
-    ledger: LedgerView, groups: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
+    ledger: LedgerView, groups: Mapping[str, tuple[Sequence[Group], int]], grouping: Grouping, options: AnalyzeOptions
 ) -> tuple[dict[str, tuple[Group, ...]], dict[str, Slices]]:
     """Read the groups of each field together; return them sorted as asked, and how they were read."""
     read, slices = read_together(ledger, groups, grouping.column, grouping.rate("success"))
@@ -268,10 +268,10 @@ def _spread(groups: Sequence[Group]) -> float:
 
 def guardrail_categories(
     ledger: LedgerView, total: int, grouping: Grouping, options: AnalyzeOptions
-) -> tuple[CategoryCount, ...]:
-    """Return how many entries each category was named in."""
+) -> tuple[tuple[CategoryCount, ...], int]:
+    """Return how many entries each category was named in, and how many categories are not listed."""
     by_spikee = options.definition == "spikee"
-    counted = tallies.guardrail_categories(ledger, as_spikee=by_spikee)
+    counted, left_out = tallies.guardrail_categories(ledger, MOST_GROUPS, as_spikee=by_spikee)
     if not counted or grouping.column is None:
         kinds = {category: [(1, total, entries)] for category, entries in counted}
     else:
@@ -282,6 +282,5 @@ def guardrail_categories(
         for named in kinds.values():
             without = sizes - Counter({size: sum(k[0] for k in named if k[1] == size) for _, size, _ in named})
             named += [(times, size, 0) for size, times in without.items()]
-    return tuple(
-        CategoryCount(category, entries, grouping.rate_of_kinds(kinds[category])) for category, entries in counted
-    )
+    found = (CategoryCount(category, entries, grouping.rate_of_kinds(kinds[category])) for category, entries in counted)
+    return tuple(found), left_out

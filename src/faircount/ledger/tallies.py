@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -280,6 +281,29 @@ def by_number(ledger: LedgerView, column: str) -> list[tuple[int | None, Counts]
     return [(value, counts) for (value,), counts in _grouped(ledger, column).items()]
 
 
+def largest(ledger: LedgerView, column: str, most: int) -> tuple[list[tuple[int | None, Counts]], int]:
+    """Count entries as `by_number` does, by the most frequent of very many values; return how many are left out.
+
+    A missing value is always among those that are counted.
+    """
+    if column == NO_COLUMN or len(ledger.lexicon("attack" if column == ATTACK_NAME else column)) <= most + 1:
+        return by_number(ledger, column), 0
+    counted = ledger.ask(
+        f"SELECT {column}, COUNT(*), MIN(first_ord)$apart FROM entry WHERE {column} IS NOT NULL GROUP BY {column}$apart"
+    )
+    if len(counted) <= most:
+        return by_number(ledger, column), 0
+    kept = heapq.nsmallest(most, counted, key=lambda row: (-row[1], row[2]))
+    listed = ", ".join(str(value) for value, _, _ in kept)
+    found = _gathered(
+        ledger.ask(
+            f"SELECT {_STANDINGS}, {column}$apart FROM entry"
+            f" WHERE {column} IN ({listed}) OR {column} IS NULL GROUP BY standing, {column}$apart"
+        )
+    )
+    return [(value, counts) for (value,), counts in found.items()], len(counted) - most
+
+
 def by_two_facets(ledger: LedgerView, first: str, second: str) -> dict[tuple[int | None, int | None], Counts]:
     """Count entries by two columns of `entry`, by the numbers of their values; empty pairs are absent."""
     return {(one, other): counts for (one, other), counts in _grouped(ledger, first, second).items()}
@@ -521,8 +545,13 @@ def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
     ]
 
 
-def guardrail_categories(ledger: LedgerView, *, as_spikee: bool = False) -> list[tuple[str, int]]:
-    """Count entries by the categories that guardrails named, most frequent first; spikee asks flagged rows alone."""
+def guardrail_categories(
+    ledger: LedgerView, most: int, *, as_spikee: bool = False
+) -> tuple[list[tuple[str, int]], int]:
+    """Count entries by the most frequent categories that guardrails named; return how many are left out.
+
+    spikee asks flagged rows alone.
+    """
     rows = ledger.ask(
         f"""
         SELECT category, COUNT(DISTINCT entry_key)$apart
@@ -530,9 +559,8 @@ def guardrail_categories(ledger: LedgerView, *, as_spikee: bool = False) -> list
         GROUP BY category$apart
         """
     )
-    return sorted(
-        ((ledger.word("category", number) or "", entries) for number, entries in rows), key=lambda c: (-c[1], c[0])
-    )
+    named = ((ledger.word("category", number) or "", entries) for number, entries in rows)
+    return heapq.nsmallest(most, named, key=lambda c: (-c[1], c[0])), max(0, len(rows) - most)
 
 
 def _named_categories(as_spikee: bool) -> str:
@@ -545,8 +573,11 @@ def _named_categories(as_spikee: bool) -> str:
     """
 
 
-def error_kinds(ledger: LedgerView) -> list[ErrorKind]:
-    """Count errored rows by kind of error, most frequent first, with the first of each as its example."""
+def error_kinds(ledger: LedgerView, most: int) -> tuple[list[ErrorKind], int]:
+    """Count errored rows by the most frequent kinds of error, with the first of each as its example.
+
+    Return also how many kinds are left out.
+    """
     rows = ledger.ask(
         f"""
         SELECT
@@ -569,8 +600,8 @@ def error_kinds(ledger: LedgerView) -> list[ErrorKind]:
             ledger.word("error_text", text) or "",
             ledger.place(first),
         )
-        for kind, count, entries, text, first in rows
-    ]
+        for kind, count, entries, text, first in rows[:most]
+    ], max(0, len(rows) - most)
 
 
 def latency(ledger: LedgerView) -> list[Latency]:
