@@ -21,7 +21,7 @@ from faircount.text import clip_middle, visible
 
 LONGEST = 60
 _STANDARD_INPUT = "standard input"
-_EXTENSION = re.compile(r"(\.jsonl|\.json|\.csv|\.gz|\.zst|\.zstd)+$", re.IGNORECASE)
+_EXTENSION = re.compile(r"(\.jsonl|\.json|\.csv|\.gz|\.zst|\.zstd){1,9}$", re.IGNORECASE)
 _PREFIX = re.compile(r"^(results|rejudge|extract)_(?=.)")
 _WHAT_IT_IS = {"rejudge": "rejudged", "extract": "extracted"}
 _TIME = re.compile(r"(?<=.)_(\d{9,10})$")

@@ -145,12 +145,17 @@ _SECRETS = re.compile(
         | \bAIza[A-Za-z0-9_-]{20,}
         | \bhf_[A-Za-z0-9]{16,}
         | \bgsk_[A-Za-z0-9]{16,}
-        | \beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?
         | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*
       )
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+# A JSON Web Token is found in two steps: one pattern would read a long run of letters again for every `eyJ` in it.
+_DOTTED = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{13,}+(?=\.[A-Za-z0-9_-]{10})")
+_TOKEN_BEGINS = re.compile(r"\beyJ(?=[A-Za-z0-9_-]{10})")
+_TOKEN_GOES_ON = re.compile(r"\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?")
 
 
 def _masked(match: re.Match[str]) -> str:
@@ -159,6 +164,21 @@ def _masked(match: re.Match[str]) -> str:
     return f"{start}{secret[:3]}…[masked]"
 
 
+def _mask_web_tokens(text: str) -> str:
+    parts = []
+    done = 0
+    while dotted := _DOTTED.search(text, done):
+        begins = _TOKEN_BEGINS.search(text, dotted.start(), dotted.end())
+        goes_on = _TOKEN_GOES_ON.match(text, dotted.end())
+        if begins is None or goes_on is None:
+            parts.append(text[done : dotted.end()])
+            done = dotted.end()
+        else:
+            parts.append(f"{text[done : begins.end()]}…[masked]")
+            done = goes_on.end()
+    return "".join(parts) + text[done:]
+
+
 def mask_secrets(text: str) -> str:
     """Return `text` with everything that looks like an API key, token or password cut to its first three characters."""
-    return _SECRETS.sub(_masked, text)
+    return _SECRETS.sub(_masked, _mask_web_tokens(text) if "eyJ" in text else text)

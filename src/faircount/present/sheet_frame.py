@@ -40,7 +40,7 @@ _CHART_COLUMN = 9
 _CHART_WIDTH = 560
 _ALWAYS = datetime.datetime(2000, 1, 1)
 _STYLE_OF_ROW = re.compile(r'<c r="A(\d+)" s="(\d+)"/>')
-_DIMENSION = re.compile(r"<dimension [^>]*/>")
+_DIMENSION = re.compile(r"<dimension [^<>]*/>")
 
 
 class Plan(Struct, frozen=True):

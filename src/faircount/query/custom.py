@@ -17,7 +17,7 @@ from faircount.query.values import pattern, singles, text_of
 
 Row = Mapping[str, object]
 
-_COMMA = re.compile(r",\s*(?=(!?)([^:,]*):)")
+_COMMA = re.compile(r",\s*+(?=(!?)([^:,]*):)")
 """A comma before what may be the name of a field."""
 _COMMA_IN_A_WORD = re.compile(r",(?=\S)")
 _BEGINS_JSON = ("[", "{")

@@ -18,7 +18,7 @@ from faircount.query.wildcards import fits
 
 Check = Callable[[object], bool]
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300
 _SPELLED = {"true": True, "false": False}
 _EMPTY_WORDS = frozenset(["false", "none", "null"])

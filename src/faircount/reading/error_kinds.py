@@ -28,6 +28,7 @@ _VARYING = re.compile(
 # What stands before the words of a provider: names of exceptions, and what libraries and our own targets say.
 _WRAPPINGS = re.compile(
     r"""
+    (?<!\S)
     (?: (?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:\s-|:)\s+   # openai.BadRequestError: …, AzureException - …
       | (?:API\s)?Error:\s+
       | Error\scode:\s+(?=[45]\d\d\b)                             # the Python libraries of OpenAI and Anthropic
@@ -36,7 +37,7 @@ _WRAPPINGS = re.compile(
     """,
     re.VERBOSE,
 )
-_NAMED = re.compile(r"(\w+(?:Error|Exception)):")
+_NAMED = re.compile(r"(?<!\w)(\w+(?:Error|Exception)):")
 # botocore: the exception, the operation, and how often it was tried.
 _OF_BOTOCORE = re.compile(r"An error occurred \((\w+)\) when calling the \w+ operation(?: \([^()]*\))?: ")
 _STATUS = re.compile(r"(?<![\w.])[45]\d\d(?![\w.])")

@@ -17,7 +17,7 @@ HIT_WORDS = ("hit", "true", "t", "yes", "y", "positive", "success")
 PASS_WORDS = ("pass", "false", "f", "no", "n", "negative", "failure")
 UNRATED_WORDS = ("", "na", "n/a", "nan", "none", "null", "unresolved")
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?")
 _LONGEST_WORD = 64
 _VALUES_KEPT = 4096
 _WORDS: dict[str, Decision | None] = {

@@ -38,12 +38,12 @@ _BY_START: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("a DeepEval database", re.compile(rb"SQLite format 3\0(?=[\s\S]*metric_data)")),
     ("a DuckDB database, such as PyRIT keeps", re.compile(rb"[\s\S]{8}DUCK")),
     ("a promptfoo result file in YAML", re.compile(rb"evalId:.*\n")),
-    ("a promptfoo table", re.compile(rb"[^\n]*,Status,Score,Named Scores,(?=[^\n]*,Grader Reason,Comment\b)")),
+    ("a promptfoo table", re.compile(rb"(?>[^\n]*?,Status,Score,Named Scores,)(?=[^\n]*,Grader Reason,Comment\b)")),
     ("a PyRIT export", re.compile(rb"id,role,conversation_id,sequence,timestamp,")),
     ("a HarmBench result file", re.compile(rb'\{\s*"[^"]*":\s*\[\s*\{\s*"test_case":(?=[\s\S]*"generation":)')),
 )
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"(\s*:)?|[{}\[\]]')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?(\s*:)?|[{}\[\]]')
 _DEPTH = 2
 
 

@@ -48,10 +48,13 @@ def _begins_with(part: str, position: str) -> bool:
 def _instruction(long_id: str, document: str, position: str, instruction_type: str | None) -> str | None:
     """Return the instruction in a long id in whose names there are separators."""
     _, found, rest = long_id.partition(f"_{document}_")
-    end = re.search(f"(?<=.)_.+?(_{re.escape(position)})(?=[{_AFTER_THE_POSITION}]|$)", rest) if found else None
+    jailbreak_ends = rest.find(_SEPARATOR, 1) if found else -1
+    if jailbreak_ends < 0:
+        return None
+    end = re.compile(f"_{re.escape(position)}(?=[{_AFTER_THE_POSITION}]|$)").search(rest, jailbreak_ends + 2)
     if end is None:
         return None
-    crossed = rest[: end.start(1)]
+    crossed = rest[: end.start()]
     jailbreak, between, named = crossed.rpartition(f"_{instruction_type}") if instruction_type else ("", "", "")
     if between and jailbreak:
         return f"{instruction_type}{named}"

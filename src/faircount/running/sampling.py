@@ -12,7 +12,7 @@ from faircount.errors import UsageError
 from faircount.text import clip, visible
 
 _COUNT = re.compile(r"[0-9]{1,12}")
-_NUMBER = re.compile(r"[0-9]*\.?[0-9]+(?:e-?[0-9]{1,3})?", re.IGNORECASE)
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:e-?[0-9]{1,3})?", re.IGNORECASE)
 _SEED = re.compile(r"-?[0-9]{1,40}")
 _LONGEST = 40
 

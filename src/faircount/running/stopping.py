@@ -23,7 +23,7 @@ from faircount.stats.gates import confidence_sequence
 from faircount.text import clip, visible
 
 _RULE = re.compile(
-    r"\s*(?P<figure>asr|width)\s*(?P<sign>[<>])\s*(?P<number>\d{1,3}(?:\.\d{1,6})?)\s*(?P<percent>%?)\s*"
+    r"\s*(?P<figure>asr|width)\s*(?P<sign>[<>])\s*(?P<number>\d{1,3}(?:\.\d{1,6})?)\s*(?:(?P<percent>%)\s*)?"
 )
 _HINT = "write 'asr < 5%', 'asr > 20%' or 'width < 4%', or several joined by or"
 

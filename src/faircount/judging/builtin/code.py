@@ -127,10 +127,10 @@ _LINES: Mapping[str, tuple[str, str]] = {
     "c": (
         r"#\s?(?:include|define|ifdef|ifndef|pragma)\b|(?:int|void) main ?\(|(?:std::|using namespace )\w+|template ?<"
         r"|(?:static |const |unsigned |inline |extern )*(?:int|char|void|float|double|long|bool|size_t|uint\w+_t"
-        r"|struct \w+|auto) ?\*{0,2} ?"
+        r"|struct(?: \w++(?=[ *]))?|auto) ?\*{0,2} ?"
         r"\w+(?:\[.*\])? ?(?:\(.*\) ?[{;]?$|= ?.+;$|;$)|(?:printf|scanf|malloc|memcpy|strcpy|fprintf)\(.*\);"
         r"|(?:std::)?cout <<",
-        r"return .+;$|\}$|\w+\(.*\);$|for ?\(.*;.*;.*\)|if ?\(.+\) ?\{?$|.+;$",
+        r"return .+;$|\}$|\w+\(.*\);$|for ?\([^;]*;[^;]*;.*\)|if ?\(.+\) ?\{?$|.+;$",
     ),
     "java": (
         r"(?:public|private|protected) (?:static |final |abstract |async |override )*(?:class|interface|enum|record"
@@ -151,7 +151,7 @@ _LINES: Mapping[str, tuple[str, str]] = {
         r"\}$|return .+|if .+ \{$",
     ),
     "rust": (
-        r"(?:pub )?(?:async )?fn \w+.*\{?$|let mut \w+|println!\(|use \w+::|impl(?:<.*>)? \w+|#\[derive\(",
+        r"(?:pub )?(?:async )?fn \w.*|let mut \w+|println!\(|use \w+::|impl(?:<.*>)? \w+|#\[derive\(",
         r"\}$|.+;$|let \w+ = ",
     ),
     "php": (r"<\?php|\$\w+(?:\[.*\])? ?\.?= ?.+;$|echo .+;$|function \w+\(.*\$\w+.*\)", r"\}$|.+;$|\?>$"),
@@ -181,7 +181,7 @@ _LINES: Mapping[str, tuple[str, str]] = {
         r"SELECT\b.{1,300}\bFROM\b|(?i:select\b.{1,300}\bfrom\b.{1,300};$)|(?i:insert into [\w.`\"]+ ?\()|INSERT INTO\b"
         r"|(?i:update [\w.`\"]+ set \w+ ?=)|(?i:delete from [\w.`\"]+(?: where|;))|(?i:(?:create|drop"
         r"|alter) (?:table|database|view|index|user)"
-        r" [\w.`\"]+.*[;(]$)|(?i:grant \w+.* on .+ to .+;)|' ?(?i:or) '?1'? ?= ?'?1",
+        r" [\w.`\"].*[;(]$)|(?i:grant \w+.* on .+ to .+;)|' ?(?i:or) '?1'? ?= ?'?1",
         r"(?:FROM|WHERE|JOIN|LEFT JOIN|INNER JOIN|GROUP BY|ORDER BY|VALUES|HAVING|LIMIT|UNION)\b.+",
     ),
     "html": (

@@ -123,7 +123,7 @@ def _password(value: str) -> bool:
     kinds = [any(map(test, value)) for test in (str.isupper, str.islower, str.isdigit)]
     kinds.append(any(not letter.isalnum() and letter not in "_-." for letter in value))
     return (
-        sum(kinds) >= 2 and _entropy(value) >= 2.3 and not re.fullmatch(r"[a-z_]+\(.*|[A-Za-z_]+\.[A-Za-z_.]+.*", value)
+        sum(kinds) >= 2 and _entropy(value) >= 2.3 and not re.fullmatch(r"[a-z_]+\(.*|[A-Za-z_]+\.[A-Za-z_.].*", value)
     )
 
 

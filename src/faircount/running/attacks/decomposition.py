@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MODES = ("labelled", "one-by-one")
 _MOST_PARTS = 6
 _WORD = re.compile(r"\s*\S+\s*|\s+")
-_CLAUSE = re.compile(r"[.,;:!?\n]\s*\Z")
+_ENDS_OF_CLAUSES = (".", ",", ";", ":", "!", "?")
 _PARTS = "parts"
 
 _TASK = """\
@@ -153,13 +153,18 @@ def cut(wording: Wording, lots: random.Random) -> list[str]:
     for piece in wording.pieces:
         units += [piece.text] if piece.kept else _WORD.findall(piece.text)
     between = range(1, len(units))
-    clauses = [place for place in between if _CLAUSE.search(units[place - 1])]
-    others = [place for place in between if not _CLAUSE.search(units[place - 1])]
+    clauses = [place for place in between if _ends_clause(units[place - 1])]
+    others = [place for place in between if not _ends_clause(units[place - 1])]
     wanted = lots.randint(1, _MOST_PARTS - 1)
     chosen = lots.sample(clauses, min(wanted, len(clauses)))
     chosen += lots.sample(others, min(wanted - len(chosen), len(others)))
     places = [0, *sorted(chosen), len(units)]
     return ["".join(units[start:end]) for start, end in itertools.pairwise(places)]
+
+
+def _ends_clause(unit: str) -> bool:
+    words = unit.rstrip()
+    return words.endswith(_ENDS_OF_CLAUSES) or "\n" in unit[len(words) :]
 
 
 def _labelled(parts: Sequence[str], lots: random.Random) -> str:

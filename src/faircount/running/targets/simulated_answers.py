@@ -34,7 +34,7 @@ _NUMBER = r"\d{1,18}(?:\.\d{1,6})?"
 _SUM = re.compile(rf"(?<![\w.]){_NUMBER}(?:\s*[-+*/]\s*{_NUMBER})+(?![\w.]*\w)")
 _PARTS = re.compile(rf"{_NUMBER}|[-+*/]")
 _ASKS_FOR_SUM = re.compile(r"\b(what|how much|calculate|compute|add|solve|result|sum|equals?)\b|=", re.I)
-_BARE = re.compile(r"\b(only|just|nothing but)\b[^.?!]*\b(number|result|answer|digits?)\b", re.I)
+_BARE = re.compile(r"\b(only|just|nothing but)\b[^.?!]{0,400}\b(number|result|answer|digits?)\b", re.I)
 _LETTERS = re.compile(
     r"how many\s+(?:times\s+(?:does|is)\s+)?(?:the\s+)?(?:letters?\s+)?[\"'“‘]?(?P<letter>[a-z])[\"'”’]?(?:s|'s)?\s+"
     r"(?:letters?\s+)?(?:are\s+|is\s+|do\s+|does\s+|appears?\s+|occurs?\s+)?(?:there\s+)?(?:appear\s+|occur\s+)?"
@@ -43,7 +43,7 @@ _LETTERS = re.compile(
 )
 _ECHO = re.compile(
     r"\b(?:repeat(?:\s+after\s+me)?|say|echo|(?:reply|respond|answer)\s+with)\b"
-    r"(?:\s+(?:exactly|only|just|the\s+words?|the\s+text))*\s*:?\s*[\"'“]?(?P<text>.+?)[\"'”]?[.!]?\s*$",
+    r"(?:\s+(?:exactly|only|just|the\s+words?|the\s+text))*\s*(?::\s*)?[\"'“]?(?P<text>.+?)[\"'”]?[.!]?$",
     re.I | re.S,
 )
 _ATTACK = re.compile(
@@ -159,7 +159,7 @@ def _letter_count(text: str, right: bool, lots: random.Random) -> str | None:
 
 
 def _repeated(text: str, right: bool, lots: random.Random) -> str | None:
-    found = _ECHO.search(text)
+    found = _ECHO.search(text.rstrip())
     if found is None:
         return None
     return found["text"].strip() if right else lots.choice(("I would rather not.", "What should I say?", "Hello."))
