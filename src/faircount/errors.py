@@ -4,6 +4,8 @@
     ├── UsageError      2   the request cannot be carried out as it was put (flags, configuration, output place)
     └── InputError      3   a file is missing, unreadable, or holds nothing that can be counted
 
+An OSError that none of these explains ends with exit code 74.
+
 A message says what happened, where, and what to do. Text that comes from a record must have passed
 `faircount.text` before it is put in a message.
 """
@@ -13,6 +15,8 @@ class FaircountError(Exception):
     """Base of every error raised on purpose."""
 
     exit_code = 70
+    further: tuple[str, ...] = ()
+    """Lines that are shown under the message on a terminal; part of the text of the error."""
 
 
 class UsageError(FaircountError):

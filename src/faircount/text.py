@@ -33,6 +33,11 @@ _INVISIBLE = frozenset(
 _HIDDEN_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"])
 
 
+# What the runners of CI jobs obey in a log. GitHub: `::name::` where a line begins, after spaces, and `##[name]`
+# anywhere in it (actions/runner, ActionCommand.cs); Azure: `##vso[` and `##[` anywhere.
+_COMMAND = re.compile(r"#(?=#(?:vso)?\[)", re.IGNORECASE)
+_COMMAND_LINE = re.compile(r"^([^\S\n]*):(:[^\n]*)", re.MULTILINE)
+
 _ROUNDS_OF_CLIPPING = 5
 
 
@@ -55,11 +60,24 @@ def _is_hidden(character: str) -> bool:
 def visible(text: str) -> str:
     """Return `text` on one line with every control, format, bidirectional and invisible character spelled out.
 
-    Printable text comes back unchanged, so the function can be applied twice without harm.
+    So is the first sign of `##[` and `##vso[`, which are commands wherever they stand in the log of a CI job. Other
+    printable text comes back unchanged, so the function can be applied twice without harm.
     """
+    if "##" in text:
+        text = _COMMAND.sub(r"\\x23", text)
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escape(character) if _is_hidden(character) else character for character in text)
+
+
+def inert_lines(text: str) -> str:
+    """Return lines of which none begins with `::`, a command in the log of a CI job; there it is spelled `\\x3a:`."""
+    return _COMMAND_LINE.sub(_inert_line, text) if "::" in text else text
+
+
+def _inert_line(match: re.Match[str]) -> str:
+    # The next column of a table stays where it is, if there is room.
+    return rf"{match[1]}\x3a" + match[2].replace(" " * 5, " " * 2, 1)
 
 
 def cell_width(text: str) -> int:

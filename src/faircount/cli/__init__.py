@@ -5,14 +5,17 @@ Answers go to stdout, everything else to stderr. Nothing heavy is imported befor
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 
 from faircount.cli.messages import error_line
 from faircount.errors import FaircountError
+from faircount.text import clip_middle
 
 EXIT_BUG = 70
+EXIT_SYSTEM = 74
 EXIT_INTERRUPTED = 130
 
 
@@ -31,13 +34,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except FaircountError as error:
-        return _complain(str(error), error.exit_code)
+        message = str(error).partition("\n")[0] if error.further else str(error)
+        return _complain(message, error.exit_code, error.further)
     except KeyboardInterrupt:
         return _complain("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has seen enough; keep the interpreter from complaining while it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever reads has seen enough, of a command that stops then.
         return 0
+    except OSError as error:
+        if os.environ.get("FAIRCOUNT_DEBUG"):
+            raise
+        # A full disk, a folder that may not be entered, a name that is too long: the machine's answer, not a bug.
+        names = [clip_middle(os.fsdecode(name), 200) for name in (error.filename, error.filename2) if name is not None]
+        place = ", ".join(names) or "the system refused"
+        return _complain(f"{place}: {error.strerror or error}", EXIT_SYSTEM)
     except Exception as error:
         if os.environ.get("FAIRCOUNT_DEBUG"):
             raise
@@ -47,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
 
 
-def _complain(message: str, code: int) -> int:
-    sys.stderr.write(error_line(message))
+def _complain(message: str, code: int, further: Sequence[str] = ()) -> int:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(error_line(message, further=further))
     return code

@@ -8,7 +8,7 @@ import sys
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.reading.cache import FOLDER_VARIABLE, Cache, default_folder
-from faircount.text import visible
+from faircount.text import inert_lines, visible
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -44,4 +44,4 @@ def _megabytes(size: int) -> str:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.write(inert_lines(visible(text) + "\n"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
-from faircount.text import visible
+from faircount.text import inert_lines, visible
 
 _RED = "\x1b[1;31m"
 _PLAIN = "\x1b[0m"
@@ -22,10 +23,7 @@ def note(sentence: str) -> None:
     print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
 
 
-def error_line(message: str, program: str = "faircount") -> str:
-    """Return what is wrong, in red on a terminal.
-
-    Further lines of a message are indented; any other line break is text of a record and is spelled out.
-    """
+def error_line(message: str, program: str = "faircount", further: Sequence[str] = ()) -> str:
+    """Return what is wrong, in red on a terminal, and further lines, indented; any other line break is spelled out."""
     name = f"{_RED}{program}:{_PLAIN}" if colours(sys.stderr) else f"{program}:"
-    return f"{name} " + "\n  ".join(map(visible, message.split("\n  "))) + "\n"
+    return inert_lines("\n  ".join([f"{name} {visible(message)}", *map(visible, further)]) + "\n")

@@ -15,7 +15,7 @@ from faircount.errors import UsageError
 from faircount.present import console, json_text
 from faircount.present.new_file import whole_file
 from faircount.report import Report
-from faircount.text import visible
+from faircount.text import inert_lines, visible
 
 STDIN = "-"
 WITH_FIGURES = ("html", "markdown", "xlsx")
@@ -106,7 +106,7 @@ def show_pages(
         _make_folder(path)
     for target, (_, report) in zip(targets, pages, strict=True):
         _write(target, html.render(report))
-        sys.stdout.write(f"{visible(target)}\n")
+        sys.stdout.write(inert_lines(f"{visible(target)}\n"))
 
 
 def _page_path(name: str, folder: str | None) -> str:

@@ -33,7 +33,7 @@ from faircount.report import (
     Report,
     Section,
 )
-from faircount.text import cell_width, clip_middle, visible
+from faircount.text import cell_width, clip_middle, inert_lines, visible
 
 PLAIN_WIDTH = 100
 NARROWEST = 40
@@ -54,7 +54,7 @@ def render(report: Report, *, width: int | None = None, colour: bool = False) ->
     page = _Page(max(width or PLAIN_WIDTH, NARROWEST), colour)
     for section in report.sections:
         _section(page, section)
-    return "\n".join(page.lines) + "\n"
+    return inert_lines("\n".join(page.lines) + "\n")
 
 
 class _Page(Struct):

@@ -37,7 +37,7 @@ from faircount.report import (
     Section,
     Subject,
 )
-from faircount.text import clip, visible
+from faircount.text import clip, inert_lines, visible
 
 _PLACES_SHOWN = 3
 _RECORD_WIDTH = 100
@@ -63,7 +63,7 @@ def render(report: Report) -> str:
         if not drawn and any(isinstance(block, Bars) for block in section.blocks):
             drawn = True
             parts.append(_LEGEND)
-    return "\n\n".join(parts) + "\n"
+    return inert_lines("\n\n".join(parts) + "\n")
 
 
 # -- text -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ class QueryError(UsageError):
         lines.append(f"  {visible(hint)}")
         error = cls("\n".join(lines))
         error.position = position
+        error.further = tuple(line[2:] for line in lines[1:])
         return error
 
 
