@@ -21,7 +21,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED
+from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SYSTEM
 from faircount.cli.parser import build
 from faircount.version import __version__
 from tests.conftest import Cli, Write, encode, interruptible, standard
@@ -450,3 +450,150 @@ def test_hostile_records_do_not_reach_a_terminal(write: Write) -> None:
         assert b"\x1b" not in received
         assert b"\x07" not in received
         assert "\u202e".encode() not in received
+
+
+# -- what a record, or the reader of a pipe, cannot do ----------------------------------------------------------
+
+_OBEYED = re.compile(r"(?m)^\s*::|##\[|##vso\[", re.IGNORECASE)
+_COMMANDS = ("::add-mask::0", "\u3000::stop-commands::x", "##vso[task.complete result=Succeeded;]", "a ##[error]b")
+
+
+@pytest.mark.parametrize("output_format", ["console", "markdown", "json"])
+@pytest.mark.parametrize("columns", ["40", "80", "100"])
+def test_no_text_of_a_record_is_a_command_to_the_runner_of_a_ci_job(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, output_format: str, columns: str
+) -> None:
+    rows = [
+        standard(
+            number,
+            jailbreak_type=command,
+            judge_name=f"x\n  {command}",
+            input="words " * (number + 5) + command,
+            response=f"{'word ' * number}{command}\n{command}",
+            success=number % 2 == 0,
+        )
+        for number, command in enumerate(_COMMANDS * 10)
+    ]
+    rows += [standard(100 + number, error=f"{c} {c}", success=False) for number, c in enumerate(_COMMANDS)]
+    monkeypatch.setenv("COLUMNS", columns)
+    evidence = [] if output_format == "json" else ["--evidence", "successes=20"]
+    ran = cli("results", "analyze", write(rows), "--output-format", output_format, *evidence)
+    assert ran.code == 0 and "add-mask" in ran.out
+    assert not _OBEYED.search(ran.out) and not _OBEYED.search(ran.err)
+    if output_format == "json":
+        assert "##vso[" in str(json.loads(ran.out))
+
+
+def test_neither_is_a_file_name(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    write([standard()], "::error::x.jsonl")
+    page = cli("results", "analyze", "::error::x.jsonl", "--output-format", "html")
+    missing = cli("results", "analyze", "::error::gone\n  ::error::y")
+    assert page.code == 0 and missing.code == 3
+    assert not _OBEYED.search(page.out + page.err) and not _OBEYED.search(missing.err)
+
+
+def test_a_record_cannot_write_lines_of_its_own_to_stderr(cli: Cli, write: Write, tmp_path: Path) -> None:
+    forged = "x\n  faircount: all gates met"
+    path = write([standard(judge_name=forged, judge_args=forged)])
+    ran = cli("results", "rejudge", path, "--rejudged", str(tmp_path / "z"), "--store", str(tmp_path / "s"))
+    assert ran.code == 3 or ran.code == 2
+    assert len(ran.err.splitlines()) == 1 and r"x\n  faircount" in ran.err
+
+
+def test_a_query_is_shown_with_a_mark_under_the_mistake(cli: Cli, write: Write) -> None:
+    ran = cli("results", "analyze", write([standard()]), "--where", "success = = 1")
+    assert ran.code == 2
+    assert [line.strip() for line in ran.err.splitlines()][2] == "^"
+
+
+def _unread(*words: str, both: bool = False) -> int:
+    """Run a command whose output nobody reads, and return its exit code."""
+    read, write_end = os.pipe()
+    os.close(read)
+    err = write_end if both else subprocess.DEVNULL
+    try:
+        return subprocess.run([*FAIRCOUNT, *words], stdout=write_end, stderr=err, timeout=60).returncode
+    finally:
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_the_exit_code_does_not_depend_on_who_reads(write: Write, both: bool) -> None:
+    good = write([standard(number, success=True) for number in range(30)], "good.jsonl")
+    many = write([standard(n, jailbreak_type=f"type {n}") for n in range(3000)], "many.jsonl")
+    bad = write([standard(), "{broken"], "bad.jsonl")
+    assert _unread("results", "analyze", good, both=both) == 0
+    assert _unread("results", "analyze", good, "--fail-on", "asr > 0.01", both=both) == 1
+    assert _unread("results", "analyze", many, "--fail-on", "asr < 0.9", "--output-format", "json", both=both) == 1
+    assert _unread("results", "analyze", bad, "--strict", both=both) == 3
+    assert _unread("results", "check", bad, both=both) == 1
+    assert _unread("results", "nothing", both=both) == 2
+
+
+def _code(script: str, *words: str) -> tuple[int, str]:
+    command = f"{sys.executable} -m faircount {' '.join(words)} {script}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_said_to_be_full(write: Write) -> None:
+    code, err = _code("> /dev/full", "results", "analyze", write([standard()]))
+    assert code == EXIT_SYSTEM and "No space left on device" in err and len(err.splitlines()) == 1
+
+
+def test_closed_streams_are_no_bug(write: Write) -> None:
+    path = write([standard()])
+    assert _code(">&-", "results", "analyze", path)[0] == 0
+    assert _code(">&- 2>&- <&-", "results", "analyze", path, "--fail-on", "'asr < 0.9'")[0] == 1
+    code, err = _code("<&-", "results", "analyze", "-")
+    assert code == 3 and "standard input is closed" in err
+    assert _code("<&-", "judges", "try", "refusal", "-")[0] == EXIT_SYSTEM
+
+
+def test_names_that_are_too_long_are_no_bug(cli: Cli, write: Write) -> None:
+    for words in (["a" * 300], [write([standard()]), "-o", "b" * 300]):
+        ran = cli("results", "analyze", *words)
+        assert ran.code in (2, 3, EXIT_SYSTEM) and "long" in ran.err and "bug" not in ran.err
+
+
+def test_a_deleted_working_folder_is_no_bug(write: Write) -> None:
+    path = write([standard()])
+    script = f"mkdir {path}.d && cd {path}.d && rmdir {path}.d && {sys.executable} -m faircount results analyze {path}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, EXIT_SYSTEM) and "internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_to_be_terminated_ends_the_programs_of_a_target(tmp_path: Path, number: signal.Signals) -> None:
+    bot = tmp_path / "bot.sh"
+    bot.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 60\n")
+    bot.chmod(0o755)
+    (tmp_path / "ds.jsonl").write_bytes(encode([{"id": n, "text": "x", "judge_name": "canary"} for n in range(3)]))
+    words = ["run", "ds.jsonl", "--target", f'command(argv=["{bot}"])', "--journal", "j.jsonl", "--judge", "refusal"]
+    with subprocess.Popen(
+        [*FAIRCOUNT, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        until = time.monotonic() + 30
+        while not (tmp_path / "pids").exists() and running.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=30)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert running.returncode == EXIT_INTERRUPTED, err
+    assert pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_to_be_terminated_is_an_interrupt_for_every_command(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    words = [*FAIRCOUNT, "results", "analyze", str(tmp_path / "pipe.jsonl")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        time.sleep(1.5)
+        running.terminate()
+        _, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (EXIT_INTERRUPTED, "faircount: interrupted\n")

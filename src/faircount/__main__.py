@@ -1,12 +1,66 @@
 """`faircount` and `python -m faircount`."""
 
+import errno
 import gc
+import io
 import os
+import signal
 import sys
+from typing import Any, TextIO
 
-from faircount.cli import main
+from faircount.cli import EXIT_SYSTEM, main
 
 _MANY_OBJECTS = 200_000
+
+
+class _Answer(io.FileIO):
+    """A stream whose reader may go away: what it no longer reads is dropped, and the exit code stays what it is."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return super().write(data)
+
+
+class _ClosedInput(io.RawIOBase):
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, _: Any, /) -> int:
+        raise OSError(errno.EBADF, "standard input is closed")
+
+
+def _settle_streams() -> None:
+    """Make standard streams that are closed, or whose reader goes away, no reason to fail."""
+    # From the lowest number on: each takes the first that is free.
+    while (lowest := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(lowest, True)
+    os.close(lowest)
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_ClosedInput()))
+    sys.stdout, sys.stderr = _answer(sys.stdout, 1), _answer(sys.stderr, 2)
+
+
+def _answer(stream: TextIO | None, number: int) -> TextIO:
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Answer(number, "wb", closefd=False)),
+        encoding="utf-8" if stream is None else stream.encoding,
+        errors="backslashreplace",
+        line_buffering=number == 2 or (stream is not None and stream.isatty()),
+    )
+
+
+def _interrupt_on_signals() -> None:
+    """Take the signals that end a process as an interrupt: what it started ends with it, and files stay whole."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Under nohup a signal is ignored, and stays so.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def run() -> None:
@@ -18,12 +72,14 @@ def run() -> None:
     gc.set_threshold(_MANY_OBJECTS)
     # Nothing here multiplies matrices; numpy's threads for that would only be in the way of the readers.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _settle_streams()
+    _interrupt_on_signals()
     code = main()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            code = code or 1
+            code = code or EXIT_SYSTEM
     os._exit(code)
 
 

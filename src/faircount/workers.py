@@ -58,6 +58,7 @@ def in_order(pool: Pool, work: Callable[[Part], Done], parts: Iterable[Part], un
 def start_worker(parent: int) -> None:
     """Leave interruptions to the parent, end when it is gone, and do not look for cycles that are never made."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.disable()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

@@ -16,7 +16,8 @@ from faircount.cli.messages import error_line
 from faircount.errors import UsageError
 
 EXIT_CODES = """\
-exit codes: 0 success, 1 gate failed, 2 usage or configuration error, 3 bad input, 4 incomplete, 70 bug, 130 interrupted
+exit codes: 0 success, 1 gate failed, 2 usage or configuration error, 3 bad input, 4 incomplete, 70 bug,
+            74 system error, 130 interrupted
 """
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -113,15 +112,11 @@ def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, An
     result = analyze([path], AnalyzeOptions(cache=False, by=by, figures=with_figures, evidence=evidence))
     made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses) if with_figures else None
     report = as_report(result.analyses, figures=with_figures, made_with=made)
-    try:
-        if output_format == "html":
-            show_pages([(path, report)], arguments.output, [path])
-        else:
-            show(report, output_format, arguments.output, [path])
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever reads has seen enough; how the run ended is still to be told, by the exit code.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if output_format == "html":
+        show_pages([(path, report)], arguments.output, [path])
+    else:
+        show(report, output_format, arguments.output, [path])
+    sys.stdout.flush()
     _say_what_failed(result.analyses[0])
     return document(result.analyses)
 

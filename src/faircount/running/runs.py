@@ -238,24 +238,31 @@ async def _run(engine: Engine, interrupted: Interrupted, earlier: Earlier | None
 
 @contextlib.contextmanager
 def _interrupts(engine: Engine, loop: asyncio.AbstractEventLoop, interrupted: Interrupted) -> Iterator[None]:
-    """Let interrupts drain the engine, and then stop it; elsewhere than in the main thread there are none."""
+    """Let interrupts drain the engine, and then stop it; elsewhere than in the main thread there are none.
+
+    To be terminated is a second interrupt: there may be no time to let anything finish.
+    """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
     count = 0
 
-    def interrupt(*_: object) -> None:
+    def interrupt(number: int, _: object) -> None:
         nonlocal count
-        count += 1
+        count = count + 1 if number == signal.SIGINT else max(count + 1, 2)
         with contextlib.suppress(RuntimeError):  # the loop is closed: it is over anyway
             loop.call_soon_threadsafe(engine.drain if count == 1 else engine.abort)
         interrupted(count)
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    # Only where the program takes these for interrupts anyway: the command line does, and others may not.
+    others = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    taken = [each for each in others if signal.getsignal(each) is signal.default_int_handler]
+    before = {number: signal.signal(number, interrupt) for number in [signal.SIGINT, *taken]}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def report_paths(settings: Settings) -> Iterator[str]:
