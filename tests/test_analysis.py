@@ -22,7 +22,7 @@ from faircount.present import console
 from faircount.reading.inputs import distinct, expand, expand_folder
 from faircount.reading.spikee import NINE_FIELDS
 from faircount.stats import wilson
-from tests.conftest import Write, analysis_of, attack, codes, encode, row, standard
+from tests.conftest import Cli, Write, analysis_of, attack, codes, encode, row, standard
 
 BLOCK = {"error": "blocked", "guardrail": True}
 
@@ -91,6 +91,19 @@ def test_groups_are_sorted_as_asked(write: Write) -> None:
     assert values("rate") == ["dan", "dev", None]
     assert values("total") == ["dev", "dan", None]
     assert values("name") == ["dan", "dev", None]
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [("rate", ["c", "d", "b", "a"]), ("total", ["c", "d", "b", "a"]), ("name", ["a", "b", "c", "d"])],
+)
+def test_groups_of_one_rate_are_sorted_by_size_and_then_by_name(write: Write, sort: str, expected: list[str]) -> None:
+    sizes = {"d": 4, "b": 2, "c": 4, "a": 2}
+    wins = {"d": 2, "b": 1, "c": 2, "a": 0}
+    rows = [
+        standard(f"{name}{n}", plugin=name, success=n < wins[name]) for name, size in sizes.items() for n in range(size)
+    ]
+    assert [group.value for group in analysis_of(write(rows), sort=sort).breakdowns["plugin"]] == expected
 
 
 def test_exact_rates_decide_the_order_not_printed_ones(write: Write) -> None:
@@ -198,6 +211,21 @@ def test_errors_are_grouped_with_an_example_and_its_place(write: Write) -> None:
     assert second.kind == "x"
 
 
+def test_kinds_of_errors_that_are_as_frequent_stand_as_they_first_occur(write: Write) -> None:
+    texts = ["zeta", "alpha", "mid", "alpha", "zeta", "often", "often", "often"]
+    rows = [standard(i, error=text) for i, text in enumerate(texts)]
+    assert [kind.kind for kind in analysis_of(write(rows)).errors] == ["often", "zeta", "alpha", "mid"]
+
+
+def test_attacks_of_one_rate_are_sorted_by_size_and_then_by_name(write: Write) -> None:
+    plans = {"zz": (2, 1), "mm": (4, 2), "bb": (2, 1), "aa": (2, 0)}
+    rows = [standard(i) for i in range(4)]
+    rows += [attack(i, name, success=i < won) for name, (size, won) in plans.items() for i in range(size)]
+    dynamic = analysis_of(write(rows)).dynamic
+    assert dynamic is not None
+    assert [figures.attack for figures in dynamic.attacks] == ["mm", "bb", "zz", "aa"]
+
+
 def test_guardrail_categories_and_ties_by_name(write: Write) -> None:
     rows = [standard(i, **BLOCK, guardrail_categories={"b": True, "a": True, "c": i == 1}) for i in (1, 2)]
     found = analysis_of(write(rows)).guardrail_categories
@@ -210,6 +238,14 @@ def test_latency_is_told_by_strategy(write: Write) -> None:
     assert (standard_times.strategy, standard_times.n, standard_times.median) == ("standard", 100, 50.5)
     assert standard_times.p95 == pytest.approx(95.05)
     assert (attack_times.strategy, attack_times.n) == ("goat", 1)
+
+
+def test_median_and_95th_percentile_have_their_own_columns(write: Write, cli: Cli) -> None:
+    path = write([standard(i, response_time=float(i)) for i in range(1, 101)])
+    (told,) = json.loads(cli("results", "analyze", path, "--output-format", "json").out)["analyses"][0]["latency"]
+    assert (told["median"], told["p95"]) == (50.5, pytest.approx(95.05))
+    shown = " ".join(cli("results", "analyze", path).out.split())
+    assert "95th Strategy Rows Median percentile standard 100 50.5 s 95 s" in shown
 
 
 # -- guardrails -------------------------------------------------------------------------------------------------
@@ -511,6 +547,22 @@ def test_success_within_k_requests_is_the_worked_kaplan_meier_curve(write: Write
     survived = [0.955509, 0.91172, 0.855657, 0.702699, 0.702699]
     assert [step.within.low for step in found.steps] == pytest.approx([1 - high for high in survived], abs=1e-6)
     assert found.half.value == 4
+
+
+def test_entries_given_up_before_the_first_success_do_not_weaken_what_comes_after(write: Write) -> None:
+    rows = [standard(n, attempts=1) for n in range(2)]
+    rows += [standard(n, attempts=3, success=True) for n in range(2, 20)]
+    found = analysis_of(write(rows)).success_within
+    assert found is not None
+    assert [(step.at_risk, step.given_up) for step in found.steps] == [(20, 2), (18, 0)]
+    # All 18 that were left succeeded: the exact one-sided limit, 0.05^(1/18).
+    within = found.steps[-1].within
+    assert (within.value, within.low, within.high) == pytest.approx((1, 0.05 ** (1 / 18), 1))
+    rows = [standard("first", attempts=1, success=True), *rows]
+    late = analysis_of(write(rows)).success_within
+    assert late is not None
+    # Given up after it, they might have been the ones that never succeed: the limit of the step before stays.
+    assert late.steps[-1].within.low == late.steps[0].within.low
 
 
 def test_an_entry_that_ended_in_errors_is_given_up_where_they_began(write: Write) -> None:

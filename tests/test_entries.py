@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faircount import Outcome
+from faircount.analysis.one_entry import find_entries
 from faircount.ledger.origins import Overlap, origin_keys, preference
 from faircount.outcomes import PRECEDENCE, fold, state
 from tests.conftest import Write, analysis_of, attack, codes, encode, row, standard
@@ -118,6 +119,17 @@ def test_an_old_attack_row_without_a_name_belongs_to_the_entry_that_exists(write
 def test_an_attack_row_before_its_standard_row_belongs_to_it(write: Write) -> None:
     analysis = analysis_of(write([attack(1, success=True), standard(1)]))
     assert outcomes_of(analysis) == {"success": 1}
+    unnamed = analysis_of(write([row("1-attack", success=True), row(1)]))
+    assert outcomes_of(unnamed) == {"success": 1}
+
+
+def test_an_attack_row_that_names_no_attack_belongs_to_no_entry_of_another_file(write: Write) -> None:
+    paths = write([row("7-attack", success=True), row(8)], "a.jsonl"), write([row(7)], "b.jsonl")
+    for order in (paths, paths[::-1]):
+        analysis = analysis_of(*order, combine=True)
+        assert outcomes_of(analysis) == {"success": 1, "failure": 2}
+        assert codes(analysis)["F019"] == 1
+        assert analysis.dynamic is None
 
 
 def test_attack_rows_alone_are_entries_with_a_doubt(write: Write) -> None:
@@ -151,6 +163,33 @@ def test_an_attack_row_joins_the_case_that_it_attacked(write: Write, with_object
     analysis = analysis_of(write(rows))
     by_suffix = {group.value: group.counts.tally for group in analysis.breakdowns["suffix_id"]}
     assert (by_suffix["a"].success, by_suffix["b"].failure) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "attacked"), [(0, "c"), (1, "a"), (2, "b"), (3, "c")], ids=["before all", "after a", "after b", "last"]
+)
+def test_an_attack_row_that_names_no_case_joins_the_last_one_before_it_or_else_the_last(
+    write: Write, place: int, attacked: str
+) -> None:
+    rows = [standard("x", input=f"prompt {name}", error="boom") for name in "abc"]
+    path = write([*rows[:place], attack("x", success=True), *rows[place:]])
+    found = {entry.attempts[0].place: entry.outcome for entry in find_entries("x", [path]).entries}
+    lines = {name: 1 + number + (number >= place) for number, name in enumerate("abc")}
+    assert found == {
+        f"{path}:{line}": Outcome.SUCCESS if name == attacked else Outcome.ERROR for name, line in lines.items()
+    }
+
+
+def test_facets_decide_before_places_and_an_objective_before_facets(write: Write) -> None:
+    cases = [
+        standard("x", input="prompt a", suffix_id="a", error="boom"),
+        standard("x", input="prompt b", suffix_id="b", error="boom"),
+    ]
+    by_facet = analysis_of(write([*cases, attack("x", suffix_id="a", success=True)]))
+    by_objective = analysis_of(write([*cases, attack("x", suffix_id="b", objective="prompt a", success=True)]))
+    for analysis in (by_facet, by_objective):
+        (won,) = [group.value for group in analysis.breakdowns["suffix_id"] if group.counts.tally.success]
+        assert won == "a"
 
 
 def test_attack_rows_without_standard_rows_are_kept_apart_by_their_facets(write: Write) -> None:
@@ -206,6 +245,17 @@ def test_a_block_in_a_history_is_known_by_the_words_of_flagged_rows(write: Write
     analysis = analysis_of(write([flagged, attack(1, attempts=2, attempt_history=history)]))
     assert analysis.dynamic is not None
     assert analysis.dynamic.attacks[0].guardrail == 1
+
+
+def test_a_block_in_a_history_is_not_known_by_the_words_of_another_file(write: Write) -> None:
+    history = [item(None, "refused by policy 12"), item(None, "refused by policy 13")]
+    attacked = write([standard(1, error="boom"), attack(1, attempts=2, attempt_history=history)], "a.jsonl")
+    flagged = write([standard(2, error="refused by policy 7", guardrail=True)], "b.jsonl")
+    for order in ((attacked, flagged), (flagged, attacked)):
+        analysis = analysis_of(*order, combine=True)
+        assert outcomes_of(analysis) == {"error": 1, "guardrail": 1}
+        assert analysis.dynamic is not None
+        assert analysis.dynamic.attacks[0].guardrail == 0
 
 
 def test_guardrail_triggers_of_an_attack_are_unknown_without_a_history(write: Write) -> None:

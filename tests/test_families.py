@@ -196,6 +196,17 @@ def test_sources_with_entries_of_their_own_have_the_interval_that_each_has_alone
         assert source.rate == analysis_of(source.path).asr
 
 
+def test_a_file_of_one_family_has_the_interval_among_others_that_it_has_alone(write: Write) -> None:
+    one = [row | {"id": f"b{row['id']}", "input": f"other {row['id']}"} for row in rows_of([[1, 0, 0, 1, 0]])]
+    paths = [write(rows_of(BALANCED), "results_a.jsonl"), write(one, "results_b.jsonl")]
+    (together,) = analyze(paths, AnalyzeOptions(combine=True)).analyses
+    assert together.families.respected
+    for source in together.by_source:
+        alone = analysis_of(source.path).asr
+        assert alone.low is not None
+        assert source.rate == alone
+
+
 def test_the_same_family_in_two_files_is_one(write: Write) -> None:
     first = write(rows_of(BALANCED), "results_a.jsonl")
     second = write(rows_of(BALANCED, response="another target's answer"), "results_b.jsonl")

@@ -15,14 +15,16 @@ from faircount.cli import main
 from faircount.errors import InputError, UsageError
 from faircount.running import runs
 from faircount.running.budget import Limits
+from faircount.running.case import Case
 from faircount.running.courses import Tactics
 from faircount.running.dataset_choice import DatasetChoice
 from faircount.running.merging import merged
+from faircount.running.resuming import resume
 from faircount.running.runs import Settings
 from faircount.running.shards import Shard, read_shard
-from faircount.running.targets.seam import Answer, Request
-from tests.running import Scripted, attempts, records
-from tests.test_run_entries import Numbered, entry
+from faircount.running.targets.seam import Answer, Request, TargetError
+from tests.running import Answering, Scripted, attempts, records
+from tests.test_run_entries import Numbered, answering, entry
 
 
 @given(st.integers(0, 200), st.integers(1, 12))
@@ -38,7 +40,24 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
         read_shard(text)
 
 
-def shard(folder: Path, text: str, *, entries: int = 10, name: str = "", limit: int | None = None, **more: Any) -> str:
+def cases_of(part: Shard, entries: int = 10) -> tuple[Case, ...]:
+    return part.of(tuple(entry(f"e{number}") for number in range(entries)))
+
+
+async def three_and_seven(request: Request) -> Answer:
+    return Answer(output="PWNED" if request.case.endswith(("3", "7")) else "no")
+
+
+def shard(
+    folder: Path,
+    text: str,
+    *,
+    entries: int = 10,
+    name: str = "",
+    limit: int | None = None,
+    answering: Answering = three_and_seven,
+    **more: Any,
+) -> str:
     """Run a shard into a journal of its own, and return its path."""
     part = read_shard(text)
     path = str(folder / (name or f"shard_{part.number}.jsonl"))
@@ -54,14 +73,11 @@ def shard(folder: Path, text: str, *, entries: int = 10, name: str = "", limit: 
         shard=part,
         **more,
     )
-    cases = part.of(tuple(entry(f"e{number}") for number in range(entries)))
-
-    async def answer(request: Request) -> Answer:
-        return Answer(output="PWNED" if request.case.endswith(("3", "7")) else "no")
+    cases = cases_of(part, entries)
 
     journal = runs.begin(path, settings, cases)
     tactics = Tactics(attack=Numbered(), iterations=2)
-    runs.execute(cases, Scripted(answer), journal, Limits(max_calls=limit), tactics=tactics)
+    runs.execute(cases, Scripted(answering), journal, Limits(max_calls=limit), tactics=tactics)
     return path
 
 
@@ -85,6 +101,24 @@ def test_all_shards_make_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [one["shard"] for one in header["merged"]] == [1, 2, 3]
     assert header["settings"]["shard"] is None
     assert asr(out, capsys)["rates"] == asr(whole, capsys)["rates"]
+
+
+def test_what_was_tried_again_after_errors_is_merged_as_it_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(request: Request) -> Answer:
+        raise TargetError(f"HTTP 503 for {request.case}", "status")
+
+    first = shard(tmp_path, "1/2", entries=8, answering=fail)
+    second = shard(tmp_path, "2/2", entries=8)
+    again = cases_of(read_shard("1/2"), 8)
+    resumed = resume(first, again, retry_errors=True)
+    tactics = Tactics(attack=Numbered(), iterations=2)
+    runs.execute(again, answering("PWNED"), resumed.journal, Limits(), tactics=tactics, earlier=resumed.earlier)
+    out = str(tmp_path / "run.jsonl")
+    assert main(["merge", first, second, "-o", out]) == 0
+    tally = asr(out, capsys)["entries"]
+    assert (tally["success"], tally["error"], tally["total"]) == (6, 0, 8)
 
 
 def test_a_shard_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

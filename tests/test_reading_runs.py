@@ -125,6 +125,17 @@ def test_metrics_that_broke_leave_a_case_unjudged_and_never_failed(write: Write)
     assert tally(path) == (0, 0, 0, 1)
 
 
+def test_an_attempt_that_one_metric_failed_has_failed_though_another_broke(write: Write) -> None:
+    metrics = ("Correct", "Polite")
+    lines = [HEADER, case("a", metrics=metrics, count=3)]
+    lines += [attempt("a", number, said, metrics=metrics) for number, said in enumerate(["fe", "ef", "pe"])]
+    path = write([*lines, case("b", count=2), attempt("b", 0), attempt("b", 1)])
+    assert [item["success"] for item in rows(path)["a"]["attempt_history"]] == [False, False, None]
+    retries = analysis_of(path).retries
+    assert retries is not None
+    assert (retries.entries, retries.attempts) == (2, 4)
+
+
 def test_failed_attempts_do_not_fail_a_case_that_nothing_decided(write: Write) -> None:
     lines = [HEADER, case("a", count=3, strategy="majority")]
     path = write([*lines, *(attempt("a", number, verdict) for number, verdict in enumerate("fpe"))])

@@ -194,6 +194,22 @@ def test_where_nothing_is_judged_no_file_is_written(cli: Cli, write: Write) -> N
     assert not list(Path(path).parent.glob("rejudge_*"))
 
 
+@pytest.mark.parametrize(("with_parent", "entries"), [(False, 2), (True, 1)])
+def test_rows_named_like_attacks_are_one_entry_only_with_the_entry_they_name(
+    cli: Cli, write: Write, with_parent: bool, entries: int
+) -> None:
+    rows = [
+        {"id": f"7-attack-{n}", "input": f"variant {n}", "response": text, "success": False, **CANARY}
+        for n, text in ((1, "BOMB"), (2, "no"))
+    ]
+    if with_parent:
+        rows.append({"id": 7, "input": "plain", "response": "no", "success": False, **CANARY})
+    path = write(rows)
+    _, file = rejudge(cli, path)
+    assert file["rates"]["entries"] == entries == analysis_of(path).tally.total
+    assert file["rates"]["after"]["value"] == 1 / entries
+
+
 # -- who judges -------------------------------------------------------------------------------------------------
 
 

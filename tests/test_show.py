@@ -87,6 +87,24 @@ def test_an_entry_has_its_attempts_in_order_with_their_places(write: Write) -> N
     [
         ([standard(1), attack(1, success=True)], "success", 2, "attempt 2 succeeded, and one success is enough"),
         ([standard(1, error="x"), attack(1)], "failure", 2, "attempt 2 failed, and none succeeded"),
+        (
+            [standard(1, success=True), attack(1, success=True)],
+            "success",
+            1,
+            "attempt 1 succeeded, and one success is enough",
+        ),
+        (
+            [standard(1, error="x"), attack(1, "a", error="x"), attack(1, "b"), attack(1, "c")],
+            "failure",
+            3,
+            "attempt 3 failed, and none succeeded",
+        ),
+        (
+            [attack(1, "a", success=True), standard(1, error="x"), standard(1, success=True)],
+            "success",
+            2,
+            "attempt 2 succeeded, and one success is enough",
+        ),
         ([standard(1, error="x")], "error", 1, "attempt 1 ended in an error, and none succeeded or failed"),
         ([standard(1, guardrail=True, error="x")], "guardrail", 1, "attempt 1 was blocked, and none was answered"),
         (
@@ -339,6 +357,17 @@ def test_a_history_is_shown_item_by_item(write: Write, cli: Cli) -> None:
     assert all(f"try {i}." in shown for i in range(20))
     told = document(cli, "1", path)["entries"][0]["attempts"][1]["history"]
     assert told["total"] == len(told["items"]) == 20
+
+
+@pytest.mark.parametrize("items", range(5, 10))
+def test_of_a_long_history_both_ends_are_kept_where_only_an_excerpt_is_wanted(items: int) -> None:
+    history = [{"input": f"try {n}", "response": "no", "success": False} for n in range(1, items + 1)]
+    (line,) = encode([attack(1, attempt_history=history)]).splitlines()
+    told = recorded.recorded(line, whole=False)
+    assert told.history is not None
+    kept = [1, 2, 3, items - 2, items - 1, items] if items > 7 else list(range(1, items + 1))
+    assert [request.number for request in told.history] == kept
+    assert told.history_total == items
 
 
 @pytest.mark.parametrize("history", [None, "nonsense", {}, 7])
