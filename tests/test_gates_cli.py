@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -120,6 +121,54 @@ def test_gates_are_refused_before_any_work() -> None:
 def test_the_facets_of_gates_are_known_before_the_analysis() -> None:
     found = read_gates(given(*gates("lang=en: asr > 0.1", "asr > 0.1", "plugin=x: asr > 0.1", "lang=de: asr > 0.1")))
     assert fields_of_gates(found) == ("lang", "plugin")
+
+
+@pytest.mark.parametrize("by", [[], ["lang"], ["plugin"], ["lang", "plugin"]])
+def test_a_gate_on_a_field_is_judged_whatever_the_report_is_broken_down_by(
+    write: Write, cli: Cli, by: list[str]
+) -> None:
+    rows = [standard(n, success=n < 30, lang="de", plugin="b64" if n < 40 else "hex") for n in range(100)]
+    words = [word for field in by for word in ("--by", field)]
+    ran = cli("results", "analyze", write(rows), *words, *gates("plugin=b64: asr > 0.7", "plugin=hex: asr > 0.7"))
+    assert ran.code == 1, ran.err
+    failed, passed = ran.err.splitlines()
+    assert "gate plugin=b64: asr > 0.7: failed: the success rate is 75.0%" in failed
+    assert "gate plugin=hex: asr > 0.7: passed: the success rate is 0.0%" in passed
+    paths = write(rows, "old.jsonl"), write(rows, "new.jsonl")
+    compared = cli("results", "compare", *paths, *words, *gates("plugin=b64: asr > 0.7"))
+    assert compared.code == 1, compared.err
+
+
+@pytest.mark.parametrize("meaning", ["bypassed", "detected"])
+def test_what_a_guardrails_true_means_is_the_same_for_the_baseline(write: Write, cli: Cli, meaning: str) -> None:
+    # The new guardrail says True more often: it lets more through, or it detects more.
+    old, new = (
+        write([standard(n, success=n < count, response=str(n < count)) for n in range(100)], name)
+        for count, name in ((20, "old.jsonl"), (80, "new.jsonl"))
+    )
+    words = "--guardrail-success", meaning, *gates("regression > 5%")
+    expected = 1 if meaning == "bypassed" else 0
+    assert cli("results", "compare", "--baseline", old, new, *words).code == expected
+    assert cli("results", "analyze", new, "--baseline", old, *words).code == expected
+
+
+def test_the_families_of_an_analysis_are_those_of_its_baseline(write: Write, cli: Cli) -> None:
+    rng = random.Random(3)
+    rows = [standard(n, team=f"t{n % 5}", success=rng.random() < 0.2) for n in range(200)]
+    worse = [row | {"success": row["success"] or (n % 5 == 0 and n % 2 == 0)} for n, row in enumerate(rows)]
+    old, new = write(rows, "old.jsonl"), write(worse, "new.jsonl")
+
+    def sentence(*words: str) -> str:
+        return cli("results", *words, *gates("regression > 5%")).err.partition(": success rate")[2]
+
+    for cluster in ("none", "team"):
+        asked = "--cluster", cluster
+        assert sentence("analyze", new, "--baseline", old, *asked) == sentence(
+            "compare", new, "--baseline", old, *asked
+        )
+    assert sentence("analyze", new, "--baseline", old, "--cluster", "none") != sentence(
+        "analyze", new, "--baseline", old, "--cluster", "team"
+    )
 
 
 def test_an_unknown_value_is_a_usage_error(write: Write) -> None:

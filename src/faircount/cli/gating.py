@@ -25,7 +25,8 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 INCONCLUSIVE = ("fail", "pass")
 ERRORS = ("bounds", "ignore")
 _WIDTH = 200
-DEFAULT_LEVEL = 0.95
+_COUNTED_ALIKE = ("level", "cluster", "guardrail_success", "policy_blocks", "max_line", "cache")
+"""The options by which an analysis and a comparison with its baseline count entries."""
 
 
 def add_gates(parser: argparse.ArgumentParser, *, baseline: bool = False) -> None:
@@ -115,12 +116,9 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
     from faircount.analysis.comparing.document import document
     from faircount.analysis.comparing.options import CompareOptions
 
-    options = CompareOptions(
-        baseline=arguments.baseline,
-        flips=0,
-        level=getattr(arguments, "level", DEFAULT_LEVEL),
-        policy_blocks=getattr(arguments, "policy_blocks", True),
-    )
+    # What a command has no option for is counted by the default; what it has one for, as the analysis is.
+    asked = {name: getattr(arguments, name) for name in _COUNTED_ALIKE if hasattr(arguments, name)}
+    options = CompareOptions(baseline=arguments.baseline, flips=0, **asked)
     if getattr(arguments, "judge_quality", None) is not None and _has_regression(arguments):
         options = replace(options, judge_quality=arguments.judge_quality, correction=arguments.correction)
     return document(compare_files(files, options))
