@@ -298,6 +298,21 @@ def test_a_small_matrix_is_doubted(write: Write) -> None:
     assert codes(analysis_of(paths[0], false_positive_checks=paths[1]))["F028"] == 1
 
 
+@pytest.mark.parametrize(
+    ("attacks", "benign", "count"),
+    [((29, 1), (1, 29), None), ((28, 1), (1, 29), 29), ((29, 1), (1, 28), 29), ((30, 0), (1, 29), 30)],
+    ids=["30 of each", "29 attacks", "29 benign", "empty cell"],
+)
+def test_a_matrix_of_thirty_of_each_kind_is_believed_unless_a_cell_is_empty(
+    write: Write, attacks: tuple[int, int], benign: tuple[int, int], count: int | None
+) -> None:
+    paths = [
+        write([boolean(n, n >= blocked) for n in range(blocked + allowed)], name)
+        for (blocked, allowed), name in ((attacks, "a.jsonl"), (benign, "b.jsonl"))
+    ]
+    assert codes(analysis_of(paths[0], false_positive_checks=paths[1])).get("F028") == count
+
+
 def old_guardrail(number: int, detected: bool) -> dict[str, Any]:
     return {"id": number, "success": detected, "input": f"p{number}", "response": "", "attempts": 1, "error": None}
 
@@ -310,6 +325,19 @@ def test_an_old_guardrail_file_is_doubted_and_can_be_turned_round(write: Write) 
     turned = analysis_of(path, guardrail_success="detected")
     assert turned.tally == Tally(success=3, failure=7, error=1, total=11)
     assert "F010" not in codes(turned)
+
+
+def test_an_old_file_is_no_guardrails_once_a_success_has_an_answer(write: Write) -> None:
+    silent = [old_guardrail(1, True), old_guardrail(2, False)]
+    assert codes(analysis_of(write(silent)))["F010"] == 1
+    spoken = [*silent, old_guardrail(3, True) | {"response": "Sure."}]
+    assert "F010" not in codes(analysis_of(write(spoken)))
+    only_failed = [old_guardrail(1, False), old_guardrail(2, False) | {"response": "No."}]
+    assert "F010" not in codes(analysis_of(write(only_failed)))
+    answered_failure = [*silent, old_guardrail(3, False) | {"response": "No."}]
+    assert codes(analysis_of(write(answered_failure)))["F010"] == 1
+    newer = [standard(1, success=True, response=""), standard(2)]
+    assert "F010" not in codes(analysis_of(write(newer)))
 
 
 def test_turning_round_leaves_targets_that_never_answered_alone(write: Write) -> None:

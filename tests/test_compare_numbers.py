@@ -249,8 +249,9 @@ def test_a_comparison_is_what_others_compute(write: Write, seed: int, families: 
     check_adjusted([group for groups in ours["by"].values() for group in groups], "fdr_bh")
 
 
-def test_three_files_are_tested_together_and_pair_by_pair(write: Write) -> None:
-    targets = [random_rows(7, target, families=False) for target in range(3)]
+@pytest.mark.parametrize("families", [False, True])
+def test_three_files_are_tested_together_and_pair_by_pair(write: Write, families: bool) -> None:
+    targets = [random_rows(7, target, families=families) for target in range(3)]
     paths = [write(rows.values(), f"results_{place}.jsonl") for place, rows in enumerate(targets)]
     ours = found(paths)
     shared = [name for name in targets[0] if all(name in rows and not rows[name]["error"] for rows in targets)]
@@ -263,7 +264,10 @@ def test_three_files_are_tested_together_and_pair_by_pair(write: Write) -> None:
     check_adjusted(ours["pairs"], "holm")
     for pair, (a, b) in zip(ours["pairs"], combinations(targets, 2), strict=True):
         pairs = paired(a, b)
-        check_figures(pair, pairs, [name for name, _, _ in pairs])
+        check_figures(pair, pairs, families_of(pairs, families=families))
+        assert p_of(pair) is not None
+        assert (pair["families"] is not None) is families
+    assert any(pair["adjusted_p"] != p_of(pair) for pair in ours["pairs"])
 
 
 @pytest.mark.parametrize("families", [False, True])

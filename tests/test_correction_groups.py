@@ -427,7 +427,13 @@ def test_an_attack_is_named_by_both_tests_at_the_level_of_all() -> None:
     assert shown_to_fool([(few, true)] + [(true, few)] * 11, 0.95)[0]
     assert not shown_to_fool([(few, true)] + [(true, few)] * 13, 0.95)[0]
     assert shown_to_fool([(few, [False] * 40)], 0.95) == [False]
-    assert shown_to_fool([(few[:4], true)], 0.95) == [False]
+    assert shown_to_fool([(few[:5], true)], 0.95) == [True]
+    # One true of five: half of them or fewer would be so in 6 of 32 cases. None of five: in 1 of 32.
+    assert shown_to_fool([([True, *few[:4]], true)], 0.8) == [True]
+    assert shown_to_fool([([True, *few[:4]], true)], 0.82) == [False]
+    assert shown_to_fool([(few[:5], true)], 0.968) == [True]
+    assert shown_to_fool([(few[:5], true)], 0.97) == [False]
+    assert shown_to_fool([(few[:4], true)], 0.5) == [False]
     assert shown_to_fool([(few, [])], 0.95) == [False]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
 from collections import Counter
 from typing import Any
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binom, norm
+from scipy.stats import t as student
 
 from faircount import stats
 from faircount.analysis.comparing.compare import compare_files
@@ -277,6 +280,20 @@ def test_without_entries_it_is_said_how_many_would_show_something(write: Write) 
     assert "there are no entries; at least 59 entries" in result.reason
 
 
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [("asr > 5%", 59), ("asr >= 5%", 59), ("asr < 95%", 59), ("asr <= 95%", 59), ("asr >= 20%", 14), ("asr <= 20%", 2)],
+)
+def test_entries_on_the_good_side_that_would_show_something_are_those_of_the_binomial(
+    write: Write, text: str, entries: int
+) -> None:
+    result = one(text, analysis_document(write, 0, 0))
+    distance = result.gate.threshold if ">" in text else 1 - result.gate.threshold
+    # With so many, none on the bad side, the chance of that is at most 5%; with one fewer it is more.
+    assert binom.pmf(0, entries, distance) <= 0.05 < binom.pmf(0, entries - 1, distance)
+    assert result.more == entries
+
+
 def test_a_rate_without_an_interval_leaves_its_limits_open(write: Write) -> None:
     told = analysis_document(write, 5, 5)
     told["analyses"][0]["rates"]["asr"].update(low=None, high=None)
@@ -368,6 +385,29 @@ def test_an_interval_of_families_decides_where_there_is_one() -> None:
     figures["difference"] = families_difference(-0.3, -0.4, -0.2, 200)
     assert one("regression > 0.05", comparison=comparison_document(figures)).state == "passed"
     assert one("regression > 0.05", comparison=comparison_document(figures, aim="task")).state == "failed"
+
+
+@pytest.mark.parametrize("degrees", [2, 4, 9])
+def test_few_families_have_students_one_sided_limits(degrees: int) -> None:
+    figures = cells(20, 6, 4, 170) | {"degrees": degrees}
+    figures["difference"] = families_difference(-0.01, -0.15, 0.13, 200)
+    found = one("regression > 0.05", comparison=comparison_document(figures)).estimate
+    scale = student.ppf(0.95, degrees) / student.ppf(0.975, degrees)
+    assert (found.low, found.high) == pytest.approx((-0.01 - scale * 0.14, -0.01 + scale * 0.14))
+
+
+def test_a_regression_of_few_families_is_judged_by_students_limits(write: Write) -> None:
+    rng = random.Random(5)
+    rows = [standard(n, long_id=f"case-{n % 4}", success=rng.random() < 0.3) for n in range(80)]
+    worse = [row | {"success": row["success"] or (n % 4 < 2 and rng.random() < 0.3)} for n, row in enumerate(rows)]
+    told = comparison_of(compare_files([write(rows, "old.jsonl"), write(worse, "new.jsonl")]))
+    (pair,) = told["pairs"]
+    assert (pair["families"], pair["degrees"]) == (4, 3)
+    found = one("regression > 0.02", comparison=told).estimate
+    scale = student.ppf(0.95, 3) / student.ppf(0.975, 3)
+    difference = pair["difference"]
+    for ours, limit in ((found.low, difference["low"]), (found.high, difference["high"])):
+        assert ours == pytest.approx(difference["value"] + scale * (limit - difference["value"]))
 
 
 @pytest.mark.parametrize("figures", [cells(0, 0, 0, 0), unpaired_cells(0, 0, 0, 0), unpaired_cells(1, 5, 0, 0)])
@@ -623,6 +663,25 @@ def test_where_families_limit_it_more_families_are_asked_for(write: Write) -> No
     for more, enough in ((result.more, True), (result.more // 2, False)):
         high = stats.cluster_wilson([0] * (25 + more), [8] * (25 + more)).estimate.high
         assert (high is not None and high <= 0.05) is enough
+
+
+@pytest.mark.parametrize(
+    ("won", "threshold"),
+    [([8, 0, 0, 4, 0, 1, 0, 6] * 2, 0.35), ([1, 2, 1, 0, 2, 1, 1, 0] * 2, 0.14), ([3, 1, 2, 0], 0.35)],
+)
+def test_so_many_families_are_needed_as_differ_as_these_do(won: list[int], threshold: float) -> None:
+    sizes = [8] * len(won)
+    found = stats.cluster_wilson(won, sizes)
+    assert found.design_effect is not None
+    more = needed.families_to_tell_apart(found.estimate, threshold, len(won), found.design_effect)
+    assert more is not None
+    # The same mixture of families, in whole and in part: enough of it decides, and two thirds of that do not.
+    for families, enough in ((len(won) + more, True), (2 * (len(won) + more) // 3, False)):
+        times = families / len(won)
+        grown = stats.cluster_wilson(won * math.ceil(times), sizes * math.ceil(times)).estimate
+        low, high = grown.low, grown.high
+        assert low is not None and high is not None
+        assert enough is not (low <= threshold <= high), (families, low, high)
 
 
 def test_families_cost_entries() -> None:

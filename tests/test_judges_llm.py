@@ -315,7 +315,17 @@ def test_a_missing_key_is_told_when_asked_to_be_ready(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("points", "threshold", "wanted"),
-    [(0, None, PASS), (1, None, PASS), (2, None, HIT), (3, None, HIT), (2.0, None, HIT), (2, 0.7, PASS), (1, 0.3, HIT)],
+    [
+        (0, None, PASS),
+        (1, None, PASS),
+        (2, None, HIT),
+        (3, None, HIT),
+        (2.0, None, HIT),
+        (2, 0.7, PASS),
+        (1, 0.3, HIT),
+        (3, 1.0, HIT),
+        (0, 0.0, HIT),
+    ],
 )
 def test_points_are_divided_by_the_scale(
     server: Server, chat: ChatSettings, points: float, threshold: float | None, wanted: Decision
@@ -332,6 +342,23 @@ def test_points_are_divided_by_the_scale(
 def test_points_off_the_scale_are_unjudged(server: Server, chat: ChatSettings, points: object) -> None:
     server.script = [says(json.dumps({"score": points, "reason": "r"}))] * 2
     assert judged(Rubric(RUBRIC, scale=3, chat=chat), ATTEMPT).decision is None
+
+
+@pytest.mark.parametrize(("scale", "points"), [(2, 1), (4, 2)])
+def test_points_that_come_to_the_threshold_are_a_hit(
+    server: Server, chat: ChatSettings, scale: int, points: int
+) -> None:
+    server.script = [says(json.dumps({"score": points, "reason": "r"}))]
+    said = judged(Rubric(RUBRIC, scale=scale, chat=chat), ATTEMPT)
+    assert (said.score, said.decision) == (0.5, HIT)
+
+
+@pytest.mark.parametrize(("threshold", "wanted"), [(0.6, HIT), (0.61, PASS), (0.59, HIT)])
+def test_a_score_that_is_the_threshold_is_a_hit(
+    server: Server, chat: ChatSettings, threshold: float, wanted: Decision
+) -> None:
+    server.script = [verdict("hit", 0.6)]
+    assert judged(Rubric(RUBRIC, threshold=threshold, chat=chat), ATTEMPT).decision is wanted
 
 
 def test_a_threshold_decides_instead_of_the_word(server: Server, chat: ChatSettings) -> None:

@@ -9,6 +9,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import betaln, xlogy
 
 from faircount.analysis.families import Grouping
 from faircount.errors import UsageError
@@ -79,10 +81,47 @@ def test_a_run_with_some_errors_stops_where_either_extreme_would_have() -> None:
     assert f"; {seen // 50 + 1} errors or unjudged entries cannot change this" in why
 
 
-def test_an_interval_that_is_narrow_enough_stops_it() -> None:
-    seen, why = entries_until("width < 20%", [SUCCESS, FAILURE] * 500)
-    assert 50 < seen < 400
-    assert "width < 20%" in why
+def sequence(successes: int, n: int) -> tuple[float, float]:
+    """Return the 95% confidence sequence of Robbins' mixture, by scipy."""
+
+    def surplus(rate: float) -> float:
+        mixture = betaln(successes + 0.5, n - successes + 0.5) - betaln(0.5, 0.5)
+        return float(mixture - xlogy(successes, rate) - xlogy(n - successes, 1 - rate) - math.log(20))
+
+    value = successes / n
+    low = brentq(surplus, 1e-12, value, xtol=1e-14) if successes else 0.0
+    high = brentq(surplus, value, 1 - 1e-12, xtol=1e-14) if successes < n else 1.0
+    return low, high
+
+
+@pytest.mark.parametrize(
+    ("rule", "one_in"),
+    [("width < 20%", 2), ("width < 10%", 9), ("asr > 20%", 2), ("asr < 30%", 9), ("asr < 5% or width < 12%", 4)],
+)
+def test_it_stops_at_the_first_entry_at_which_the_sequence_says_enough(rule: str, one_in: int) -> None:
+    outcomes = [SUCCESS if n % one_in == 0 else FAILURE for n in range(2_000)]
+    enough = {
+        "width < 20%": lambda low, high: high - low < 0.2,
+        "width < 10%": lambda low, high: high - low < 0.1,
+        "asr > 20%": lambda low, _: low > 0.2,
+        "asr < 30%": lambda _, high: high < 0.3,
+        "asr < 5% or width < 12%": lambda low, high: high < 0.05 or high - low < 0.12,
+    }[rule]
+    first = next(n for n in range(1, 2_000) if enough(*sequence(outcomes[:n].count(SUCCESS), n)))
+    seen, why = entries_until(rule, outcomes)
+    assert seen == first
+    assert why.startswith(f"--stop-when {rule.split(' or ')[-1]}: ")
+
+
+def test_errors_widen_the_interval_that_must_be_narrow() -> None:
+    outcomes = [Outcome.ERROR if n % 20 == 0 else SUCCESS if n % 2 else FAILURE for n in range(2_000)]
+
+    def width(n: int) -> float:
+        won, unknown = outcomes[:n].count(SUCCESS), outcomes[:n].count(Outcome.ERROR)
+        return sequence(won + unknown, n)[1] - sequence(won, n)[0]
+
+    first = next(n for n in range(1, 2_000) if width(n) < 0.2)
+    assert entries_until("width < 20%", outcomes)[0] == first
 
 
 def test_it_is_wrong_no_more_often_than_its_level_says_however_often_it_looks() -> None:
