@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import json
 import logging
 import os
 import pickle
 import random
+import re
 import shutil
 import signal
 import ssl
@@ -500,6 +502,68 @@ def test_a_key_that_the_server_repeats_is_in_no_answer_and_no_file(
     assert not any(KEY.encode() in path.read_bytes() for path in files)
 
 
+DISGUISES: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in lines": lambda key: f"{key[:9]}\n{key[9:20]}\n\n{key[20:]}",
+    "letter by letter": lambda key: '"' + '", "'.join(key) + '"',
+    "between zero-width spaces": "\u200b".join,
+    "in base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "in base64 behind a word": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+    "in base64 behind two letters": lambda key: base64.urlsafe_b64encode(f"k={key}&x".encode()).decode(),
+    "in base64 in lines": lambda key: base64.encodebytes(f"a {key} and more of it".encode()).decode(),
+    "in hex": lambda key: key.encode().hex(),
+    "in hex with colons": lambda key: key.encode().hex(":").upper(),
+}
+
+
+def readings(text: str) -> list[str]:
+    """Return a text as it is, its letters alone, and those read as base64 and as hex from wherever one may begin."""
+    letters = re.sub("[^A-Za-z0-9]", "", text)
+    found = [text, letters]
+    for start in range(4):
+        part = letters[start:]
+        found.append(base64.b64decode(part[: len(part) // 4 * 4]).decode("latin-1"))
+        hexadecimal = re.sub("[^0-9A-Fa-f]", "", part)
+        found.append(bytes.fromhex(hexadecimal[: len(hexadecimal) // 2 * 2]).decode("latin-1"))
+    return found
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_a_key_is_hidden_however_a_server_writes_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch, disguise: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+    written = DISGUISES[disguise](KEY)
+    call = {"id": written, "type": "function", "function": {"name": written, "arguments": json.dumps({"a": written})}}
+    told = completion(f"Before: {written}; after.", tool_calls=[call]) | {"model": written}
+    told["choices"][0]["finish_reason"] = written
+    got = asked(server, answer(told))
+    assert got.text.startswith("Before: ") and got.text.endswith("; after.")
+    texts = [got.text, got.model, got.finish_reason]
+    texts += [text for one in got.tool_calls for text in (one.id, one.name, one.arguments)]
+    for text in texts:
+        assert text is not None and "[key]" in text
+        assert written not in text
+        left = readings(text)
+        assert not [KEY[at : at + 6] for at in range(len(KEY) - 5) if any(KEY[at : at + 6] in one for one in left)]
+
+
+def test_words_that_only_resemble_a_key_stay() -> None:
+    key = Key("correct-horse-battery-staple")
+    assert key.hide_in_answer("correct horse battery staple!") == "[key]!"
+    for text in ("correct horse battery stapler"[:-2], "a correct horse", "", "\u200b"):
+        assert key.hide_in_answer(text) == text
+    assert Key("EMPTY").hide_in_answer("E M P T Y EMPTY") == "E M P T Y EMPTY"
+
+
+def test_hiding_a_key_takes_time_in_proportion() -> None:
+    key = Key("a" * 40)
+    text = "a-" * 20 * 5_000
+    began = time.perf_counter()
+    assert "a" not in key.hide_in_answer(text)
+    assert time.perf_counter() - began < 5
+
+
 def test_a_made_up_key_does_not_change_answers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "EMPTY")
     assert asked(server, answer(completion("The box is EMPTY."))).text == "The box is EMPTY."
@@ -566,6 +630,11 @@ def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(monkeypatc
         ("http://[::1]:8000/v1", True),
         ("http://127.0.0.1.example.com/v1", False),
         ("http://localhost.example.com/v1", False),
+        ("http://notlocalhost/v1", False),
+        ("http://evil-localhost:8000/v1", False),
+        ("http://api.localhost:8000/v1", True),
+        ("http://localhost./v1", True),
+        ("http://0x7f.1.example/v1", False),
         ("https://10.0.0.1/v1", False),
     ],
 )

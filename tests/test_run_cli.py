@@ -513,6 +513,29 @@ def test_a_server_that_repeats_the_key_puts_it_into_no_file(here: Path, cli: Cli
     assert KEY not in ran.out + ran.err
 
 
+def test_a_key_in_the_calls_of_tools_is_in_no_file(here: Path, cli: Cli, server: Server) -> None:
+    call = {"id": KEY, "type": "function", "function": {"name": "send", "arguments": json.dumps({"to": KEY})}}
+    server.script = [answer(completion(f"My key is {KEY}.", tool_calls=[call], model=KEY))]
+    ran = cli("run", "tests", "--target", "openai", "--base-url", server.url, "--model", "m", "--tries", "1")
+    assert ran.code == 0, ran.err
+    written = [path.read_text() for path in (here / "results").iterdir()]
+    assert any("My key is [key]." in text for text in written)
+    assert not any(KEY in text for text in (*written, ran.out, ran.err))
+
+
+@pytest.mark.parametrize("target", ["openai", "simulated"])
+@pytest.mark.parametrize("address", ["{url}?api-key={key}", "{url}/{key}"])
+def test_a_key_in_the_address_is_refused_before_a_journal_is_begun(
+    here: Path, cli: Cli, server: Server, target: str, address: str
+) -> None:
+    url = address.format(url=server.url, key=KEY)
+    ran = cli("run", "tests", "--target", target, "--base-url", url, "--model", "m")
+    assert ran.code == 2
+    assert "contains a key or what looks like one" in ran.err
+    assert KEY not in ran.out + ran.err
+    assert not (here / "results").exists()
+
+
 def test_a_run_against_a_server_is_resumed_with_a_key_from_the_environment(
     here: Path, cli: Cli, server: Server
 ) -> None:

@@ -228,10 +228,26 @@ def test_the_key_is_sent_and_in_nothing_that_is_recorded(server: Server) -> None
 
 
 def test_what_looks_like_a_key_in_the_address_or_the_parameters_is_refused() -> None:
-    for told in ({"base_url": f"https://host/v1?api-key={KEY}"}, {"parameters": {"headers": {"api_key": KEY}}}):
-        with pytest.raises(UsageError, match="environment variable") as caught:
+    for told in (
+        {"base_url": f"https://host/v1?api-key={KEY}"},
+        {"base_url": f"https://host/{KEY}/v1"},
+        {"parameters": {"headers": {"api_key": KEY}}},
+    ):
+        with pytest.raises(UsageError, match="contains a key or what looks like one") as caught:
             OpenAITarget(ChatSettings(model="m", **told))
         assert KEY not in str(caught.value)
+
+
+def test_the_key_itself_is_refused_where_it_would_be_recorded_though_it_looks_like_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = "a passphrase without any form".replace(" ", "/")
+    monkeypatch.setenv(VARIABLE, plain)
+    for told in ({"base_url": f"https://host/{plain}"}, {"parameters": {"user": plain}}):
+        OpenAITarget(ChatSettings(model="m", api_key_env="", **told))
+        with pytest.raises(UsageError, match=f"--api-key-env .now {VARIABLE}") as caught:
+            OpenAITarget(ChatSettings(model="m", api_key_env=VARIABLE, **told))
+        assert plain not in str(caught.value)
 
 
 def test_a_server_target_is_made_again_of_what_is_recorded(server: Server) -> None:
@@ -438,7 +454,10 @@ class Leaky:
     def respond(self, messages):
         if messages[0]["content"] == "fail":
             raise RuntimeError(f"server refused {self.api_key}")
-        return {"output": f"my key is {self.api_key}", "context": [self.api_key]}
+        key = self.api_key
+        call = {"id": key, "type": key, "function": {"name": key, "arguments": {"a": key}}}
+        words = dict.fromkeys(["model", "finish_reason", "request_id"], key)
+        return {"output": f"my key is {key}", "context": [key], "tools_called": [call], **words}
 
 ready = Called()
 '''
@@ -714,6 +733,7 @@ def test_a_secret_argument_is_used_and_recorded_nowhere() -> None:
     everything = json.dumps(target.settings()) + repr(got) + str(error) + repr(vars(error)) + "".join(told)
     assert KEY not in everything
     assert got.output == "my key is [key]"
+    assert repr(got).count("[key]") == 9
 
 
 def test_a_secret_argument_is_taken_from_the_environment_when_a_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,6 +266,18 @@ def test_litellm_reaches_other_providers(litellm: Any) -> None:
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"  # nothing is fetched when it is imported
 
 
+def test_a_key_that_a_provider_of_litellm_repeats_is_in_no_answer(
+    litellm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-sentinel-0123456789abcdefSECRET"
+    monkeypatch.setenv("OTHER_KEY", key)
+    request = Request(({"role": "user", "content": f"my key is {key}"},))
+    told = ask(by_litellm(api_key_env="OTHER_KEY"), request)
+    assert litellm.calls[-1]["api_key"] == key
+    assert isinstance(told, Answer)
+    assert told.output == "echo my key is [key]"
+
+
 @pytest.mark.peer
 def test_the_real_litellm_reaches_a_server_and_shows_no_key() -> None:
     python = os.environ.get("FAIRCOUNT_LITELLM")

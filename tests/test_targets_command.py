@@ -219,6 +219,26 @@ def test_the_environment_is_handed_on_and_never_seen(program: Made, monkeypatch:
     assert "BOT" not in json.dumps(dict(target.settings()))
 
 
+EVERYWHERE = """
+    import json, os
+    key = os.environ["BOT_API_KEY"]
+    call = {"id": key, "type": key, "function": {"name": key, "arguments": {"a": key}}}
+    words = dict.fromkeys(["output", "model", "finish_reason", "request_id"], key)
+    print(json.dumps({**words, "tools_called": [call], "context": [key]}))
+"""
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_secret_is_hidden_in_everything_that_a_program_answers(
+    program: Made, monkeypatch: pytest.MonkeyPatch, lines: bool
+) -> None:
+    monkeypatch.setenv("BOT_API_KEY", SECRET)
+    code = textwrap.dedent(EVERYWHERE)
+    (told,) = ask(program(f"input()\n{code}" if lines else code, lines=lines, output="json"))
+    assert SECRET not in repr(told)
+    assert repr(told).count("[key]") == 9
+
+
 def test_arguments_may_name_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BOT_WORD", SECRET)
@@ -278,6 +298,31 @@ def test_a_process_that_dies_is_started_anew(program: Made) -> None:
         "the program ended with exit code 1 before it answered: I am dead",
     )
     assert noise.kind == "not json" and fourth.output == "d 2"
+
+
+@pytest.mark.parametrize("asked", ["die", "crash", "kill"])
+def test_a_request_that_kills_a_process_is_not_sent_to_the_next(program: Made, tmp_path: Path, asked: str) -> None:
+    code = COUNTER.replace("asked = ", "asked = open('asked.log', 'a').write(line) and ")
+    code = code.replace(
+        'if asked == "hang"',
+        'if asked == "crash":\n            raise ValueError("broken")\n        '
+        'if asked == "kill":\n            os.kill(os.getpid(), 9)\n        if asked == "hang"',
+    )
+    first, died, second = in_turn(program(code, lines=True), [said("a"), said(asked), said("b")])
+    assert (first.output, second.output) == ("a 0", "b 0")
+    assert died.kind == "exit code" and "before it answered" in died.message
+    sent = [json.loads(line)["prompt"] for line in (tmp_path / "asked.log").read_text().splitlines()]
+    assert sent == ["a", asked, "b"]
+
+
+def test_a_process_that_ends_well_after_its_answer_leaves_the_next_request_to_another(program: Made) -> None:
+    requests = [said(text) for text in ("last", "last", "a")]
+    assert [one.output for one in in_turn(program(COUNTER, lines=True), requests)] == ["last 0", "last 0", "a 0"]
+
+
+def test_a_program_that_fails_after_it_has_answered_has_failed(program: Made) -> None:
+    error = error_of(program("import sys; print('an answer', flush=True); sys.exit('and then it broke')"))
+    assert (error.kind, error.message) == ("exit code", "the program ended with exit code 1: and then it broke")
 
 
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(program: Made) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from faircount.chat.key import Key
 from faircount.errors import FaircountError
 
 FILTERED = "filtered"
@@ -38,6 +40,23 @@ class ChatAnswer(Struct, frozen=True):
     waited: float = 0.0
     cached: bool = False
     request_id: str | None = None
+
+
+def without_key(answer: ChatAnswer, key: Key | None) -> ChatAnswer:
+    """Return an answer in which a server that repeats the key does no harm."""
+    if key is None:
+        return answer
+    hide = key.hide_in_answer
+    return replace(
+        answer,
+        text=hide(answer.text),
+        tool_calls=tuple(
+            ChatToolCall(hide(call.id), hide(call.name), hide(call.arguments)) for call in answer.tool_calls
+        ),
+        finish_reason=hide(answer.finish_reason) if answer.finish_reason else answer.finish_reason,
+        model=hide(answer.model) if answer.model else answer.model,
+        request_id=hide(answer.request_id) if answer.request_id else answer.request_id,
+    )
 
 
 class ChatError(FaircountError):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faircount.chat import wire
-from faircount.chat.answer import ChatAnswer
+from faircount.chat.answer import ChatAnswer, without_key
 from faircount.chat.completion import incomplete, read_completion
 from faircount.chat.exchange import ChatRequest, Trouble, refusal
 from faircount.chat.key import Key
@@ -60,7 +60,7 @@ class LiteLLM:
         content = told.model_dump() if hasattr(told, "model_dump") else told
         if not isinstance(content, Mapping):
             raise incomplete("is not what LiteLLM should return")
-        return read_completion(content)
+        return without_key(read_completion(content), self._key)
 
     async def close(self) -> None:
         """Nothing is held."""

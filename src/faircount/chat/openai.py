@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from faircount.chat import wire
 from faircount.chat.address import Address
-from faircount.chat.answer import ChatAnswer, ChatToolCall
+from faircount.chat.answer import ChatAnswer, without_key
 from faircount.chat.completion import incomplete, read_completion
 from faircount.chat.exchange import ChatRequest, Trouble, refusal
 from faircount.chat.http import Arrived, Connections, said_in, status_trouble
@@ -51,7 +51,7 @@ class OpenAI:
         arrived = await self._connections.send("POST", self._url, headers, body)
         if not arrived.good:
             raise self._status_trouble(arrived)
-        return self._without_key(self._read(arrived))
+        return without_key(self._read(arrived), self._key)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -101,19 +101,3 @@ class OpenAI:
             said = self._key.hide_in_message(said)
         said = clip(visible(mask_secrets(said)), _LONGEST_QUOTE)
         return f": {said}" if said else ""
-
-    def _without_key(self, answer: ChatAnswer) -> ChatAnswer:
-        """Return an answer in which a server that repeats the key does no harm."""
-        if self._key is None:
-            return answer
-        hide = self._key.hide_in_answer
-        return replace(
-            answer,
-            text=hide(answer.text),
-            tool_calls=tuple(
-                ChatToolCall(hide(call.id), hide(call.name), hide(call.arguments)) for call in answer.tool_calls
-            ),
-            finish_reason=hide(answer.finish_reason) if answer.finish_reason else answer.finish_reason,
-            model=hide(answer.model) if answer.model else answer.model,
-            request_id=hide(answer.request_id) if answer.request_id else answer.request_id,
-        )

@@ -25,6 +25,7 @@ from faircount.running.selecting import Selection, read_tags
 from faircount.running.shards import read_shard
 from faircount.running.stopping import read_rules
 from faircount.running.targets.making import TargetSetting
+from faircount.running.targets.openai import refuse_key
 from faircount.running.targets.seam import Target
 
 ABOUT_MODELS = ("model", "base_url", "api_key_env")
@@ -55,6 +56,8 @@ def judge_setting(arguments: argparse.Namespace) -> Setting:
 def settings_of(arguments: argparse.Namespace, target: Target, attack: Attack | None, limits: Limits) -> Settings:
     """Return the settings of a new run, but for the files that it reads."""
     paths = paths_of(arguments)
+    # The model that judges ask is recorded too, whatever the target is.
+    refuse_key("--base-url", arguments.base_url or "", arguments.api_key_env or ChatSettings().api_key_env)
     entries = entries_of(arguments, paths, target) if attacks_entries(arguments) else None
     return Settings(
         choice=None if entries is not None else choice_of(arguments, paths),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -49,6 +49,24 @@ def answer_of(value: object, seconds: float) -> Answer:
     if through is not None:
         return Answer(output=str(through), latency=seconds, let_through=through)
     return _from_mapping(_fields(value), seconds)
+
+
+def without_secrets(answer: Answer, hide: Callable[[str], str]) -> Answer:
+    """Return an answer in which a target that repeats a secret does no harm: `hide` takes secrets out of a text."""
+
+    def calls() -> Iterator[Mapping[str, Any]]:
+        for call in answer.tools_called:
+            function = {name: hide(text) for name, text in call["function"].items()}
+            yield {"id": hide(call["id"]), "type": hide(call["type"]), "function": function}
+
+    words = {name: getattr(answer, name) for name in ("model", "finish_reason", "request_id")}
+    return structs.replace(
+        answer,
+        output=hide(answer.output),
+        tools_called=tuple(calls()),
+        context=tuple(map(hide, answer.context)),
+        **{name: hide(word) for name, word in words.items() if word is not None},
+    )
 
 
 def _fields(value: object) -> Mapping[str, Any]:

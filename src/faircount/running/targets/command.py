@@ -33,7 +33,7 @@ from faircount.chat.http import LARGEST_ANSWER
 from faircount.chat.key import Key
 from faircount.errors import UsageError
 from faircount.running.targets import processes
-from faircount.running.targets.answers import WrongAnswer, answer_of
+from faircount.running.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.running.targets.arguments import Arguments
 from faircount.running.targets.blocks import categories_of
 from faircount.running.targets.seam import (
@@ -173,16 +173,7 @@ class CommandTarget(Target):
                 text = secret.hide_in_answer(text)
             return wire.mended(text)
 
-        calls = [
-            {**call, "function": {name: hide(value) for name, value in call["function"].items()}}
-            for call in answer.tools_called
-        ]
-        return structs.replace(
-            answer,
-            output=hide(answer.output),
-            tools_called=tuple(calls),
-            context=tuple(map(hide, answer.context)),
-        )
+        return without_secrets(answer, hide)
 
 
 # -- processes that stay ----------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from msgspec import Struct, structs
 from faircount.errors import UsageError
 from faircount.judging import local_code
 from faircount.judging.outside import in_short, printing_aside
-from faircount.running.targets.answers import WrongAnswer, answer_of
+from faircount.running.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.running.targets.arguments import Arguments
 from faircount.running.targets.blocks import blocked, is_signal
 from faircount.running.targets.seam import Answer, Request, Target, TargetError, plain_messages
@@ -120,7 +120,7 @@ class LocalTarget(Target):
         if outcome.error is not None:
             raise self._failed(outcome.error) from None
         try:
-            return self._without_secrets(answer_of(outcome.value, outcome.seconds))
+            return without_secrets(answer_of(outcome.value, outcome.seconds), self._arguments.hide_in_answer)
         except WrongAnswer as error:
             raise TargetError("wrong answer", self._for_people(str(error))) from None
         except Exception as error:  # noqa: BLE001  an object of the user's, whose properties may fail
@@ -188,17 +188,6 @@ class LocalTarget(Target):
 
     def _for_people(self, words: str) -> str:
         return clip(visible(mask_secrets(self._arguments.hide(words))), _LONGEST_MESSAGE)
-
-    def _without_secrets(self, answer: Answer) -> Answer:
-        """Return an answer in which a target that repeats a secret of its arguments does no harm."""
-        if not self._arguments.secrets:
-            return answer
-        hide = self._arguments.hide_in_answer
-        calls = [
-            {**call, "function": {n: hide(v) for n, v in call["function"].items()}} for call in answer.tools_called
-        ]
-        texts = tuple(hide(text) for text in answer.context)
-        return structs.replace(answer, output=hide(answer.output), tools_called=tuple(calls), context=texts)
 
 
 async def _identity(value: Any) -> Any:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from faircount.chat.answer import ChatAnswer, ChatError
+from faircount.chat.key import Key
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
 from faircount.running.targets.blocks import unanswered
@@ -85,13 +86,19 @@ class OpenAITarget(Target):
 def recordable(settings: ChatSettings) -> ChatSettings:
     """Return settings as a target uses and records them: no cache, no stream, and no secret among them."""
     kept = {name: value for name, value in settings.parameters.items() if name not in _NOT_SENT}
-    written = msgspec.json.encode([settings.base_url, kept]).decode()
-    if mask_secrets(written) != written:
-        raise UsageError(
-            "openai: base_url or a parameter contains what looks like a key, and both are recorded; put the key in an "
-            f"environment variable and name it with --api-key-env (now {visible(settings.api_key_env) or 'none'})"
-        )
+    refuse_key("openai: base_url or a parameter", [settings.base_url, kept], settings.api_key_env)
     return replace(settings, cache=None, parameters=kept)
+
+
+def refuse_key(what: str, recorded: object, variable: str) -> None:
+    """Raise UsageError where something that is recorded holds the key of a variable, or what looks like a key."""
+    written = msgspec.json.encode(recorded).decode()
+    key = Key.from_environment(variable)
+    if mask_secrets(written) != written or (key is not None and key.hide_in_answer(written) != written):
+        raise UsageError(
+            f"{what} contains a key or what looks like one, and is recorded; put the key in an environment variable "
+            f"and name it with --api-key-env (now {visible(variable) or 'none'})"
+        )
 
 
 def _answer(told: ChatAnswer) -> Answer:

@@ -33,7 +33,7 @@ from faircount.errors import UsageError
 from faircount.judging import local_code
 from faircount.judging.outside import imported, in_short, is_there, printing_aside, version_of
 from faircount.running.targets import patience
-from faircount.running.targets.answers import WrongAnswer, answer_of
+from faircount.running.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.running.targets.arguments import Arguments
 from faircount.running.targets.blocks import blocked, has_name, is_signal, unanswered
 from faircount.running.targets.local import Place, load_place
@@ -164,7 +164,7 @@ class SpikeeTarget(Target):
             answer = answer_of(value, outcome.seconds)
         except WrongAnswer as error:
             raise TargetError("wrong answer", self._for_people(str(error))) from None
-        return structs.replace(answer, output=self._arguments.hide_in_answer(answer.output))
+        return without_secrets(answer, self._arguments.hide_in_answer)
 
     def _failed(self, error: BaseException) -> TargetError | Trouble:
         words = self._for_people(str(error).strip() or type(error).__name__)
