@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -100,13 +100,14 @@ def sequence(successes: int, n: int) -> tuple[float, float]:
 )
 def test_it_stops_at_the_first_entry_at_which_the_sequence_says_enough(rule: str, one_in: int) -> None:
     outcomes = [SUCCESS if n % one_in == 0 else FAILURE for n in range(2_000)]
-    enough = {
+    rules: dict[str, Callable[[float, float], bool]] = {
         "width < 20%": lambda low, high: high - low < 0.2,
         "width < 10%": lambda low, high: high - low < 0.1,
         "asr > 20%": lambda low, _: low > 0.2,
         "asr < 30%": lambda _, high: high < 0.3,
         "asr < 5% or width < 12%": lambda low, high: high < 0.05 or high - low < 0.12,
-    }[rule]
+    }
+    enough = rules[rule]
     first = next(n for n in range(1, 2_000) if enough(*sequence(outcomes[:n].count(SUCCESS), n)))
     seen, why = entries_until(rule, outcomes)
     assert seen == first
