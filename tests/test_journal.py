@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -768,6 +768,31 @@ def test_torn_ends_are_moved_beside_the_journal_one_behind_the_other(place: str)
         assert lines_of(place)[-1]["torn"] == len(end)
     assert Path(place + ".torn").read_bytes() == b'{"kind":"att\n{"kind"\n\x00\x00\n'
     assert stat.S_IMODE(Path(place + ".torn").stat().st_mode) == 0o600
+
+
+def test_a_torn_end_is_durable_elsewhere_before_it_is_cut_off(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Journal.create(place, HEADER).close()
+    with Path(place).open("ab") as file:
+        file.write(b'{"kind"')
+    done: list[str] = []
+
+    def noting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(descriptor: int, *rest: Any) -> Any:
+            known = [path for path in (Path(place), Path(place + ".torn"), Path(place).parent) if path.exists()]
+            inode = os.fstat(descriptor).st_ino
+            done.extend(f"{name} {path.name}" for path in known if path.stat().st_ino == inode)
+            return real(descriptor, *rest)
+
+        return call
+
+    for name, what in (("fsync", "sync"), ("fdatasync", "sync"), ("ftruncate", "truncate"), ("write", "write")):
+        monkeypatch.setattr(os, name, noting(what, getattr(os, name)))
+    journal, _ = Journal.reopen(place)
+    journal.close()
+    name, folder = Path(place).name, Path(place).parent.name
+    cut = done.index(f"truncate {name}")
+    assert f"sync {name}.torn" in done[:cut] and f"sync {folder}" in done[:cut]
+    assert done[cut + 1 : cut + 3] == [f"sync {name}", f"write {name}"]
 
 
 def test_a_torn_end_that_cannot_be_kept_is_not_cut_off(place: str) -> None:

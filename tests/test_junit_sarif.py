@@ -162,12 +162,15 @@ def test_junit_has_a_test_case_for_each_gate_and_counts_as_properties(write: Wri
 def test_an_inconclusive_gate_fails_or_is_skipped() -> None:
     told = comparison_document(cells(20, 6, 14, 160))
     results, subjects = judged("regression > 0.05", comparison=told)
-    (case,) = ElementTree.fromstring(junit.render(results, subjects)).iter("testcase")
+    strict = ElementTree.fromstring(junit.render(results, subjects))
+    (suite,) = strict
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "0")
+    (case,) = strict.iter("testcase")
     assert [(item.tag, item.get("type")) for item in case] == [("failure", "inconclusive")]
     lenient = ElementTree.fromstring(junit.render(results, subjects, inconclusive_fails=False))
     assert [item.tag for case in lenient.iter("testcase") for item in case] == ["skipped"]
     (suite,) = lenient
-    assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
+    assert (suite.get("failures"), suite.get("skipped"), lenient.get("failures")) == ("0", "1", "0")
     assert [item.get("value") for item in suite.iter("property") if item.get("name") == "baseline"] == ["old.jsonl"]
 
 

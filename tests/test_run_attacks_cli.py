@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from scipy.optimize import brentq
 from scipy.special import betaln
 
+from faircount.running import runs
+from faircount.running.engine import Ending
 from tests.conftest import Cli
 from tests.running import attempts, records
 
@@ -212,6 +215,39 @@ def test_files_with_and_without_a_rule_keep_their_intervals_side_by_side(cli: Cl
     assert alone["method"] == "confidence sequence, families"
     # It had a rule, and it has come to the end: what it would have shown had it stopped counts, too.
     assert not [one for one in both["findings"] if one["code"] == "F034"]
+
+
+def test_an_incomplete_run_exits_with_4_whatever_its_gates_say(here: Path, cli: Cli) -> None:
+    assert here.is_dir()
+    gates = ("--fail-on", "asr > 0.5%", "--fail-on", "asr < 99%")
+    ran = cli(*RUN, *gates, "--max-calls", "5", "--concurrency", "1")
+    assert ran.code == 4
+    assert "the run is incomplete: --max-calls: 5 requests were sent" in ran.err
+    assert "failed:" not in ran.err
+    complete = cli("run", "d.jsonl", "--target", "./bot.py:answer", "--journal", "k.jsonl", *gates)
+    assert complete.code == 1
+    assert complete.err.count(": failed: ") == 2
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        (Ending(complete=True), 0),
+        (Ending(complete=False, why="enough", decided=True), 0),
+        (Ending(complete=False, why="enough", interrupted=True), 130),
+        (Ending(complete=False, why="--max-calls"), 4),
+        (Ending(complete=False, why="interrupted", interrupted=True, aborted=True), 130),
+    ],
+)
+def test_how_a_run_ended_is_its_exit_code_and_gates_are_for_complete_or_decided_runs(
+    here: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, ending: Ending, code: int
+) -> None:
+    execute = runs.execute
+    monkeypatch.setattr(runs, "execute", lambda *a, **k: replace(ending, attempts=execute(*a, **k).attempts))
+    assert cli(*RUN).code == code
+    gated = cli("run", "d.jsonl", "--target", "./bot.py:answer", "--journal", "g.jsonl", "--fail-on", "asr > 0.5%")
+    assert gated.code == (code or 1)
+    assert here.is_dir()
 
 
 def test_a_target_that_is_down_passes_no_gate_and_ends_no_run_early(here: Path, cli: Cli) -> None:

@@ -214,6 +214,24 @@ def test_a_run_that_knows_enough_finishes_the_entries_that_it_is_at(tmp_path: Pa
     assert 3 <= len(tried) <= 7
 
 
+def test_a_run_that_is_interrupted_after_it_knew_enough_is_interrupted(tmp_path: Path) -> None:
+    heard: list[Outcome] = []
+
+    def watching(outcome: Outcome) -> str:
+        heard.append(outcome)
+        if len(heard) == 3:
+            asyncio.get_running_loop().call_soon(run.engine.drain)
+        return "enough" if len(heard) >= 3 else ""
+
+    cases = [entry(str(number), attempts=30) for number in range(50)]
+    run = Run(tmp_path, cases, answering("no"), tactics=Tactics(), concurrency=4)
+    run.engine._watching = watching
+    ending = run.go()
+    assert (ending.complete, ending.decided, ending.interrupted) == (False, False, True)
+    tried = {name for name, _ in attempts(run.path)}
+    assert len(tried - {record["case"] for record in done(run)}) > 0, "entries under way are not tried to their end"
+
+
 def test_a_limit_holds_within_an_attack(tmp_path: Path) -> None:
     tactics = Tactics(attack=Numbered(), iterations=50)
     run = Run(tmp_path, [entry("a"), entry("b")], answering("no"), tactics=tactics, concurrency=2, max_calls=7)

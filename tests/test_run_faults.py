@@ -24,7 +24,7 @@ import pytest
 
 from faircount.running.journal_reading import read_journal
 from tests.conftest import Cli, interruptible
-from tests.running import attempts, records, report_of, without_times, write_tests
+from tests.running import METRICS, attempts, records, report_of, without_times, write_tests
 
 LOGGING = """\
 import asyncio, os, pathlib
@@ -477,11 +477,73 @@ for number, row in enumerate(rows):
 
 
 def _with_data(here: Path) -> None:
-    from tests.running import METRICS
-
     (here / "tests" / "test_sums.py").write_text(METRICS.partition("class")[0] + READING_DATA)
     (here / "tests" / "near.py").write_text(METRICS)
     (here / "tests" / "rows.json").write_text(json.dumps(["one", "two", "three"]))
+
+
+SAID = {
+    "PROMPT": '"What is 6 times 7?"',
+    "EXPECTED": '"42"',
+    "TAGS": '["a"]',
+    "COUNT": "8",
+    "RULE": "RetryAggregationStrategy.MEAN",
+    "SEED": "1",
+    "WORD": '"4"',
+}
+CHANGED = {
+    "PROMPT": '"What is 6 times 8?"',
+    "EXPECTED": '"48"',
+    "TAGS": '["b"]',
+    "COUNT": "9",
+    "RULE": "RetryAggregationStrategy.MAX",
+    "SEED": "2",
+    "WORD": '"5"',
+}
+OF_WHAT_IS_SAID = """\
+from said import *
+
+@test_case(
+    messages=[Message(role=RoleEnum.user, content=PROMPT)], tags=TAGS, api_params={"seed": SEED},
+    expected_output=AssistantOutput(output=EXPECTED),
+)
+def test_product():
+    yield TestGroup(metrics=[Has(word=WORD)], retry_params=RetryParams(count=COUNT, aggregation_strategy=RULE))
+"""
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_a_case_of_which_anything_changed_is_not_resumed(here: Path, cli: Cli, what: str) -> None:
+    # What is said stands beside the test file, whose own content stays the same.
+    (here / "tests" / "test_sums.py").write_text(OF_WHAT_IS_SAID)
+
+    def say(said: dict[str, str]) -> None:
+        (here / "tests" / "said.py").write_text(METRICS + "".join(f"{name} = {said[name]}\n" for name in said))
+
+    say(SAID)
+    _stop_early(cli)
+    again = cli("resume", "j.jsonl", "--max-calls", "1")
+    assert again.code == 4, again.err
+    say(SAID | {what: CHANGED[what]})
+    ran = cli("resume", "j.jsonl")
+    assert ran.code == 3, ran.err
+    assert "the case test_product_[] has changed since the run" in ran.err
+
+
+def test_a_resumed_run_may_spend_as_much_as_it_is_told(here: Path, cli: Cli) -> None:
+    (here / "bot.py").write_text(
+        'async def priced(request: "Request"):\n    return {"output": "4", "cost": 0.25, "model": "m"}\n'
+    )
+    words = run_words("./bot.py:priced", "j.jsonl", "--max-cost", "0.5", "--concurrency", "1")
+    ran = cli(*words)
+    assert ran.code == 4
+    assert "--max-cost: 0.5000 of 0.5 was spent" in ran.err
+    assert len(attempts(here / "j.jsonl")) == 2
+    # As before: so much more. Then as the user says, and then to the end.
+    for more, done in (((), 4), (("--max-cost", "1"), 8), (("--max-cost", "9"), 12)):
+        ran = cli("resume", "j.jsonl", "--concurrency", "1", *more)
+        assert ran.code == (0 if done == 12 else 4), ran.err
+        assert len(attempts(here / "j.jsonl")) == done
 
 
 @pytest.mark.parametrize("rows", [["one", "other", "three"], ["one", "two"], ["one", "two", "three", "four"]])
