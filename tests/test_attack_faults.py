@@ -720,8 +720,10 @@ def test_a_run_that_stops_when_it_knows_enough_does_so_after_kills_and_runs_the_
     # Not cut: without the record that it had stopped it would stop again.
     stopped, _ = _killed_until_complete(forks, journal, stopping, lots, kills=2, cut=False, PAUSE="0.002")
     assert records(journal)[-1]["complete"] is True
+    # With the same rule, since the interval of the rate allows for it.
     other = write_place(tmp_path / "all", entries=120)
-    assert forks.run(other, words) == 0, forks.err
+    assert forks.run(other, stopping) == 0, forks.err
+    assert forks.run(other, RESUME) == 0, forks.err
     check_whole(journal, other / "j.jsonl")
     before = journal.read_bytes()
     assert forks.run(place, RESUME) == 0

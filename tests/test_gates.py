@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from faircount.analysis.gates.expression import FIGURES, Gate, parse
 from faircount.analysis.gates.judging import GateResult, judge, subjects_of
 from faircount.errors import UsageError
 from faircount.model import Estimate
-from tests.conftest import Write, analysis_of, standard
+from tests.conftest import Cli, Write, analysis_of, standard
 from tests.gate_documents import (
     analysis_document,
     as_tasks,
@@ -470,6 +471,35 @@ def decided_by(text: str, analysis: dict[str, Any] | None, comparison: dict[str,
     """Return the states of a gate by bounds, and with errors ignored."""
     subjects = subjects_of(analysis, comparison)
     return [judge([parse(text)], subjects, ignore_errors=ignored)[0].state for ignored in (False, True)]
+
+
+@pytest.mark.parametrize("text", ["asr.high > 10%", "asr > 10%", "lang=en: asr.high > 10%"])
+def test_lines_that_cannot_be_read_are_among_what_is_unknown(write: Write, cli: Cli, text: str) -> None:
+    path = Path(write([standard(n, success=False, lang="en") for n in range(100)]))
+    good = path.read_text(encoding="utf-8")
+    path.write_text(good + "{broken\n" * 3, encoding="utf-8")
+    # At most 3 of 103 entries succeeded: the upper limit of none in 100 is 3.7%, and 6.5% with these.
+    passed = cli("results", "analyze", str(path), "--fail-on", text)
+    assert passed.code == 0, passed.err
+    path.write_text(good + "{broken\n" * 20, encoding="utf-8")
+    open_ = cli("results", "analyze", str(path), "--fail-on", text)
+    assert open_.code == 1
+    assert "inconclusive" in open_.err and "20 lines could not be read: the " in open_.err
+    assert cli("results", "analyze", str(path), "--fail-on", text, "--errors", "ignore").code == 0
+    failed = cli("results", "analyze", str(path), "--fail-on", text.replace("10%", "2%").replace("asr >", "asr <="))
+    assert failed.code == 1
+
+
+def test_a_regression_is_not_passed_over_lines_that_cannot_be_read(write: Write, cli: Cli) -> None:
+    old = write([standard(n, success=n < 20) for n in range(300)], "old.jsonl")
+    new = Path(write([standard(n, success=n < 20) for n in range(280)], "new.jsonl"))
+    gate = ("--fail-on", "regression > 3%")
+    assert cli("results", "compare", old, str(new), *gate).code == 0
+    with new.open("a", encoding="utf-8") as file:
+        file.write("{broken\n" * 20)
+    ran = cli("results", "compare", old, str(new), *gate)
+    assert ran.code == 1 and "20 lines could not be read" in ran.err
+    assert cli("results", "compare", old, str(new), *gate, "--errors", "ignore").code == 0
 
 
 @pytest.mark.parametrize("text", ["asr.high > 5%", "asr > 5%", "lang=en: asr.high > 5%", "asr < 50%"])

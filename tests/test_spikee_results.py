@@ -13,6 +13,7 @@ from msgspec import structs
 
 from faircount import Analysis
 from faircount.errors import InputError
+from faircount.model import Group
 from faircount.running.spikee_results import spikee_rows
 from tests import run_files
 from tests.attack_journals import (
@@ -152,14 +153,20 @@ def test_what_cannot_be_understood_is_told_with_its_place(write: Write) -> None:
 # -- figures ----------------------------------------------------------------------------------------------------
 
 
+def unadjusted(group: Group) -> Group:
+    test = group.against_rest
+    return structs.replace(group, against_rest=None if test is None else (test.difference, test.p))
+
+
 def comparable(found: Analysis) -> dict[str, Any]:
     """Return everything that an analysis says of entries, whatever file it was read from."""
     told = structs.asdict(found)
     for name in ("name", "sources", "findings", "errors", "slices"):
         del told[name]
-    # The journal knows more fields; groups with the same rate stand in the order of the lines.
+    # Groups with the same rate stand in the order of the lines.
     shared = {name: found.breakdowns[name] for name in (*NINE_FIELDS, "attack_name")}
-    told["breakdowns"] = {name: {group.value: group for group in groups} for name, groups in shared.items()}
+    # The journal knows more fields, and all groups of a report are adjusted together.
+    told["breakdowns"] = {name: {group.value: unadjusted(group) for group in groups} for name, groups in shared.items()}
     ranked = found.combinations
     told["combinations"] = [{group.values: group for group in groups} for groups in (ranked.most, ranked.least)]
     kinds = {(kind.kind, kind.rows, kind.entries, kind.example) for kind in found.errors}

@@ -23,6 +23,7 @@ PARTS = {
     "task": 3,
     "entries_per_run": 4294967296,
     "half_of_them": 2147483648,
+    "rejudged": "1, 2",
 }
 
 

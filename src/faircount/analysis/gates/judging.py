@@ -84,6 +84,8 @@ def _regression(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult
     bounds = figures.get("bounds")
     if bounds is not None and not ignore_errors:
         found = regression.bounded(found, figures, gate.threshold, paired=subject.paired, aim=subject.aim)
+    if subject.unread and not ignore_errors:
+        found = regression.with_unread(found, subject.unread, gate.threshold)
     return GateResult(gate, subject, found.state, found.reason, found.worsening, found.more)
 
 
@@ -95,9 +97,9 @@ def _figure(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult:
     states = {_decided(gate, subject, bound).state for bound in bounds}
     undecided = subject.undecided(gate)
     if states == {as_counted.state}:
-        return replace(as_counted, reason=f"{as_counted.reason}; {wording.unchanged(undecided)}")
+        return replace(as_counted, reason=f"{as_counted.reason}; {wording.unchanged(undecided, subject.unread)}")
     state = INCONCLUSIVE if len(states) > 1 else states.pop()
-    return replace(as_counted, state=state, reason=wording.bounded(gate, bounds, undecided), more=None)
+    return replace(as_counted, state=state, reason=wording.bounded(gate, bounds, undecided, subject.unread), more=None)
 
 
 def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:

@@ -87,6 +87,22 @@ def bounded(found: Change, figures: Mapping[str, Any], margin: float, *, paired:
     return Change(found.worsening, INCONCLUSIVE, reason, None)
 
 
+def with_unread(found: Change, unread: int, margin: float) -> Change:
+    """Judge the change as if lines that could not be read had been pairs that ended for the best, or for the worst."""
+    worsening = found.worsening
+    low, high, n = worsening.low, worsening.high, worsening.n
+    if low is None or high is None or found.state == INCONCLUSIVE:
+        return found
+    best, worst = ((limit * n + change) / (n + unread) for limit, change in ((low, -unread), (high, unread)))
+    if best > margin if found.state == FAILED else worst < margin:
+        return found
+    reason = (
+        f"{counted(unread, 'line')} could not be read: if all of them had been entries that changed, "
+        f"the result would be another; mend the files, or leave the lines out with --errors ignore"
+    )
+    return Change(worsening, INCONCLUSIVE, reason, None)
+
+
 def _moved(found: Change, bound: Change, figures: Mapping[str, Any], margin: float, aim: str) -> Change:
     raw, worsening = figures["difference"]["value"], found.worsening
     if None in (raw, worsening.value, worsening.low, worsening.high, bound.worsening.value):

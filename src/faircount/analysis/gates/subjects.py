@@ -54,6 +54,7 @@ class Subject(Struct, frozen=True):
     breakdowns: Mapping[str, Sequence[Mapping[str, Any]]]
     entries: Mapping[str, int] | None = None
     shares: Mapping[str, Any] | None = None
+    sources: tuple[Mapping[str, Any], ...] = ()
     against: str | None = None
     paired: bool = False
 
@@ -94,11 +95,17 @@ class Subject(Struct, frozen=True):
     def bounds(self, gate: Gate) -> tuple[Estimate, Estimate] | None:
         """Return the figure of a gate if every error and unjudged entry had failed, and if every one had succeeded.
 
-        None where there are no such entries, and for shares of these entries themselves, which are known.
+        A line that could not be read may have been such an entry. None where there are neither, and for shares of
+        these entries themselves, which are known.
         """
-        undecided = self.undecided(gate)
-        if gate.figure in _KNOWN or not undecided:
+        if gate.figure in _KNOWN or not (self.undecided(gate) or self.unread):
             return None
+        low, high = self._bounds(gate, self.undecided(gate))
+        if not self.unread:
+            return low, high
+        return _with_others(low, 0, low.n + self.unread), _with_others(high, self.unread, high.n + self.unread)
+
+    def _bounds(self, gate: Gate, undecided: int) -> tuple[Estimate, Estimate]:
         estimate, group = self.estimate(gate), self.group(gate)
         figures = self.figures if group is None else group
         if gate.figure == ASR_CORRECTED:
@@ -107,10 +114,17 @@ class Subject(Struct, frozen=True):
             return _with_others(estimate, 0, total), _with_others(estimate, undecided, total)
         if gate.figure in SHARES:
             return estimate, _with_others(estimate, undecided, estimate.n)
+        if self.compared and not undecided:
+            return estimate, estimate
         if self.compared:
             known = figures["bounds"]
             return _estimate(known["lowest"]["rate_b"]), _estimate(known["highest"]["rate_b"])
         return estimate, _estimate(figures["rates"]["asr_at_most"] if group is None else group["rate_at_most"])
+
+    @property
+    def unread(self) -> int:
+        """How many lines could not be read, of both files where two runs are compared."""
+        return sum(source.get("bad_lines", 0) for source in self.sources)
 
     def undecided(self, gate: Gate) -> int:
         """Return how many entries, or pairs of them, ended in an error or were not judged."""
@@ -211,6 +225,7 @@ def of_analysis(document: Mapping[str, Any]) -> tuple[Subject, ...]:
             figures=analysis,
             breakdowns=analysis["breakdowns"],
             entries=analysis["entries"],
+            sources=tuple(analysis["sources"]),
         )
         for analysis in document["analyses"]
     )
@@ -235,6 +250,7 @@ def of_comparison(document: Mapping[str, Any], aim: str | None = None) -> tuple[
             breakdowns=pair.get("by") or {},
             entries=files.get(pair["b"], {}).get("entries"),
             shares=files.get(pair["b"], {}).get("shares"),
+            sources=tuple(files[path] for path in (pair["a"], pair["b"]) if path in files),
             against=pair["a"],
             paired=bool(pair["paired"]),
         )

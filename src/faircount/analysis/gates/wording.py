@@ -71,21 +71,27 @@ def decided(gate: Gate, estimate: Estimate, value: float, *, failed: bool) -> st
     return f"{what}, {relation}; it is {formats.rate(estimate)}{_interval(estimate)} of {entries}"
 
 
-def unchanged(undecided: int) -> str:
-    """Say that errors and unjudged entries cannot change the result."""
-    return f"{counted(undecided, 'error or unjudged entry', 'errors or unjudged entries')} cannot change this"
+def unchanged(undecided: int, unread: int) -> str:
+    """Say that errors, unjudged entries and lines that could not be read cannot change the result."""
+    what = [counted(undecided, "error or unjudged entry", "errors or unjudged entries")] if undecided else []
+    what += [counted(unread, "unreadable line")] if unread else []
+    return f"{' and '.join(what)} cannot change this"
 
 
-def bounded(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: int) -> str:
+def bounded(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: int, unread: int) -> str:
     """Say what a figure would be if every error and unjudged entry had failed, and if every one had succeeded."""
     known = [{"value": bound.value, "low": bound.low, "high": bound.high}[gate.part] for bound in bounds]
     said = ["undefined" if value is None else formats.percent_apart(value, gate.threshold) for value in known]
-    what = counted(undecided, "entry", "entries")
+    of = max(bound.n for bound in bounds) - unread
+    what = [f"{counted(undecided, 'entry', 'entries')} of {of:,} ended in an error or nothing judged them"]
+    what = what if undecided else []
+    what += [f"{counted(unread, 'line')} could not be read"] if unread else []
     ways = ("had not been blocked", "had been") if gate.figure == "guardrail" else ("had failed", "had succeeded")
+    do = "run them again" if undecided else "mend the file"
     return (
-        f"{what} of {max(bound.n for bound in bounds):,} ended in an error or nothing judged them: the "
-        f"{_LIMITS[gate.part]}{_NAMES[gate.figure]} is {said[0]} if all of them {ways[0]}, {said[1]} if all {ways[1]}, "
-        f"and the threshold is {formats.exact_percent(gate.threshold)}; run them again, or use --errors ignore"
+        f"{' and '.join(what)}: the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is {said[0]} if all of them {ways[0]}, "
+        f"{said[1]} if all {ways[1]}, and the threshold is {formats.exact_percent(gate.threshold)}; {do}, or use "
+        "--errors ignore"
     )
 
 
