@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -62,6 +62,16 @@ def standard(number: int | str = 1, **values: Any) -> dict[str, Any]:
 def attack(number: int | str = 1, name: str = "goat", **values: Any) -> dict[str, Any]:
     """Return a dynamic-attack row of an entry."""
     return row(f"{number}-attack", **{"input": "variant", "attack_name": name, "error": None, **values})
+
+
+T = TypeVar("T")
+
+
+def some(items: Iterable[T]) -> list[T]:
+    """Return what a test goes through: without anything there, it would check nothing."""
+    found = list(items)
+    assert found
+    return found
 
 
 Lines = Iterable[dict[str, Any] | str | bytes]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -152,11 +154,21 @@ def test_the_door_knows_nothing_else() -> None:
         _ = faircount.secret
 
 
-@pytest.mark.parametrize("room_name", ["stats", "ledger", "reading", "analysis", "present", "cli"])
-def test_public_names_of_a_room_exist(room_name: str) -> None:
-    module = __import__(f"faircount.{room_name}", fromlist=["*"])
-    for name in getattr(module, "__all__", ()):
-        assert hasattr(module, name)
+WITH_PUBLIC_NAMES = [
+    name.removesuffix(".__init__") for name, path in modules() if re.search("^__all__ = ", path.read_text(), re.M)
+]
+
+
+@pytest.mark.parametrize("name", WITH_PUBLIC_NAMES)
+def test_public_names_of_a_module_exist(name: str) -> None:
+    module = importlib.import_module("faircount" if name == "__init__" else f"faircount.{name}")
+    assert module.__all__
+    assert [public for public in module.__all__ if not hasattr(module, public)] == []
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_the_rooms_with_a_door_have_public_names() -> None:
+    assert {"__init__", "query", "stats", "testing"} <= set(WITH_PUBLIC_NAMES)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["results", "analyze", "--help"], ["nonsense"]])

@@ -16,7 +16,7 @@ import pytest
 from faircount.analysis.attacks.listing import list_attacks
 from faircount.running.attacks import registry
 from faircount.running.attacks.encoding_kinds import KINDS
-from tests.conftest import ROOT, Cli
+from tests.conftest import ROOT, Cli, some
 from tests.test_present import harmless
 
 BOT = '''
@@ -188,7 +188,7 @@ def test_fields_of_the_entry_can_be_given(cli: Cli) -> None:
         *(f"exclude_from_transformations_regex={one}" for one in ("XYZZY", "PLUGH")),
     ]
     _, read = tried(cli, *words, *(word for field in fields for word in ("--field", field)))
-    for prompt in prompts(read):
+    for prompt in some(prompts(read)):
         assert prompt.startswith("Dear all, ")
         assert prompt.endswith(" Bye.")
         assert "XYZZY" in prompt and "PLUGH" in prompt

@@ -21,7 +21,7 @@ from faircount.errors import UsageError
 from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.making import AttackSetting, attack_again, make_attack
 from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step
-from tests.conftest import ROOT
+from tests.conftest import ROOT, some
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"
 needs_spikee = pytest.mark.skipif(not PEER.exists(), reason="spikee is not installed (make peers)")
@@ -402,7 +402,7 @@ def test_many_attacks_run_beside_each_other() -> None:
                 await play.close()
 
     results = asyncio.run(all_of_them())
-    for number, steps in enumerate(results):
+    for number, steps in some(enumerate(results)):
         assert texts(steps) == [f"say {number} #{turn}" for turn in range(1, 6)]
     gc.collect()
 

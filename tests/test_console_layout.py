@@ -30,7 +30,7 @@ from faircount.report import (
     Section,
 )
 from faircount.text import cell_width, clip_apart, visible
-from tests.conftest import Cli, Write, attack, standard
+from tests.conftest import Cli, Write, attack, some, standard
 
 WIDTHS = (40, 50, 60, 72, 80, 100, 140, 200)
 
@@ -176,7 +176,7 @@ def test_no_word_is_broken_in_a_narrow_cell(one: list[str], other: list[str], wi
 def test_a_word_of_a_record_is_whole_or_bears_the_sign_of_what_was_cut(words: list[str], width: int) -> None:
     grid = Grid((Column("Key", numeric=False), Column("Total")), ((Record(" ".join(words)), 7),))
     lines = lines_of(grid, width=width)
-    for word in " ".join(lines[1:]).split():
+    for word in some(" ".join(lines[1:]).split()):
         assert word in {*words, "7"} or "…" in word, word
 
 
@@ -277,9 +277,8 @@ def test_notes_of_a_real_report_explain_what_is_there(write: Write, width: int) 
     ]
     rows += [attack(n, success=n % 3 == 0) for n in range(20)]
     text = console.render(as_report(analyze([write(rows)]).analyses), width=width)
-    for section in text.split("\n\n"):
-        if not section.lstrip().startswith(("Breakdown", "Most", "Least")):
-            continue
+    sections = text.split("\n\n")
+    for section in some(one for one in sections if one.lstrip().startswith(("Breakdown", "Most", "Least"))):
         table, _, notes = section.partition("  Rate: ")
         head = " ".join(table.split())
         assert ("Against the rest:" in " ".join(notes.split())) <= ("Against the" in head)

@@ -23,7 +23,7 @@ import pytest
 
 from faircount import Analysis, Estimate
 from faircount.model import Group
-from tests.conftest import ROOT, Cli, Write, analysis_of, codes, shared_folder, standard
+from tests.conftest import ROOT, Cli, Write, analysis_of, codes, shared_folder, some, standard
 from tests.spikee_output import NINE_FIELDS, Combination, Printed, Row, Value, read_console, read_page
 
 SHARED = shared_folder()
@@ -659,9 +659,9 @@ def test_the_default_figures_differ_from_spikees_only_where_intended(case: Case,
 def test_by_default_every_entry_has_exactly_one_outcome_in_all_tables(case: Case, report: Printed) -> None:
     a = analyses(case, "faircount")[report.name]
     tallies = [a.tally, *(group.counts.tally for groups in a.breakdowns.values() for group in groups)]
-    for tally in tallies:
+    for tally in some(tallies):
         assert tally.success + tally.failure + tally.error + tally.guardrail + tally.unjudged == tally.total
-    for field in NINE_FIELDS:
+    for field in some(NINE_FIELDS):
         groups = [group.counts.tally for group in a.breakdowns[field]]
         assert sum(tally.total for tally in groups) == a.tally.total
         assert sum(tally.guardrail for tally in groups) == a.tally.guardrail

@@ -21,6 +21,7 @@ from faircount.judging.expression import DEEPEST, LONGEST, Call, parse, render
 from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.making import Setting, make, make_trusted_only
 from faircount.judging.verdict import Decision
+from tests.conftest import some
 
 HIT, PASS = Decision.HIT, Decision.PASS
 
@@ -171,7 +172,7 @@ def test_every_judge_of_the_table_is_there_under_its_name() -> None:
 
 
 def test_string_judges_are_those_that_say_so_and_need_nothing_else() -> None:
-    for name in registry.STRING_JUDGES:
+    for name in some(registry.STRING_JUDGES):
         assert registry.find(name).string_matcher
 
 

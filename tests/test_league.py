@@ -16,7 +16,7 @@ from faircount.model import Analysis
 from faircount.present import console, html, markdown
 from faircount.report import Column, Findings, Grid, Interval, Label, Lead, Report, Section
 from faircount.stats import wilson
-from tests.conftest import Cli, Ran, Write, attack, standard
+from tests.conftest import Cli, Ran, Write, attack, some, standard
 from tests.oracles import known, limits, oracle
 from tests.run_files import HEADER, attempt, case
 from tests.test_analysis import SCHEMA
@@ -130,8 +130,8 @@ def test_every_published_file_is_visible_by_its_label(shared: Path, cli: Cli) ->
 def test_the_published_rates_are_those_of_each_file_alone(shared: Path) -> None:
     options = AnalyzeOptions(guardrail_success="detected", details=False)
     analyses = analyze(published(shared), options).analyses
-    for grid in grids(as_report(analyses, details=False)):
-        for row in grid.rows:
+    for grid in some(grids(as_report(analyses, details=False))):
+        for row in some(grid.rows):
             (analysis,) = [a for a in analyses if Label(a.sources[0].label) == row[0]]
             (alone,) = analyze([analysis.name], AnalyzeOptions(guardrail_success="detected")).analyses
             assert row[:5] == (row[0], alone.tally.total, rate_of(alone), Interval(rate_of(alone)), alone.tally.error)
@@ -416,7 +416,7 @@ def test_hostile_names_of_files_act_nowhere(write: Write, text: str) -> None:
 
 def test_a_column_is_explained_only_where_it_is_shown(mixed: list[Analysis]) -> None:
     report = as_report(mixed, details=False)
-    for grid in grids(report):
+    for grid in some(grids(report)):
         rate = grid.columns[2]
         assert isinstance(rate, Column) and rate.note.startswith(f"{rate.title}: of ") and rate.rank == 0
     narrow, wide = (console.render(report, width=width) for width in (40, 200))
@@ -449,5 +449,5 @@ def test_dynamic_attacks_are_in_the_rate(write: Write) -> None:
 
 
 def test_a_section_of_the_league_holds_one_table(mixed: list[Analysis]) -> None:
-    for section in list(league(mixed))[1:]:
+    for section in some(list(league(mixed))[1:]):
         assert isinstance(section, Section) and section.level == 2 and len(section.blocks) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, some
 
 LOCKS = ["requirements/run.lock", "requirements/dev.lock", "requirements/litellm.lock"]
 
@@ -47,7 +47,7 @@ def tracked_files() -> list[Path]:
 
 
 def test_the_repository_names_no_place_of_a_machine() -> None:
-    for path in tracked_files():
+    for path in some(tracked_files()):
         text = path.read_text(encoding="utf-8", errors="replace")
         found = re.search(r"/(?:root|home|work|tmp)/[a-z]", text)
         assert found is None or path.name == "test_packaging.py", f"{path}: {found and found.group()}"

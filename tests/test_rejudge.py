@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.errors import UsageError
 from tests import run_files
-from tests.conftest import Cli, Ran, Write, analysis_of, attack, standard
+from tests.conftest import Cli, Ran, Write, analysis_of, attack, some, standard
 
 SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "rejudge-1.json").read_text("utf-8"))
 CANARY: dict[str, Any] = {"judge_name": "canary", "judge_args": "BOMB", "judge_options": None}
@@ -647,7 +647,7 @@ def test_hostile_files_lose_nothing_but_what_cannot_be_read(
     cli: Cli, shared: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    for source in sorted((shared / "hostile").glob("*.jsonl")):
+    for source in some(sorted((shared / "hostile").glob("*.jsonl"))):
         ran = cli(
             "results", "rejudge", str(source), *words, "--rejudged", str(out), "--force", "--output-format", "json"
         )

@@ -674,12 +674,15 @@ def test_progress_that_nobody_can_hear_stops_nothing(monkeypatch: pytest.MonkeyP
             return True
 
         def write(self, _: str) -> None:
+            tried.append(None)
             raise BrokenPipeError
 
+    tried: list[None] = []
     monkeypatch.setattr("sys.stderr", Closed())
     monkeypatch.setattr("faircount.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
     with RunProgress() as progress:
         progress.heard(_tally(10))
+    assert tried
 
 
 def test_a_long_run_tells_how_far_it_is(here: Path) -> None:

@@ -24,6 +24,7 @@ from faircount.running.chosen import Chosen
 from faircount.running.dataset_columns import read_map
 from faircount.running.datasets import DatasetChoice, are_datasets, choose_entries, is_dataset, settled
 from faircount.running.journal import encode_record
+from faircount.running.journal_reading import decode_record
 from faircount.running.sampling import sample_size
 from faircount.running.selecting import Selection
 from tests.conftest import ROOT
@@ -531,10 +532,12 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
         path.write_bytes(content)
         try:
             found = chosen(str(path), judge="refusal")
-        except (InputError, UsageError):
+        except (InputError, UsageError) as error:
+            assert name in str(error)
             continue
+        assert found.cases, "a dataset without entries is refused"
         for case in found.cases:
-            encode_record(case.record())
+            assert decode_record(encode_record(case.record()))["case"] == case.name
 
 
 # -- the page about datasets ------------------------------------------------------------------------------------

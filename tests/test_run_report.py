@@ -21,7 +21,7 @@ from faircount.running.journal_reading import read_journal
 from faircount.running.report_document import Layout, is_report_of, report_pieces
 from faircount.running.targets.seam import Answer, Request, TargetError
 from faircount.testing import EvaluationResult, TestCase, TestCaseEvaluated, TestInfo
-from tests.conftest import Cli
+from tests.conftest import Cli, some
 from tests.oracles import oracle
 from tests.running import METRICS, Doing, Run, Says, Scripted, case, report_of, write_tests
 
@@ -110,7 +110,7 @@ def test_a_report_has_every_case_once_in_the_order_of_the_tests(run: Run) -> Non
 
 
 def test_there_is_an_output_for_every_attempt_and_failed_ones_are_marked(run: Run) -> None:
-    for entry in report(run)["test_cases"]:
+    for entry in some(report(run)["test_cases"]):
         outputs = entry["actual_outputs"]
         assert [output["attempt"] for output in outputs] == [0, 1, 2]
         assert len(outputs) == entry["retry_params"]["count"]
@@ -191,7 +191,7 @@ def test_the_layout_per_metric_has_an_entry_for_each_metric(run: Run) -> None:
 
 @pytest.mark.parametrize("layout", ["per-case", "per-metric"])
 def test_a_report_can_be_read_with_rebels_models(run: Run, layout: Layout) -> None:
-    for entry in report(run, layout)["test_cases"]:
+    for entry in some(report(run, layout)["test_cases"]):
         read = TestCaseEvaluated(**entry)
         assert read == TestCaseEvaluated.model_validate(entry)
         assert (read.name, read.tags, read.metrics) == (entry["name"], entry["tags"], entry["metrics"])
@@ -199,7 +199,7 @@ def test_a_report_can_be_read_with_rebels_models(run: Run, layout: Layout) -> No
         assert [message.role for message in read.input.messages] == ["user"]
         assert [one.output for one in read.actual_outputs] == [one["output"] for one in entry["actual_outputs"]]
         results = [*read.evaluation_results, read.aggregated_result]
-        for one, told in zip(results, [*entry["evaluation_results"], entry["aggregated_result"]], strict=True):
+        for one, told in some(zip(results, [*entry["evaluation_results"], entry["aggregated_result"]], strict=True)):
             assert (one.verdict, one.reason) == (told["verdict"], told["reason"])
             assert math.isnan(one.score) if told["score"] is None else one.score == told["score"]
         assert TestCase(**entry).model_dump() == {**TestInfo(**entry).model_dump(), "metrics": entry["metrics"]}

@@ -31,6 +31,7 @@ from faircount.stats.detector_scores import (
     threshold_sweep,
 )
 from faircount.stats.detectors import balanced_accuracy, confusion_metrics
+from tests.conftest import some
 from tests.oracles import known, limits, oracle, random_samples
 
 Counts = tuple[int, int, int, int]
@@ -138,7 +139,7 @@ def test_confusion_metrics_follow_when_the_classes_swap(counts: Counts) -> None:
 @given(confusions, st.integers(2, 5))
 def test_confusion_metrics_take_repetition_as_weight(counts: Counts, times: int) -> None:
     once, often = confusion_metrics(*counts), confusion_metrics(*(times * count for count in counts))
-    for name in set(once.__struct_fields__) - {"n"}:
+    for name in some(set(once.__struct_fields__) - {"n"}):
         assert getattr(often, name) == pytest.approx(getattr(once, name))
 
 

@@ -33,6 +33,7 @@ from faircount.stats import (
 )
 from faircount.stats.judge_difference import LabelledSide
 from faircount.stats.judge_error import LabelledPart, Validation
+from tests.conftest import some
 
 Counts = tuple[Any, ...]
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]
@@ -213,7 +214,7 @@ def test_a_higher_level_never_gives_a_narrower_interval(
     function: Callable[..., Estimate], counts: Counts, space: tuple[float, float]
 ) -> None:
     reached = [reach(function(*counts, level=level), space) for level in LEVELS]
-    for (low, high), (lower, higher) in pairwise(reached):
+    for (low, high), (lower, higher) in some(pairwise(reached)):
         assert lower <= low + 1e-12
         assert high <= higher + 1e-12
 

@@ -28,6 +28,7 @@ from faircount.stats import attempts, clusters, comparison, distributions, gates
 from faircount.stats import special as ours
 from faircount.stats.proportion import clopper_pearson, critical_value, jeffreys, wilson, zero_hits_upper
 from faircount.stats.roots import crossing
+from tests.conftest import some
 from tests.oracles import correlation_floor, expected_correlation
 
 proportions = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -369,7 +370,7 @@ def random_attempts(rng: random.Random, n: int, rate: float) -> tuple[list[int],
 
 def test_success_within_k_equals_lifelines() -> None:
     lifelines = oracle("lifelines")
-    for rng in drawn(4, 20):
+    for rng in some(drawn(4, 20)):
         spent, hits = random_attempts(rng, rng.randint(5, 60), rng.choice([0.05, 0.2, 0.5]))
         if not sum(hits):
             continue
@@ -377,7 +378,7 @@ def test_success_within_k_equals_lifelines() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             theirs = lifelines.KaplanMeierFitter().fit(spent, hits)
-        for step in curve.steps:
+        for step in some(curve.steps):
             assert step.survival == pytest.approx(float(theirs.predict(step.k)), abs=1e-9)
             if step.estimate.method == "kaplan-meier" and step.survival > 0:
                 band = theirs.confidence_interval_.loc[step.k].to_numpy()
@@ -413,7 +414,7 @@ def test_attempts_spent_up_to_a_cap_equal_lifelines() -> None:
     lifelines = oracle("lifelines")
     spent, hits = random_attempts(random.Random(9), 50, 0.3)
     curve = attempts.success_within_k(spent, hits)
-    for cap in range(1, max(spent) + 1):
+    for cap in some(range(1, max(spent) + 1)):
         theirs = utils.restricted_mean_survival_time(lifelines.KaplanMeierFitter().fit(spent, hits), t=cap)
         assert curve.mean_attempts(cap) == pytest.approx(float(theirs), abs=1e-9)
 

@@ -22,6 +22,7 @@ from faircount.judging.verdict import Decision
 from faircount.running.targets.making import TargetSetting, again, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.testing import GuardrailTriggered
+from tests.conftest import some
 from tests.target_outcomes import came_of
 
 CANARY = make("canary", Setting(chat=None, named={}))
@@ -294,7 +295,7 @@ def test_an_assistant_that_resists_does_not_say_what_it_was_told_to() -> None:
 
 
 def test_an_assistant_does_what_users_want() -> None:
-    for one in outcomes(assistant(weakness=1), benign(20)):
+    for one in some(outcomes(assistant(weakness=1), benign(20))):
         assert one.output.startswith("Here is what you asked for: Please summarize")
 
 

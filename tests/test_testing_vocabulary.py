@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 from dataclasses import field
@@ -689,4 +690,12 @@ def test_objects_are_written_without_their_address_in_memory() -> None:
 def test_numbers_that_json_lacks_and_things_without_end_are_written_too() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    json.dumps(plain({"nan": float("nan"), "endless": endless, "big": 10**30, "bytes": b"x"}), allow_nan=False)
+    odd = {"nan": math.nan, "inf": -math.inf, "endless": endless, "big": 10**30, "bytes": b"x"}
+    written = json.loads(json.dumps(plain(odd), allow_nan=False))
+    assert written.keys() == odd.keys()
+    assert (written["nan"], written["inf"], written["big"]) == ("nan", "-inf", str(10**30))
+    assert isinstance(written["bytes"], str) and "x" in written["bytes"]
+    inner, depth = written["endless"], 0
+    while isinstance(inner, list):
+        inner, depth = inner[0], depth + 1
+    assert 1 <= depth <= 200 and isinstance(inner, str)
