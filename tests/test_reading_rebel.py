@@ -44,6 +44,9 @@ def written(tmp_path: Path) -> Any:
     return write
 
 
+NEWLINE = b"\n"
+
+
 def rows(path: str) -> dict[str, dict[str, Any]]:
     found = {}
     for raw in rows_of(Origin(path, path), LIMIT):
@@ -325,6 +328,17 @@ def test_the_place_of_damage_is_its_line(written: Any, cli: Cli) -> None:
     ran = cli("results", "analyze", path)
     assert ran.code == 3
     assert f"{path}:{number + 1}: the report is damaged here" in ran.err
+
+
+@pytest.mark.parametrize("rest", [b"{}", b"garbage", report(entry("b", ["y"], "p"))], ids=["object", "text", "report"])
+def test_nothing_behind_a_report_is_lost_in_silence(written: Any, cli: Cli, rest: bytes) -> None:
+    whole = report(entry("a", ["x"], "p"))
+    path = written(whole + b"\n \n" + rest)
+    ran = cli("results", "analyze", path)
+    assert (ran.code, ran.out) == (3, "")
+    place = f"{path}:{whole.count(NEWLINE) + 3}: the report is damaged here: more follows the end of the report"
+    assert place in ran.err
+    assert cli("results", "analyze", written(whole + b"\n \n")).code == 0
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,9 @@ def _members(text: str) -> Iterator[tuple[str, int]]:
         yield str(key), place
         _, place = _value(text, place)
         place = _after_comma(text, place, "}")
+    rest = _after_space(text, place + 1)
+    if rest < len(text):
+        raise _Damaged("more follows the end of the report", rest)
 
 
 def _entries(text: str, run: RunFile) -> Iterator[_Entry]:
