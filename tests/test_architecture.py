@@ -23,6 +23,7 @@ LAYERS = {
     "text": 0,
     "model": 1,
     "outcomes": 1,
+    "patterns": 1,
     "policy_blocks": 1,
     "findings": 1,
     "formats": 1,

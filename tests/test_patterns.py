@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import subprocess
+import sys
 import time
+import warnings
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from faircount.judging.attempt import Attempt
+from faircount.judging.builtin.strings import Regex
+from faircount.judging.verdict import Decision
+from faircount.patterns import Pattern, SlowPattern
 from faircount.reading.spikee_families import family
 from faircount.text import mask_secrets
+from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
 
 _SMALL, _LARGE = 5_000, 20_000
@@ -118,3 +130,76 @@ def test_an_error_of_megabytes_is_described_at_once() -> None:
         for hostile in ("A_" * 500_000, "https://a" * 100_000, "a." * 500_000, "eyJaaaaaaaaaa-" * 70_000):
             describe(f"{number} {hostile}")
     assert time.process_time() - begun < 5
+
+
+# -- patterns that users and records bring ----------------------------------------------------------------------
+
+_SLOW = "(a|aa)+b"
+_HOSTILE = "a" * 60 + "!"
+_PIECES = st.sampled_from(
+    [
+        *"ab[]{}^$.*+?|()-,1 :<=é",
+        *(r"\w", r"\W", r"\s", r"\S", r"\b", r"\B", r"\d", r"\[", r"\]", r"\{", r"\\", "{2}", "{,3}", "{1,}"),
+        *("[a-c]", "[^a]", "(?i)", "(?:", "(?=", "(?!", "(?<=a)", "[[:alpha:]]", "{e<=1}", "[]a]", r"[\w-]"),
+    ]
+)
+
+
+def _spans(pattern: str, text: str) -> list[tuple[int, int]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [match.span() for match in re.finditer(pattern, text)]
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(_PIECES, min_size=1, max_size=7).map("".join), st.text("ab]{}[1_-e<=: é\u093f\x1c\n²Ⅷ", max_size=12))
+def test_a_pattern_finds_what_pythons_own_module_finds(pattern: str, text: str) -> None:
+    try:
+        expected = _spans(pattern, text)
+    except (re.error, OverflowError):
+        with pytest.raises((re.error, OverflowError)):
+            Pattern(pattern)
+        return
+    assert list(Pattern(pattern).spans(text)) == expected
+
+
+def test_a_search_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faircount.patterns.LIMIT", 0.2)
+    pattern = Pattern(_SLOW)
+    for _ in range(6):
+        with pytest.raises(SlowPattern, match=r"took more than 0\.[12] s"):
+            pattern.search(_HOSTILE)
+    assert pattern.search("aab") == (0, 3)
+
+
+def test_a_judge_whose_pattern_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faircount.patterns.LIMIT", 0.2)
+    verdict = Regex(pattern=_SLOW).decide(Attempt(response=_HOSTILE))
+    assert verdict.decision is None and "took more than 0.2 s" in str(verdict.error)
+    assert Regex(pattern=_SLOW).decide(Attempt(response="aab")).decision is Decision.HIT
+
+
+def test_rows_whose_search_was_cut_off_are_counted_as_unreadable(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("faircount.patterns.LIMIT", 0.2)
+    path = write([standard(1, response="aab"), standard(2, response=_HOSTILE), standard(3, response="aab")])
+    query = f'response matches "{_SLOW}"'
+    ran = cli("results", "analyze", path, "--where", query, "--output-format", "json")
+    found = {each["code"]: each for each in json.loads(ran.out)["analyses"][0]["findings"]}
+    assert found["F001"]["count"] == 1 and found["F001"]["where"][0].endswith(":2")
+    assert cli("results", "analyze", path, "--where", query, "--strict").code == 3
+    ran = cli("results", "extract", path, "--where", query, "-o", f"{path}.out")
+    assert ran.code == 3 and ":2: the pattern" in ran.err
+
+
+def test_a_pattern_of_a_dataset_does_not_stop_a_run(tmp_path: Path) -> None:
+    rows = [{"id": 0, "content": "p", "judge_name": "regex", "judge_args": _SLOW}]
+    rows += [{"id": n, "content": "p", "judge_name": "canary", "judge_args": "X"} for n in range(1, 4)]
+    (tmp_path / "ds.jsonl").write_bytes(encode(rows))
+    (tmp_path / "bot.py").write_text(f"def evil(prompt):\n    return {_HOSTILE!r}\n")
+    words = ["run", "ds.jsonl", "--target", "./bot.py:evil", "--journal", "j.jsonl", "--output-format", "json"]
+    done = subprocess.run([sys.executable, "-m", "faircount", *words], cwd=tmp_path, capture_output=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    assert "took more than" in (tmp_path / "j.jsonl").read_text()
+    assert json.loads(done.stdout)["analyses"][0]["entries"]["unjudged"] == 1

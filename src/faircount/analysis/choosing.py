@@ -13,8 +13,10 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from faircount.analysis.choices import CUSTOM
+from faircount.errors import InputError
 from faircount.model import Outcome
 from faircount.outcomes import state
+from faircount.patterns import SlowPattern
 from faircount.query import CustomSearch, Query
 from faircount.query.tree import And, Node, Operator, Test
 from faircount.reading.raw_rows import ESCAPE, RawRow, values_reader
@@ -79,7 +81,8 @@ _SPIKEE_FIELDS = ("success", "error", "guardrail")
 class Chooser:
     """Chooses rows of one source."""
 
-    def __init__(self, choice: Choice, say: Say) -> None:
+    def __init__(self, choice: Choice, say: Say, place: Callable[[int], str] = "line {}".format) -> None:
+        self._place = place
         self._needles: list[_Needle] = []
         self._tests: list[Callable[[RawRow], bool]] = []
         if choice.category not in (None, CUSTOM):
@@ -94,8 +97,14 @@ class Chooser:
         for needle in self._needles:
             rows = needle.candidates(rows)
         for test in self._tests:
-            rows = list(filter(test, rows))
+            rows = [row for row in rows if self._passes(test, row)]
         return rows
+
+    def _passes(self, test: Callable[[RawRow], bool], row: RawRow) -> bool:
+        try:
+            return test(row)
+        except SlowPattern as error:
+            raise InputError(f"{self._place(row.number)}: {error}; use a simpler pattern, or contains") from None
 
     def _ask(self, query: Query, say: Say) -> None:
         needle = _needle_in(query.tree)

@@ -139,7 +139,11 @@ def _read_range(part: _Range) -> _Part:
     origin = part.origin
     stream = open_range(origin.path, origin.name, part.start, part.end)
     reader = RawReader(stream, max_line=part.max_line)
-    chooser = Chooser(part.choice, lambda row: _said(part.choice, row, origin, part.max_line))
+    chooser = Chooser(
+        part.choice,
+        lambda row: _said(part.choice, row, origin, part.max_line),
+        lambda number: f"{origin.name}, line {number} after byte {part.start:,}",
+    )
     rows = [splice_or_row(row, origin, part.max_line) for found in reader.blocks() for row in chooser(found)]
     return _Part(reader.source(), reader.notes, rows)
 
@@ -301,7 +305,9 @@ class Extraction:
         """Yield the rows of a source that are meant, and remember how its lines fared."""
         stream = open_stream(origin.path, origin.name)
         reader = RawReader(stream, max_line=self.options.max_line)
-        chooser = Chooser(choice, lambda row: self._say(index, origin, choice, row))
+        chooser = Chooser(
+            choice, lambda row: self._say(index, origin, choice, row), lambda number: f"{origin.name}:{number}"
+        )
         read_before = 0
         for found in reader.blocks():
             yield chooser(found)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import operator
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from faircount.patterns import Pattern
 from faircount.query.tree import Literal, Operator
 from faircount.query.wildcards import fits
 
@@ -73,11 +73,9 @@ def check_of(asked: Operator, literals: tuple[Literal, ...], *, ignore_case: boo
     return _holds if asked is Operator.HOLDS else _searched(_text_test(asked, literals[0].text, ignore_case))
 
 
-def pattern(text: str, *, ignore_case: bool) -> re.Pattern[str]:
+def pattern(text: str, *, ignore_case: bool) -> Pattern:
     """Return a compiled pattern whose dot matches line breaks, too; raises what `re` raises."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # re's warnings about sets inside sets are not for our users
-        return re.compile(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+    return Pattern(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 def _exists(value: object) -> bool:

@@ -24,6 +24,7 @@ from faircount.findings import Notes
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Batch, Mark, extend_with_zeros, id_number, plain_id_numbers
 from faircount.model import Outcome, Source
 from faircount.outcomes import state
+from faircount.patterns import SlowPattern
 from faircount.policy_blocks import known_pattern, policy_block
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.error_kinds import describe
@@ -222,10 +223,11 @@ class SpikeeReader:
                 continue
             try:
                 row, truthy = self._decode(line, number)
-            except BadLine as reason:
+                kept = self._keep is None or self._keep(line, row, number)
+            except (BadLine, SlowPattern) as reason:
                 self._note_bad(line, str(reason), number)
             else:
-                if self._keep is None or self._keep(line, row, number):
+                if kept:
                     good.append((row, number, truthy))
                 else:
                     self._leave_out(number)

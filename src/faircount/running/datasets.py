@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faircount.errors import InputError, UsageError
+from faircount.patterns import SlowPattern
 from faircount.query import parse
 from faircount.reading.labelled import Doubt, DoubtKind, Doubts
 from faircount.reading.loose import BadLine
@@ -130,8 +131,11 @@ def _where(text: str, cases: Sequence[Case]) -> list[Case]:
         if query.computed:
             file, _, line = case.place.rpartition(":")
             said = {"file": file, "line": int(line)}
-        if query.matches(case.fields or {}, said):
-            found.append(case)
+        try:
+            if query.matches(case.fields or {}, said):
+                found.append(case)
+        except SlowPattern as error:
+            raise InputError(f"{case.place}: --where: {error}; use a simpler pattern, or contains") from None
     if not found:
         raise UsageError(f"--where {clip(visible(text), 200)} selects none of {_counted(len(cases))}")
     return found

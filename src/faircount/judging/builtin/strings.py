@@ -16,13 +16,14 @@ from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.parameters import check_flag, check_texts, quoted, texts_of_notes, written
 from faircount.judging.verdict import Decision, Span, Verdict
+from faircount.patterns import Pattern, SlowPattern
 
 
 class Sought(Struct, frozen=True):
     """A text or pattern as the user gave it, and what finds it; a plain text needs no pattern."""
 
     text: str
-    pattern: re.Pattern[str] | None = None
+    pattern: re.Pattern[str] | Pattern | None = None
 
     def find(self, response: str) -> Span | None:
         """Return the first place in the response."""
@@ -30,7 +31,8 @@ class Sought(Struct, frozen=True):
             start = response.find(self.text)
             return None if start < 0 else Span(start, start + len(self.text))
         match = self.pattern.search(response)
-        return None if match is None else Span(match.start(), match.end())
+        span = match.span() if isinstance(match, re.Match) else match
+        return None if span is None else Span(*span)
 
 
 def sought(text: str, *, ignore_case: bool = False, whole_word: bool = False) -> Sought:
@@ -182,16 +184,20 @@ class Regex(Judge):
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return a hit with the place of the first pattern that is found."""
-        if self._patterns is not None:
-            return found_any(self._patterns, attempt.response, "matches")
-        texts = texts_of_notes(attempt, "pattern")
-        if isinstance(texts, str):
-            return Verdict.unjudged(texts)
-        return found_any([self._compiled(text) for text in texts], attempt.response, "matches")
+        patterns = self._patterns
+        if patterns is None:
+            texts = texts_of_notes(attempt, "pattern")
+            if isinstance(texts, str):
+                return Verdict.unjudged(texts)
+            patterns = [self._compiled(text) for text in texts]
+        try:
+            return found_any(patterns, attempt.response, "matches")
+        except SlowPattern as error:
+            return Verdict.unjudged(str(error))
 
     def _compiled(self, text: str) -> Sought:
         try:
-            return Sought(text, re.compile(text, self._flags))
+            return Sought(text, Pattern(text, self._flags))
         except re.error as error:
             place = "" if error.pos is None else f" at character {error.pos + 1}"
             why = f"{error.msg}{place}"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from faircount.patterns import Pattern, SlowPattern
 from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Entry
 from faircount.text import clip, visible
@@ -55,7 +56,7 @@ def wording_of(entry: Entry) -> Wording:
     return Wording(text, payload, tuple(_pieces(payload, _patterns(entry))))
 
 
-def _patterns(entry: Entry) -> list[re.Pattern[str]]:
+def _patterns(entry: Entry) -> list[Pattern]:
     told = entry.fields.get(_FIELD)
     texts = [told] if isinstance(told, str) else told
     if texts is None:
@@ -65,16 +66,19 @@ def _patterns(entry: Entry) -> list[re.Pattern[str]]:
     return [_compiled(text) for text in texts if text]
 
 
-def _compiled(text: str) -> re.Pattern[str]:
+def _compiled(text: str) -> Pattern:
     try:
-        return re.compile(text)
+        return Pattern(text)
     except (re.error, OverflowError, RecursionError) as error:
         quoted = clip(visible(text), _LONGEST_QUOTE)
         raise AttackError(f'{_FIELD} of the entry: "{quoted}" is not a regular expression: {error}') from None
 
 
-def _pieces(payload: str, patterns: list[re.Pattern[str]]) -> Iterator[Piece]:
-    spans = sorted(match.span() for pattern in patterns for match in pattern.finditer(payload))
+def _pieces(payload: str, patterns: list[Pattern]) -> Iterator[Piece]:
+    try:
+        spans = sorted(span for pattern in patterns for span in pattern.spans(payload))
+    except SlowPattern as error:
+        raise AttackError(f"{_FIELD} of the entry: {error}") from None
     done = 0
     for start, end in spans:
         if end <= done or start == end:
