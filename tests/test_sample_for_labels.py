@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
 import random
+import subprocess
+import sys
+import tracemalloc
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -23,7 +28,7 @@ from faircount.analysis.sampling_for_labels import (
     sheet_rows,
     spread,
 )
-from faircount.reading.label_sheet import sheet_as_csv
+from faircount.reading.label_sheet import write_as_csv
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 
 LANGUAGES = ("de", "en", "fr", "it")
@@ -228,7 +233,9 @@ def test_the_first_sheet_of_a_workbook_is_read_as_it_stands(tmp_path: Path) -> N
     book.create_sheet("other").append(["not", "this"])
     path = tmp_path / "book.xlsx"
     book.save(path)
-    text = Path(sheet_as_csv(str(path))).read_text()
+    written = io.BytesIO()
+    write_as_csv(str(path), written)
+    text = written.getvalue().decode().replace("\r\n", "\n")
     assert text == 'id,,label,comment\n12,,true,\n13-attack,x,0,"a ""b"", c\nd"\n'
 
 
@@ -248,5 +255,80 @@ def test_a_workbook_that_is_none_is_refused(write: Write, tmp_path: Path, sheet:
         packed.writestr("hello.txt", "x")
         if sheet is not None:
             packed.writestr("xl/worksheets/sheet1.xml", sheet)
-    with pytest.raises(InputError, match=r"bad\.xlsx: (cannot read this workbook|too large, or contains)"):
+    with pytest.raises(InputError, match=r"bad\.xlsx: (cannot read this workbook|declares a document type)"):
         analysis_of(write(run_of(5, 5)), judge_quality=str(path))
+
+
+def _book(path: Path, sheet: bytes, *, compression: int = zipfile.ZIP_DEFLATED, members: int = 0) -> str:
+    with zipfile.ZipFile(path, "w", compression) as packed:
+        packed.writestr("xl/worksheets/sheet1.xml", sheet)
+        for number in range(members):
+            packed.writestr(f"x{number}", b"")
+    return str(path)
+
+
+_LAUGHS = """<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;">]>
+<worksheet><sheetData><row><c t="inlineStr"><is><t>&b;</t></is></c></row></sheetData></worksheet>"""
+
+
+@pytest.mark.parametrize(
+    ("sheet", "members", "reason"),
+    [
+        (b"<worksheet><sheetData>" + b"<row/>" * 12_000_000, 0, "expands more than 200 times|more than 1,048,576 rows"),
+        (b"<worksheet><sheetData>" + b"<row><c r='XFD1'><v>1</v></c></row>" * 2_000, 0, "more than 10,000,000 cells"),
+        (_LAUGHS.encode("utf-16"), 0, "declares a document type"),
+        (b"<worksheet/>", 10_001, "more than 10,000 parts"),
+    ],
+)
+def test_a_workbook_that_is_a_bomb_is_refused(tmp_path: Path, sheet: bytes, members: int, reason: str) -> None:
+    path = _book(tmp_path / "bomb.xlsx", sheet, members=members)
+    del sheet
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=rf"bomb\.xlsx: (has )?({reason})"):
+            write_as_csv(path, io.BytesIO() if "cells" not in reason else _Nowhere())
+        assert tracemalloc.get_traced_memory()[1] < 128 * 1024**2
+    finally:
+        tracemalloc.stop()
+
+
+class _Nowhere(io.RawIOBase):
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        return len(data)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_workbooks_are_refused(cli: Cli, write: Write, tmp_path: Path, compression: int) -> None:
+    sheet = b"<worksheet><sheetData>" + b"".join(b"<row><c><v>%d</v></c></row>" % n for n in range(5000))
+    path = Path(_book(tmp_path / "bad.xlsx", sheet + b"</sheetData></worksheet>", compression=compression))
+    whole = path.read_bytes()
+    for at in range(60, len(whole) - 200, len(whole) // 25):
+        path.write_bytes(whole[:at] + bytes(255 - byte for byte in whole[at : at + 20]) + whole[at + 20 :])
+        ran = cli("results", "analyze", write(run_of(5, 5)), "--judge-quality", str(path))
+        assert ran.code == 3, (at, ran.err)
+
+
+def test_nothing_of_a_workbook_or_of_standard_input_is_left_behind(write: Write, tmp_path: Path) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    book = openpyxl.Workbook()
+    book.active.append(["response", "label"])  # type: ignore[union-attr]
+    for number in range(20):
+        book.active.append([f"I cannot help {number}.", number % 2])  # type: ignore[union-attr]
+    path = tmp_path / "labels.xlsx"
+    book.save(path)
+    run = [sys.executable, "-m", "faircount"]
+    environment = {**os.environ, "TMPDIR": str(place)}
+    csv = b"response,label\nSorry,1\nSure,0\n"
+    for words, given in (
+        (["results", "analyze", write(run_of(5, 5)), "--judge-quality", str(path)], b""),
+        (["judges", "evaluate", "--labels", str(path), "refusal", "-o", str(tmp_path / "s.json")], b""),
+        (["judges", "evaluate", "--labels", "-", "refusal", "-o", str(tmp_path / "t.json")], csv),
+    ):
+        done = subprocess.run([*run, *words], input=given, capture_output=True, env=environment, timeout=60)
+        assert done.returncode in (0, 3), done.stderr
+        assert not list(place.iterdir())
+    assert json.loads((tmp_path / "s.json").read_text())

@@ -55,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(
             f"internal error, please report it ({detail}); set FAIRCOUNT_DEBUG=1 for the traceback", EXIT_BUG
         )
+    finally:
+        if "faircount.reading.labels" in sys.modules:
+            sys.modules["faircount.reading.labels"].remove_copies()
 
 
 def _complain(message: str, code: int, further: Sequence[str] = ()) -> int:

@@ -9,12 +9,15 @@ names is loaded, and no text of theirs reaches a terminal from here.
 
 from __future__ import annotations
 
+import functools
 import math
+import shutil
 import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO, ClassVar
 
 from faircount.errors import InputError, UsageError
 from faircount.reading import inputs
@@ -24,6 +27,7 @@ from faircount.reading.label_items import ChosenColumns, FileItems
 from faircount.reading.label_keys import KeyedLabels
 from faircount.reading.label_repeats import Repeats
 from faircount.reading.label_rows import LabelFile, label_file, names_of
+from faircount.reading.label_sheet import is_workbook, write_as_csv
 from faircount.reading.labelled import (
     Columns,
     Doubt,
@@ -68,12 +72,13 @@ class Labels:
     """A set of labelled items. Iterate to read them; every pass reads the files again.
 
     `sources` and `doubts` tell how the files fared. They are known after the first whole pass, and make one if there
-    was none. Standard input is kept in a file of its own until `close`, or until nobody needs the labels any more.
+    was none. Standard input, and a workbook as CSV, is kept in a file of its own until `close`, or until nobody needs
+    the labels any more.
     """
 
     def __init__(self, files: Sequence[str], options: LabelOptions) -> None:
         self.options = options
-        self._spooled = _Spooled()
+        self._copies: dict[str, _Copy] = {}
         self._repeated = Doubts()
         self._known: tuple[tuple[LabelSource, ...], tuple[ResultsSource, ...], tuple[Doubt, ...]] | None = None
         given = _given(files, self._repeated)
@@ -121,8 +126,9 @@ class Labels:
         return self._facts()[2]
 
     def close(self) -> None:
-        """Remove what was kept of standard input; the labels cannot be read again then."""
-        self._spooled.remove()
+        """Remove what was kept of standard input and of workbooks; the labels cannot be read again then."""
+        for copy in self._copies.values():
+            copy.remove()
 
     def __enter__(self) -> Labels:
         return self
@@ -139,7 +145,13 @@ class Labels:
         return self._known
 
     def _label_file(self, name: str) -> LabelFile:
-        return label_file(name, self._spooled.path if name == STDIN else name, self.options.max_line)
+        if name == STDIN:
+            self._copies[name] = copy = _Copy(_copy_standard_input)
+        elif is_workbook(name):
+            self._copies[name] = copy = _Copy(functools.partial(write_as_csv, name))
+        else:
+            return label_file(name, name, self.options.max_line)
+        return label_file(name, copy.path, self.options.max_line)
 
     def _open(self, name: str) -> ChosenColumns:
         file = self._label_file(name)
@@ -175,23 +187,27 @@ def _given(files: Sequence[str], doubts: Doubts) -> list[str]:
     return [file.path for file in found]
 
 
-class _Spooled:
-    """Standard input in a file that only its owner can read, so that it can be read again."""
+class _Copy:
+    """A file that only its owner can read, filled from what cannot be read as it is, or not twice."""
 
-    def __init__(self) -> None:
-        self._path: str | None = None
-        self.remove: Callable[[], object] = lambda: None
+    every: ClassVar[weakref.WeakSet[_Copy]] = weakref.WeakSet()
 
-    @property
-    def path(self) -> str:
-        """Where it is; it is read when somebody asks for the first time."""
-        if self._path is None:
-            with tempfile.NamedTemporaryFile(prefix="faircount-labels-", delete=False) as file:
-                self._path = file.name
-                self.remove = weakref.finalize(self, Path(file.name).unlink, missing_ok=True)
-                while chunk := sys.stdin.buffer.read(_SPOOL_STEP):
-                    file.write(chunk)
-        return self._path
+    def __init__(self, fill: Callable[[IO[bytes]], None]) -> None:
+        with tempfile.NamedTemporaryFile(prefix="faircount-labels-", delete=False) as file:
+            self.path = file.name
+            self.remove = weakref.finalize(self, Path(file.name).unlink, missing_ok=True)
+            self.every.add(self)
+            fill(file)
+
+
+def _copy_standard_input(file: IO[bytes]) -> None:
+    shutil.copyfileobj(sys.stdin.buffer, file, _SPOOL_STEP)
+
+
+def remove_copies() -> None:
+    """Remove what was kept of standard input and of workbooks: a process that ends at once does not wait for it."""
+    for copy in list(_Copy.every):
+        copy.remove()
 
 
 # -- one pass over the files ------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from msgspec import Struct, field
 from faircount.analysis.judges.summary import Summary, read_summary
 from faircount.errors import InputError, UsageError
 from faircount.judging.verdict import Decision
-from faircount.reading.label_sheet import is_workbook, sheet_as_csv
 from faircount.reading.labelled import LabelOptions
 from faircount.reading.labels import Labels, read_labels
 from faircount.reading.raw_rows import RawReader, values_reader
@@ -58,14 +57,7 @@ def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
         raise InputError(f"--judge-quality {path}: {what}; a summary of `judges evaluate`, or labels")
     if _is_summary(path):
         return Quality(path, summary=read_summary(path))
-    if not is_workbook(path):
-        return _read_labelled(path, path, results, max_line)
-    readable = sheet_as_csv(path)
-    try:
-        return _read_labelled(path, readable, results, max_line)
-    except (InputError, UsageError) as error:
-        # People know the workbook, not what was made of it.
-        raise type(error)(str(error).replace(readable, path)) from error
+    return _read_labelled(path, results, max_line)
 
 
 def _is_summary(path: str) -> bool:
@@ -81,8 +73,8 @@ def _is_summary(path: str) -> bool:
     return isinstance(found, dict) and isinstance(found.get("results"), dict)
 
 
-def _read_labelled(path: str, readable: str, results: Sequence[str], max_line: int) -> Quality:
-    elsewhere = read_labels([readable], LabelOptions(max_line=max_line, text_needed=False))
+def _read_labelled(path: str, results: Sequence[str], max_line: int) -> Quality:
+    elsewhere = read_labels([path], LabelOptions(max_line=max_line, text_needed=False))
     columns = elsewhere.columns[0][1]
     if columns.text is not None and (columns.item is None or not _stands_in(elsewhere, results, max_line)):
         return Quality(path, labels=elsewhere)
@@ -90,7 +82,7 @@ def _read_labelled(path: str, readable: str, results: Sequence[str], max_line: i
         raise UsageError("--judge-quality: labels of rows need result files that can be read twice, not -")
     if columns.item is None:
         raise InputError(f"{path}: has no column of responses or ids, so it is unclear what was labelled")
-    keyed = read_labels([readable], LabelOptions(max_line=max_line, results=tuple(results)))
+    keyed = read_labels([path], LabelOptions(max_line=max_line, results=tuple(results)))
     return Quality(path, sample=_by_row(keyed, by_verdict=Path(path + DESIGN_SUFFIX).exists()))
 
 
