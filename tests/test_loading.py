@@ -163,3 +163,44 @@ def test_no_worker_outlives_the_command(tmp_path: Path, killing: signal.Signals)
         time.sleep(0.05)
     assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
     assert not (tmp_path / "out.txt").exists()
+
+
+def _killed_at_three(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_worker_that_is_killed_ends_the_work_with_an_error() -> None:
+    script = (
+        "from tests.test_loading import _killed_at_three\n"
+        "from faircount.workers import in_order, worker_pool\n"
+        "with worker_pool(2, 'fork') as pool:\n"
+        "    print(list(in_order(pool, _killed_at_three, range(%d), 4)))\n"
+    )
+    for parts, expected in ((3, "[0, 1, 2]\n"), (50, "")):
+        done = subprocess.run([sys.executable, "-c", script % parts], capture_output=True, text=True, timeout=60)
+        assert done.stdout == expected
+        assert ("a worker process was killed" in done.stderr) is (expected == "")
+
+
+def test_an_interrupt_while_workers_start_leaves_none_behind() -> None:
+    script = (
+        "import time\n"
+        "from faircount.workers import worker_pool\n"
+        "print('begins', flush=True)\n"
+        "with worker_pool(2, 'fork') as pool:\n"
+        "    pool.submit(time.sleep, 60).result()\n"
+    )
+    for delay in (0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.3):
+        words = [sys.executable, "-c", script]
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=interruptible
+        ) as running:
+            assert running.stdout is not None
+            running.stdout.readline()
+            time.sleep(delay)
+            running.send_signal(signal.SIGINT)
+            # The pipe is closed when the last process is gone that holds it.
+            running.communicate(timeout=20)
+        assert running.returncode != 0

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from faircount import AnalyzeOptions, analyze, as_report
 from faircount.model import Estimate
 from faircount.present import console, figures_text, json_text
-from faircount.report import Place, Record, Records, Report, Seconds
+from faircount.report import Column, Grid, Place, Record, Records, Report, Seconds, Section
 from faircount.sample import HOSTILE_RESPONSES
 from faircount.text import cell_width, visible
 from tests.conftest import Write, attack, standard
@@ -169,3 +169,12 @@ def test_the_width_is_the_environments_the_terminals_or_one_for_files(monkeypatc
     assert console.terminal_width(True) == 77
     monkeypatch.setenv("COLUMNS", "wide")
     assert console.terminal_width(False) == console.PLAIN_WIDTH
+
+
+def test_right_to_left_letters_do_not_turn_the_figures_beside_them() -> None:
+    hebrew = "\u05e2\u05d1\u05e8\u05d9\u05ea"
+    columns = (Column("Value", numeric=False), Column("Total"))
+    grid = Grid(columns, ((Record(hebrew), 20), (Record("caf\u00e9"), 2)))
+    lines = console.render(Report((Section("Groups", (grid,)),))).splitlines()
+    assert next(line for line in lines if hebrew in line).split("\u200e") == ["  ", hebrew, "     20"]
+    assert not any("\u200e" in line for line in lines if hebrew not in line)

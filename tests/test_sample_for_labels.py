@@ -286,7 +286,7 @@ def test_a_workbook_that_is_a_bomb_is_refused(tmp_path: Path, sheet: bytes, memb
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=rf"bomb\.xlsx: (has )?({reason})"):
-            write_as_csv(path, io.BytesIO() if "cells" not in reason else _Nowhere())
+            write_as_csv(path, io.BufferedWriter(_Nowhere()))
         assert tracemalloc.get_traced_memory()[1] < 128 * 1024**2
     finally:
         tracemalloc.stop()

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -20,7 +21,7 @@ import msgspec
 import pytest
 
 from faircount import InputError, UsageError, analyze
-from faircount.analysis import evidence, one_entry, recorded
+from faircount.analysis import evidence, one_entry, one_entry_report, recorded
 from faircount.analysis.evidence import CHANGED, VANISHED
 from faircount.analysis.one_entry import Entry, ShowOptions, find_entries, reason
 from faircount.analysis.one_entry_report import as_report
@@ -796,3 +797,10 @@ def test_hostile_files_are_shown_safely(shared: Path, cli: Cli) -> None:
             ran = show(cli, name, str(path))
             assert ran.code in (0, 2, 3), (path, ran.err)
             assert harmless(ran.out + ran.err)
+
+
+def test_a_large_text_is_shown_in_linear_time() -> None:
+    begun = time.process_time()
+    pieces = list(one_entry_report._pieces("word " * 1_200_000))
+    assert time.process_time() - begun < 6
+    assert "".join(pieces) == "word " * 1_200_000

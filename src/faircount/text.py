@@ -89,6 +89,13 @@ def cell_width(text: str) -> int:
     return len(text) + wide - marks
 
 
+def left_to_right(text: str) -> str:
+    """Return a visible text between marks that keep right-to-left letters in it from turning what is around it."""
+    if text.isascii() or not any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text):
+        return text
+    return f"\N{LEFT-TO-RIGHT MARK}{text}\N{LEFT-TO-RIGHT MARK}"
+
+
 def clip(text: str, limit: int) -> str:
     """Shorten `text` to at most `limit` characters, the last of them an ellipsis where something was cut."""
     if len(text) <= limit:

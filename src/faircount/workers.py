@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -14,9 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from multiprocessing.pool import AsyncResult, Pool
+    from concurrent.futures import Executor, Future
 
-_PARENT_CHECK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
+_INTERRUPTS = frozenset(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_KILLED = "a worker process was killed, perhaps for lack of memory"
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")
@@ -32,38 +35,76 @@ def start_method() -> str | None:
 
 
 @contextlib.contextmanager
-def worker_pool(processes: int, method: str) -> Iterator[Pool]:
+def worker_pool(processes: int, method: str) -> Iterator[Executor]:
     """Give worker processes that end with the block, whatever ends it."""
     import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
 
-    pool = multiprocessing.get_context(method).Pool(processes, initializer=start_worker, initargs=(os.getpid(),))
+    context = multiprocessing.get_context(method)
+    pool = ProcessPoolExecutor(processes, context, initializer=start_worker, initargs=(os.getpid(),))
+    # An interrupt in the middle of their start would leave threads and processes to nobody.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     try:
+        # The first work starts them all: before the caller has threads, which a fork would not copy.
+        pool.submit(os.getpid)
+        # Only workers write results. Were it open here, too, a result that a killed worker began would never end.
+        pool._result_queue._writer.close()  # type: ignore[attr-defined]
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
         yield pool
     finally:
-        pool.terminate()
-        pool.join()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
+        for worker in list((pool._processes or {}).values()):
+            worker.kill()
+        pool.shutdown(cancel_futures=True)
 
 
-def in_order(pool: Pool, work: Callable[[Part], Done], parts: Iterable[Part], under_way: int) -> Iterator[Done]:
+def result_of(pool: Executor, work: Future[Done]) -> Done:
+    """Wait for what a worker makes; ChildProcessError if one was killed, since its work will never come."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    while True:
+        try:
+            return work.result(_CHECK_SECONDS)
+        except BrokenProcessPool:
+            raise ChildProcessError(errno.ECHILD, _KILLED) from None
+        except TimeoutError:
+            if work.done():
+                return work.result()
+            if not all(worker.is_alive() for worker in list((getattr(pool, "_processes", None) or {}).values())):
+                raise ChildProcessError(errno.ECHILD, _KILLED) from None
+
+
+def in_order(pool: Executor, work: Callable[[Part], Done], parts: Iterable[Part], under_way: int) -> Iterator[Done]:
     """Yield what became of the parts in their order, with only so many of them under way."""
-    waiting: deque[AsyncResult[Done]] = deque()
+    waiting: deque[Future[Done]] = deque()
     for part in parts:
-        waiting.append(pool.apply_async(work, (part,)))
+        waiting.append(submit(pool, work, part))
         if len(waiting) >= under_way:
-            yield waiting.popleft().get()
+            yield result_of(pool, waiting.popleft())
     while waiting:
-        yield waiting.popleft().get()
+        yield result_of(pool, waiting.popleft())
+
+
+def submit(pool: Executor, work: Callable[[Part], Done], part: Part) -> Future[Done]:
+    """Give a part to the workers; ChildProcessError if one was killed."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    try:
+        return pool.submit(work, part)
+    except BrokenProcessPool:
+        raise ChildProcessError(errno.ECHILD, _KILLED) from None
 
 
 def start_worker(parent: int) -> None:
     """Leave interruptions to the parent, end when it is gone, and do not look for cycles that are never made."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     gc.disable()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_SECONDS)
+        time.sleep(_CHECK_SECONDS)
     os._exit(1)

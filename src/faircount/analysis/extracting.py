@@ -46,10 +46,10 @@ from faircount.reading.raw_rows import (
     strategy_of,
 )
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_range, open_stream
-from faircount.workers import start_method, worker_pool
+from faircount.workers import result_of, start_method, submit, worker_pool
 
 if TYPE_CHECKING:
-    from multiprocessing.pool import AsyncResult, Pool
+    from concurrent.futures import Executor
 
 _PARTS_UNDER_WAY = 6
 _SAME_CATEGORY = {"errors": "error", "fail": "failure"}
@@ -154,29 +154,21 @@ def _ranges(origin: Origin, choice: Choice, max_line: int) -> Iterator[_Range]:
         yield _Range(origin, choice, max_line, start, min(start + RANGE_BYTES, size))
 
 
-def _in_order(pool: Pool, workers: int, ranges: Iterable[_Range]) -> Iterator[_Part]:
+def _in_order(pool: Executor, workers: int, ranges: Iterable[_Range]) -> Iterator[_Part]:
     """Yield what ranges give in their order, with only so many under way; whoever waits reads one in the meantime."""
+    from concurrent.futures import Future
+
     left = deque(ranges)
-    waiting: deque[AsyncResult[_Part] | _Done] = deque()
+    waiting: deque[Future[_Part]] = deque()
     while left or waiting:
-        while left and sum(not part.ready() for part in waiting) <= workers:
-            waiting.append(pool.apply_async(_read_range, (left.popleft(),)))
-        if left and not waiting[0].ready() and len(waiting) < _PARTS_UNDER_WAY * workers:
-            waiting.append(_Done(_read_range(left.popleft())))
+        while left and sum(not part.done() for part in waiting) <= workers:
+            waiting.append(submit(pool, _read_range, left.popleft()))
+        if left and not waiting[0].done() and len(waiting) < _PARTS_UNDER_WAY * workers:
+            own: Future[_Part] = Future()
+            own.set_result(_read_range(left.popleft()))
+            waiting.append(own)
         else:
-            yield waiting.popleft().get()
-
-
-class _Done(Struct, frozen=True):
-    """A part that this process has read itself."""
-
-    part: _Part
-
-    def ready(self) -> bool:
-        return True
-
-    def get(self) -> _Part:
-        return self.part
+            yield result_of(pool, waiting.popleft())
 
 
 def _said(choice: Choice, row: RawRow, origin: Origin, max_line: int) -> dict[str, object]:
@@ -290,7 +282,9 @@ class Extraction:
                     self.matched += len(found)
                     yield [dataset_row(row, origin, self.options.max_line) for row in found]
 
-    def _rows_of_ranges(self, pool: Pool, workers: int, origin: Origin, choice: Choice) -> Iterator[list[DatasetRow]]:
+    def _rows_of_ranges(
+        self, pool: Executor, workers: int, origin: Origin, choice: Choice
+    ) -> Iterator[list[DatasetRow]]:
         source, notes = Source(path=origin.name), Notes(origin.name)
         with Path(origin.path).open("rb") as file:
             for read in _in_order(pool, workers, _ranges(origin, choice, self.options.max_line)):

@@ -240,11 +240,12 @@ def _pieces(text: str) -> Iterator[str]:
     short = visible(text) if len(text) <= _PIECE_WIDTH else ""
     lines = [text] if 0 < len(short) <= _PIECE_WIDTH else text.splitlines(keepends=True)
     for rest in map(visible, lines):
-        while len(rest) > _PIECE_WIDTH:
-            end = rest.rfind(" ", _PIECE_WIDTH // 2, _PIECE_WIDTH) + 1 or _PIECE_WIDTH
-            yield rest[:end]
-            rest = rest[end:]
-        yield rest
+        start = 0
+        while len(rest) - start > _PIECE_WIDTH:
+            end = rest.rfind(" ", start + _PIECE_WIDTH // 2, start + _PIECE_WIDTH) + 1 or start + _PIECE_WIDTH
+            yield rest[start:end]
+            start = end
+        yield rest[start:]
 
 
 # -- the document -----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from faircount.report import (
     Report,
     Section,
 )
-from faircount.text import cell_width, clip_middle, inert_lines, visible
+from faircount.text import cell_width, clip_middle, inert_lines, left_to_right, visible
 
 PLAIN_WIDTH = 100
 NARROWEST = 40
@@ -87,7 +87,8 @@ class _Page(Struct):
                     index = number - (height - len(lines)) if row.is_head else number
                     line = lines[index] if 0 <= index < len(lines) else ""
                     space = " " * max(width - cell_width(line), 0)
-                    parts.append(space + line if to_right else line + space)
+                    shown = left_to_right(line)
+                    parts.append(space + shown if to_right else shown + space)
                 self.lines.append(" " * indent + self.styled((" " * _GAP).join(parts).rstrip(), row.style))
 
 

@@ -33,7 +33,7 @@ from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, o
 from faircount.workers import in_order, start_method, worker_pool
 
 if TYPE_CHECKING:
-    from multiprocessing.pool import Pool
+    from concurrent.futures import Executor
 
     from faircount.query import Query
 
@@ -86,7 +86,7 @@ class Loader:
         unread = [] if alone else [path for path in names if path not in self._cached]
         self._processes = max(map(processes_for, unread), default=1)
         self._workers = contextlib.ExitStack()
-        self._pool: Pool | None = None
+        self._pool: Executor | None = None
         self._keeping: dict[str, Keeping] = {}
 
     def __enter__(self) -> Loader:
@@ -178,7 +178,7 @@ class Loader:
         read = ReadSource(reader.source(), reader.notes, reader.anchors)
         return _Reading(read, joined(parts or [(Batch().tables(), 0)]), [] if content is None else content.digests())
 
-    def _read_ranges(self, pool: Pool, path: str, secret: Secret | None) -> _Reading:
+    def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _Reading:
         size = Path(path).stat().st_size
         starts = range(0, size, RANGE_BYTES)
         ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
