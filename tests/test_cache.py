@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,32 @@ def test_packed_files_are_kept_too(write: Write, monkeypatch: pytest.MonkeyPatch
 
 
 # -- never stale ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"", b"short"])
+def test_a_secret_that_a_full_disk_cut_off_is_made_again(tmp_path: Path, content: bytes) -> None:
+    cache = Cache(tmp_path / "cache")
+    assert cache.secret() is not None
+    secret = tmp_path / "cache" / "secret"
+    secret.write_bytes(content)
+    assert cache.secret() is not None
+    assert secret.read_bytes() != content
+
+
+@pytest.mark.parametrize("which", ["content", "rows", "secret"])
+def test_a_pipe_in_the_cache_is_not_waited_for(write: Write, folder: Path, which: str) -> None:
+    path = write(lines())
+    before = analysis_of(path)
+    (entry,) = entries(folder)
+    rows = next(file for file in sorted(entry.iterdir()) if file.name != caching._CONTENT)
+    file = {"content": entry / caching._CONTENT, "rows": rows, "secret": folder / "secret"}[which]
+    file.unlink()
+    os.mkfifo(file)
+    found: list[Analysis] = []
+    waiting = threading.Thread(target=lambda: found.append(analysis_of(path)), daemon=True)
+    waiting.start()
+    waiting.join(60)
+    assert found == [before]
 
 
 def test_one_changed_byte_is_noticed_whatever_the_clock_says(write: Write, folder: Path) -> None:

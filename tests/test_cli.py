@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ import pytest
 from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SYSTEM
 from faircount.cli.parser import build
 from faircount.version import __version__
-from tests.conftest import Cli, Write, encode, interruptible, standard
+from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 
 FAIRCOUNT = [sys.executable, "-m", "faircount"]
 
@@ -597,3 +598,79 @@ def test_to_be_terminated_is_an_interrupt_for_every_command(tmp_path: Path) -> N
         running.terminate()
         _, err = running.communicate(timeout=30)
     assert (running.returncode, err) == (EXIT_INTERRUPTED, "faircount: interrupted\n")
+
+
+# -- odd surroundings -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", ["9" * 5000, "99999999", "0", "-3", "x", ""])
+def test_a_width_that_is_none_is_not_used(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    path = write([standard(1)])
+    expected = cli("results", "analyze", path).out
+    monkeypatch.setenv("COLUMNS", columns)
+    ran = cli("results", "analyze", path)
+    assert (ran.code, ran.out) == (0, expected)
+
+
+def test_standard_input_that_is_closed_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    ran = cli("results", "analyze", "-")
+    assert ran.code == 3
+    assert "standard input is closed" in ran.err
+
+
+def test_deep_json_is_no_judge_quality(cli: Cli, write: Write, tmp_path: Path) -> None:
+    for content in ('{"a":' * 20_000 + "1" + "}" * 20_000, '{"results":' + "[" * 20_000 + "]" * 20_000 + "}"):
+        deep = tmp_path / "deep.json"
+        deep.write_text(content)
+        ran = cli("results", "analyze", write([standard(1)]), "--judge-quality", str(deep))
+        assert ran.code == 3, ran.err
+        assert "nested too deeply" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "says"),
+    [
+        (("bench", "--plan"), "a = " + "9" * 5000, "a number has too many digits"),
+        (
+            ("bench", "--plan"),
+            '[datasets.d]\npath = "d"\n[targets.t]\n[[leave_out]]\ntarget = {}\n',
+            "no such target: {}",
+        ),
+        (("judges", "try", "refusal", "x", "--config"), "[prices.m]\nprompt = 1" + "0" * 400, "not negative"),
+    ],
+)
+def test_odd_toml_is_refused_in_words(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], content: str, says: str
+) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(content + "\n")
+    ran = cli(*words, str(file))
+    assert ran.code == 2, ran.err
+    assert says in ran.err
+
+
+def test_a_rate_next_to_nothing_and_a_name_of_nothing_are_no_crash(cli: Cli, tmp_path: Path) -> None:
+    labels = str(ROOT / "docs" / "samples" / "labelled.csv")
+    ran = cli("judges", "evaluate", "--labels", labels, "-o", "", "--", "refusal")
+    assert ran.code == 2
+    assert "an empty name is no file" in ran.err
+    out = tmp_path / "s.json"
+    ran = cli("judges", "evaluate", "--labels", labels, "-o", str(out), "--false-positive-rate", "1e-320", "refusal")
+    assert ran.code == 0, ran.err
+    assert out.is_file()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_a_file_that_is_replaced_keeps_its_rights(cli: Cli, write: Write, tmp_path: Path, mode: int) -> None:
+    out = tmp_path / "report.json"
+    words = ("results", "analyze", write([standard(1)]), "--output-format", "json", "-o", str(out))
+    assert cli(*words).code == 0
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o666 & ~mask
+    out.chmod(mode)
+    assert cli(*words).code == 0
+    assert stat.S_IMODE(out.stat().st_mode) == mode

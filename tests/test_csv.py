@@ -117,3 +117,11 @@ def test_no_spreadsheet_finds_a_formula_whatever_separates_its_cells(text: str) 
         assert not cell.strip(' "').startswith(tuple(FORMULA))
     harmless = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", lambda c: visible(c[0]), text)
     assert re.sub("'", "", field(text)) == harmless.replace("'", "")
+
+
+@pytest.mark.parametrize("text", ['x;"=1+1;y', 'x; "=1+1', 'x;""=cmd|x', 'a\n"@SUM(1)', 'a;\t" -1'])
+def test_a_quotation_mark_hides_no_formula_where_the_semicolon_separates(text: str) -> None:
+    content = "".join(csv_lines(["a", "b"], [["one", text], [text, "two"]]))
+    cells = [cell for row in csv.reader(io.StringIO(content), delimiter=";") for cell in row]
+    assert any("'" in cell for cell in cells)
+    assert not [cell for cell in cells if cell.lstrip().startswith(("=", "+", "-", "@"))]

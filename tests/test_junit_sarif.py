@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -322,6 +323,18 @@ def test_neither_prompts_nor_responses_are_written(write: Write) -> None:
     for text in (junit.render(results, subjects), sarif.render(results, subjects)):
         assert "PROMPT-7731" not in text
         assert "ANSWER-7731" not in text
+
+
+def test_no_text_of_a_record_is_a_link_in_sarif(write: Write) -> None:
+    rows = [standard(n, success=n < 30, plugin="[x](https://evil.example)" if n < 40 else "b") for n in range(100)]
+    told = document([analysis_of(write(rows))])
+    results, subjects = judged('plugin="[x](https://evil.example)": asr > 0.1', analysis=told)
+    texts = [one["message"]["text"] for one in json.loads(sarif.render(results, subjects))["runs"][0]["results"]]
+    assert len(texts) == 2
+    for text in texts:
+        # What the format reads as a link (3.11.6).
+        assert not re.search(r"(?<!\\)\[(?:[^\]\[\\]|\\.)*\]\([^)]*\)", text), text
+        assert "https://evil.example" in text
 
 
 @given(st.text(max_size=30))

@@ -133,6 +133,23 @@ def test_blank_lines_are_no_rows_and_no_fault() -> None:
     assert (source.bad_lines, source.blank_lines, source.lines) == (0, 2, 4)
 
 
+@pytest.mark.parametrize("rows", [1, 300], ids=["line by line", "at once"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": 1, "success": false, "\\u0073uccess": true, "response": "r"}',
+        '{"id": 1, "\\u0073uccess": true, "success": false, "response": "r"}',
+        '{"id": 1, "succ\\u0065ss": true, "succes\\u0073": false, "response": "r"}',
+        '{"\\u0069d": 2, "id": 1, "success": false, "response": "r"}',
+    ],
+)
+def test_a_key_that_is_there_twice_is_found_however_it_is_spelled(write: Write, line: str, rows: int) -> None:
+    found = analysis_of(write([line, *(standard(n + 10) for n in range(rows))]))
+    assert codes(found)["F011"] == 1
+    plain = '{"id": 1, "success": true, "response": "\\u0073uccess \\u0069d"}'
+    assert "F011" not in codes(analysis_of(write([plain, *(standard(n + 10) for n in range(rows))])))
+
+
 def test_changes_of_meaning_are_noted() -> None:
     _, reader = read(
         '{"id": 1, "success": true, "success": false}',

@@ -556,6 +556,55 @@ def test_cases_that_changed_although_their_file_did_not_are_refused(here: Path, 
     assert "has changed since the run" in ran.err
 
 
+def _edited(path: Path, kind: str, *keys: Any, value: Any) -> None:
+    """Give a field of the first record of a kind another value."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    *way, last = keys
+    inner: Any = next(line for line in lines if line["kind"] == kind)
+    for key in way:
+        inner = inner[key]
+    inner[last] = value
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "value"),
+    [
+        ("run", ("settings", "\ud800"), 1),
+        ("run", ("settings", "limits", "\ud83d"), 1),
+        ("run", ("settings", "target", "options", "latency"), 10**400),
+        ("run", ("settings", "spikee_results"), "x" * 300),
+        ("run", ("settings", "spikee_results"), "a\0b"),
+        ("case", ("metrics",), [True]),
+        ("case", ("metrics",), [{"name": "x", "identity": {}}]),
+        ("case", ("metrics",), 7),
+        ("attempt", ("verdicts",), ["x"]),
+        ("attempt", ("verdicts",), [{"verdict": {}}]),
+        ("attempt", ("output",), "x"),
+        ("attempt", ("error",), "x"),
+        ("attempt", ("messages",), 3),
+        ("attempt", ("note",), []),
+        ("attempt", ("iteration",), "x"),
+        ("attempt", ("strategy",), {}),
+    ],
+    ids=str,
+)
+def test_an_edited_journal_is_resumed_or_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, kind: str, keys: tuple[str, ...], value: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": n, "content": f"obey {n}", "judge_name": "canary", "judge_args": "PWNED"} for n in range(6)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # Each entry is tried twice: the run ends after the first attempt on an entry that is not finished.
+    words = ("run", "d.jsonl", "--target", "simulated", "--attempts", "2", "--journal", "j.jsonl", "--concurrency", "1")
+    assert cli(*words, "--max-calls", "1").code == 4
+    _edited(tmp_path / "j.jsonl", kind, *keys, value=value)
+    ran = cli("resume", "j.jsonl", "--max-calls", "100")
+    assert ran.code in (0, 2, 3), ran.err
+    assert ran.code == 0 or ran.err.splitlines()[-1].startswith("faircount: ")
+    assert "internal error" not in ran.err
+
+
 def test_a_metric_that_changed_beside_its_test_file_is_told(here: Path, cli: Cli) -> None:
     _with_data(here)
     _stop_early(cli)

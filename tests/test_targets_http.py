@@ -292,6 +292,30 @@ def test_what_the_file_says_of_time_holds_unless_the_user_says_otherwise(target:
     assert recorded(tries=4, timeout=9.0) == (9.0, 4)
 
 
+@pytest.mark.parametrize(
+    ("number", "sent"), [("..", False), (".", False), ("...", True), ("a..b", True), ("..%2f", True)]
+)
+def test_no_field_of_an_entry_climbs_up_the_path(server: Server, tmp_path: Path, number: str, sent: bool) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(f'url = "{server.url}/items/{{id}}/ask"\n')
+    made = make_target(str(file), TargetSetting())
+    asked = Request(({"role": "user", "content": "x"},), case="c", fields={"id": number})
+
+    async def run() -> None:
+        try:
+            await made.answer(asked)
+        finally:
+            await made.close()
+
+    if sent:
+        asyncio.run(run())
+        assert len(server.received) == 1
+    else:
+        with pytest.raises(TargetError, match=r"would make \. or \.\. a part of the address"):
+            asyncio.run(run())
+        assert not server.received
+
+
 # -- secrets ----------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 _NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # Letters and marks that draw nothing although Unicode does not call them control or format characters:
-# Hangul fillers, the Braille blank, the combining grapheme joiner, Mongolian selectors, variation selectors.
+# Hangul fillers, the Braille blank, the combining grapheme joiner, Mongolian and Khitan signs, variation selectors, a
+# null note head.
 _INVISIBLE = frozenset(
     code
     for first, last in (
@@ -24,6 +25,8 @@ _INVISIBLE = frozenset(
         (0x3164, 0x3164),
         (0xFE00, 0xFE0F),
         (0xFFA0, 0xFFA0),
+        (0x16FE4, 0x16FE4),
+        (0x1D159, 0x1D159),
         (0xE0100, 0xE01EF),
     )
     for code in range(first, last + 1)
@@ -54,7 +57,9 @@ def _escape(character: str) -> str:
 
 
 def _is_hidden(character: str) -> bool:
-    return unicodedata.category(character) in _HIDDEN_CATEGORIES or ord(character) in _INVISIBLE
+    category = unicodedata.category(character)
+    # Any space but the usual one: a name with one would look like another.
+    return category in _HIDDEN_CATEGORIES or ord(character) in _INVISIBLE or (category == "Zs" and character != " ")
 
 
 def visible(text: str) -> str:

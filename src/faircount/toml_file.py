@@ -46,6 +46,8 @@ def toml_of(content: bytes, path: str) -> dict[str, Any]:
         raise UsageError(_torn(path, str(error))) from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
+    except ValueError as error:  # Python converts no number of so many digits
+        raise UsageError(f"{path}: invalid TOML: a number has too many digits") from error
 
 
 def _torn(path: str, message: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from faircount.errors import UsageError
 from faircount.text import clip, visible
 
 _MILLION = 1_000_000
+_MOST_DOLLARS = 1e12
 
 # What may stand behind the name of a model without making it another model: a date, as in `-2024-08-06` or `-0613`.
 _DATE = re.compile(r"-\d{4}-\d\d-\d\d|-\d{3,4}|-\d{6}|-\d{8}|-latest")
@@ -87,7 +87,7 @@ def _price(model: str, told: object) -> Price:
 
 def _dollars(model: str, told: Mapping[str, Any], name: str) -> float:
     value = told.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_DOLLARS:
         raise _wrong(model, f"needs {name} as a number that is not negative")
     return float(value)
 

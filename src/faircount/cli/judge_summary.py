@@ -35,6 +35,8 @@ def update_file(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_folder(path: str) -> None:
+    if not path:
+        raise UsageError("-o: an empty name is no file; name one")
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

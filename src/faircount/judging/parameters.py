@@ -6,6 +6,7 @@ Nothing here looks at an attempt, except `texts_of_notes`, which reads what a re
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,10 +53,10 @@ def check_flag(judge: str, parameter: str, value: object) -> bool:
 
 def check_number(judge: str, parameter: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:
     """Return a parameter that is a finite number from `low` to `high`."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-        if math.isfinite(number) and low <= number <= high:
-            return number
+    # A whole number may be larger than any float: it is compared before it is made one.
+    most = min(high, sys.float_info.max)
+    if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= most:
+        return float(value)
     limits = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
     raise UsageError(f"{judge}: {parameter} must be a number {limits}")
 

@@ -38,6 +38,7 @@ from faircount.text import cell_width, clip_middle, inert_lines, left_to_right, 
 PLAIN_WIDTH = 100
 NARROWEST = 40
 _GAP = 2
+_MOST_DIGITS = 7
 _PLACES_SHOWN = 3
 _NARROWEST_NOTE = 24
 """With less room beside a fact, its note goes under it."""
@@ -145,7 +146,7 @@ def _fitting(word: str, width: int) -> str:
 def terminal_width(stream_is_terminal: bool) -> int:
     """Return how wide a report may be: `COLUMNS`, else the terminal, else a width that suits a file."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
+    if columns.isdecimal() and len(columns) < _MOST_DIGITS and int(columns) > 0:
         return int(columns)
     if stream_is_terminal:
         try:

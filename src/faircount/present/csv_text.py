@@ -21,7 +21,8 @@ from faircount.text import visible
 _FORMULA = "=+\\-@＝＋－＠"
 # A byte order mark at the start of a file is not part of the first cell.
 _AT_THE_START = re.compile(rf"[\s\ufeff]*[{_FORMULA}]|[\t\r\n]")
-_FURTHER_ON = re.compile(rf"[;\t\r\n](?=[^\S\t\r\n]*[{_FORMULA}])")
+# Where the semicolon separates, a quotation mark behind it begins a quoted cell.
+_FURTHER_ON = re.compile(rf"[;\t\r\n](?=(?:[^\S\t\r\n]|\")*[{_FORMULA}])")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 

@@ -59,7 +59,7 @@ _PLACES_SHOWN = 3
 _SECTIONS_WITHOUT_CONTENTS = 4
 _SMALL_NOTE = "* a small group: read the interval, not the rate"
 _EMPTY = "(empty)"
-_NO_BREAK = "\N{NO-BREAK SPACE}"
+_STAR = Markup("\N{NO-BREAK SPACE}*")
 _OURS = re.compile(
     r'<!doctype html>\s*<html lang="en">.{0,1000}<meta name="generator" content="Faircount [^"]*">', re.DOTALL
 )
@@ -387,9 +387,7 @@ def _row(grid: Grid, number: int, key: int, roomy: Sequence[bool]) -> Markup:
     for index, (column, content) in enumerate(zip(grid.columns, grid.rows[number], strict=True)):
         kind = "number" if column.numeric else None
         if index == key:
-            cells.append(
-                tag("th", _cell(content, roomy[index]), f"{_NO_BREAK}*" if small else None, scope="row", class_=kind)
-            )
+            cells.append(tag("th", _cell(content, roomy[index]), _STAR if small else None, scope="row", class_=kind))
         else:
             cells.append(tag("td", _cell(content, roomy[index]), class_=kind))
     return tag("tr", *cells, class_="small" if small else None)

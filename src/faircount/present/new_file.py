@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -32,12 +33,21 @@ class NewFile:
         self._made_folders: list[Path] = []
         self._temporary = Path()
         self._file: BinaryIO | None = None
-        if Path(path).is_dir():
+        try:
+            mode = os.stat(path).st_mode  # noqa: PTH116  an empty path is no folder
+        except FileNotFoundError:
+            mode = None
+        except (OSError, ValueError) as error:  # a name that is too long, or holds a null byte
+            raise _unwritable(path, error) from error
+        if not path:
+            raise UsageError("an empty name is no file; name one")
+        if mode is not None and stat.S_ISDIR(mode):
             raise UsageError(f"{path}: is a folder; name a file")
-        if Path(path).exists() and not Path(path).is_file():
+        if mode is not None and not stat.S_ISREG(mode):
             raise UsageError(f"{path}: is not a regular file; name another")
         if not (force or may_number) and os.path.lexists(path):
             raise _exists(path)
+        self._rights = None if mode is None else stat.S_IMODE(mode)
 
     def __enter__(self) -> NewFile:
         folder = Path(self.path).parent
@@ -97,7 +107,9 @@ class NewFile:
         file.close()
         mask = os.umask(0)
         os.umask(mask)
-        self._temporary.chmod(0o666 & ~mask)
+        # Who may read a file that is replaced may read the new one, and nobody else.
+        replaced = self._rights if self._force else None
+        self._temporary.chmod(0o666 & ~mask if replaced is None else replaced)
         if self._force:
             self._temporary.replace(self.path)
             return
@@ -137,7 +149,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
     What is no file but a device or a pipe cannot be replaced: it gets what is written as it comes.
     """
     try:
-        if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
+        if path and Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
             with Path(path).open("wb") as special:
                 yield special
             return
@@ -168,5 +180,6 @@ def _exists(path: str) -> UsageError:
     return UsageError(f"{path}: already exists; overwrite it with --force, or name another file with -o")
 
 
-def _unwritable(path: str, error: OSError) -> UsageError:
-    return UsageError(f"{path}: cannot be written: {error.strerror or error}")
+def _unwritable(path: str, error: OSError | ValueError) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return UsageError(f"{path}: cannot be written: {reason}")

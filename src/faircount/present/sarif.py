@@ -90,7 +90,8 @@ def _result(rule: str, level: str, text: str, subject: Subject, known_by: tuple[
         "ruleId": rule,
         "ruleIndex": [name for name, *_ in _RULES].index(rule),
         "level": level,
-        "message": {"text": text},
+        # A text in brackets before one in parentheses would be a link (SARIF 2.1.0, 3.11.6).
+        "message": {"text": text.replace("[", "\\[").replace("]", "\\]")},
         "locations": [
             {"physicalLocation": {"artifactLocation": {"uri": _uri(subject.path)}, "region": {"startLine": 1}}}
         ],

@@ -110,7 +110,9 @@ class Cache:
             return None
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not path.exists():
+            # What was cut off by a full disk, or is no file, is made again; entries that went by it are not found.
+            if not (path.is_file() and path.stat().st_size == SECRET_BYTES):
+                path.unlink(missing_ok=True)
                 with contextlib.suppress(FileExistsError):
                     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                     with os.fdopen(descriptor, "wb") as file:
@@ -213,14 +215,20 @@ def _load(folder: Path, path: str) -> CachedSource | None:
 
 def _checked(folder: Path) -> _Content | None:
     try:
-        checksum, _, data = (folder / _CONTENT).read_bytes().partition(b"\n")
+        checksum, _, data = _bytes_of(folder / _CONTENT).partition(b"\n")
         if checksum != xxh3_64_hexdigest(data).encode():
             return None
         content = msgspec.json.decode(data, type=_Content)
-        found = {name: xxh3_64_intdigest((folder / name).read_bytes()) for name in content.checksums}
+        found = {name: xxh3_64_intdigest(_bytes_of(folder / name)) for name in content.checksums}
     except (OSError, msgspec.DecodeError):
         return None
     return content if found == content.checksums else None
+
+
+def _bytes_of(path: Path) -> bytes:
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise OSError(f"{path} is not a regular file")
+    return path.read_bytes()
 
 
 # -- writing an entry -----------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ class RowDecoder:
         What the rows hold undecoded is only there as long as the buffer stays as it is.
         """
         lines = memoryview(buffer)[:length]
-        if not (buffer.isascii() or is_utf8(lines)):
+        if not (buffer.isascii() or is_utf8(lines)) or _escapes_letters(buffer, length):
             return None
         try:
             rows = self._decoder.decode_lines(lines)
@@ -153,7 +153,7 @@ class RowDecoder:
             return self.careful(line, number)
         if loose.depth(line) > loose.MAX_DEPTH:
             raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
-        if _doubled(line, row):
+        if _escapes_letters(line, len(line)) or _doubled(line, row):
             return self.careful(line, number)
         return row, row.success is True
 
@@ -307,6 +307,11 @@ def _reference(value: Any, cleaner: Cleaner) -> int | str | UnsetType | None:
 
 def _raw(value: Any) -> Raw:
     return Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def _escapes_letters(data: bytes | bytearray, length: int) -> bool:
+    """Return whether a small letter is written as an escape, as no encoder does: a key may stand twice unseen."""
+    return data.find(b"\\u006", 0, length) >= 0 or data.find(b"\\u007", 0, length) >= 0
 
 
 def _doubled(line: bytes, row: Row) -> bool:

@@ -246,6 +246,8 @@ class _Range(Stream):
 def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
     try:
         if path == STDIN:
+            if sys.stdin is None:
+                raise InputError(f"{name}: cannot be read: standard input is closed")
             yield from _read_all(sys.stdin.buffer)
         else:
             with Path(path).open("rb", buffering=0) as file:

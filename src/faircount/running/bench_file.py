@@ -50,6 +50,7 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.errors import UsageError
+from faircount.text import clip, visible
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
 ROLES = ("target", "dataset", "judge", "attack", "variant")
@@ -140,8 +141,8 @@ def _left_out(path: str, told: object, parts: Mapping[str, Mapping[str, Any]]) -
     for one in told:
         refuse_unknown(path, "leave_out", one, ROLES)
         for role, name in one.items():
-            if name not in parts[role]:
-                raise UsageError(f"{path}: leave_out: no such {role}: {name!r}")
+            if not isinstance(name, str) or name not in parts[role]:
+                raise UsageError(f"{path}: leave_out: no such {role}: {clip(visible(repr(name)), 60)}")
     return told
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from faircount.errors import InputError
@@ -20,7 +21,55 @@ from faircount.running.engine import Earlier
 from faircount.running.journal import Journal, encode_record
 from faircount.running.journal_reading import JournalReader, State, decode_record, read_journal
 from faircount.running.runs import Settings, chosen_for
-from faircount.text import visible
+from faircount.text import clip, visible
+
+
+class _Metric(Struct, frozen=True):
+    name: str = ""
+    identity: str | None = None
+
+
+class _CaseRecord(Struct, frozen=True):
+    """What is read of the record of a case."""
+
+    metrics: tuple[_Metric, ...] = ()
+
+
+class _AttemptRecord(Struct, frozen=True):
+    """What is read of the record of an attempt on an entry that is not finished."""
+
+    attempt: int
+    strategy: str = ""
+    iteration: int = 0
+    messages: list[dict[str, Any]] | None = None
+    output: _Output | None = None
+    error: dict[str, Any] | None = None
+    verdicts: list[_Verdict] | None = None
+    note: dict[str, Any] | None = None
+
+
+class _Output(Struct, frozen=True):
+    output: str | None = None
+
+
+class _Verdict(Struct, frozen=True):
+    verdict: str | None = None
+    score: float | None = None
+
+
+Shape = TypeVar("Shape")
+
+
+def _read(record: Mapping[str, Any], shape: type[Shape], path: str) -> Shape:
+    """Return what is needed of a record; somebody may have edited it."""
+    try:
+        return msgspec.convert(record, shape)
+    except (msgspec.ValidationError, UnicodeError, OverflowError) as error:
+        kind, name = (visible(str(record.get(key))) for key in ("kind", "case"))
+        raise InputError(
+            f"{path}: the {kind} record of {clip(name, 100)} cannot be understood: {visible(str(error))}; restore the "
+            "journal, or start a new run"
+        ) from None
 
 
 class Resumed(Struct, frozen=True):
@@ -88,6 +137,7 @@ def _made_before(path: str, state: State, cases: Sequence[Case]) -> dict[str, li
     made: dict[str, list[Mapping[str, Any]]] = {}
     records = read_journal(path).records_at(offset for _, offset in under_way)
     for (name, _), record in zip(under_way, records, strict=True):
+        _read(record, _AttemptRecord, path)
         made.setdefault(name, []).append(record)
     return made
 
@@ -134,7 +184,8 @@ def _is_in(state: State, reader: JournalReader, case: Case) -> bool:
     record = reader.record_at(state.cases[case.name])
     now = decode_record(encode_record(case.record()))
     same = ("tags", "input", "expected_output", "retry_params")
-    return all(now[name] == record.get(name) for name in same) and _names(now) == _names(record)
+    names = [[metric.name for metric in _metrics(one, reader.path)] for one in (now, record)]
+    return all(now[name] == record.get(name) for name in same) and names[0] == names[1]
 
 
 def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]:
@@ -143,16 +194,12 @@ def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]
     # One case of each metric is enough: the others were made with the same.
     told_in = {metric.digest: (case, metric.name) for case in there for metric in case.metrics}
     places = {state.cases[case.name] for case, _ in told_in.values()}
-    before = {
-        metric.get("identity")
-        for record in read_journal(path).records_at(places)
-        for metric in record.get("metrics", ())
-    }
+    before = {metric.identity for record in read_journal(path).records_at(places) for metric in _metrics(record, path)}
     return sorted({name for digest, (_, name) in told_in.items() if digest not in before})
 
 
-def _names(record: Mapping[str, Any]) -> list[str]:
-    return [metric.get("name", "") for metric in record.get("metrics", ())]
+def _metrics(record: Mapping[str, Any], path: str) -> tuple[_Metric, ...]:
+    return _read(record, _CaseRecord, path).metrics
 
 
 def in_its_folder(settings: Settings, path: str) -> None:

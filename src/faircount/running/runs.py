@@ -173,8 +173,8 @@ def settings_of(path: str) -> Settings:
     header = read_journal(path).header
     try:
         return msgspec.convert(header.get("settings"), Settings)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: its header cannot be used to resume the run: {error}") from error
+    except (msgspec.ValidationError, UnicodeError) as error:  # half a character in the name of a field
+        raise InputError(f"{path}: its header cannot be used to resume the run: {visible(str(error))}") from error
 
 
 # -- running ----------------------------------------------------------------------------------------------------

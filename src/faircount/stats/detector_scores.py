@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Truths = npt.NDArray[np.bool_]
 
 _ONE_SIDED = "clopper-pearson, one-sided"
+_MOST_NEEDED = 2.0**53
 
 
 class ThresholdSweep(Struct, frozen=True):
@@ -168,7 +169,7 @@ def operating_point(
         return None
     most = _most_alarms(len(passes), false_positive_rate, level)
     threshold = None if most is None else _lowest_above(hits, passes, float(passes[len(passes) - 1 - most]))
-    needed = max(1, math.ceil(math.log1p(-level) / math.log1p(-false_positive_rate) - 1e-9))
+    needed = max(1, math.ceil(min(math.log1p(-level) / math.log1p(-false_positive_rate), _MOST_NEEDED) - 1e-9))
     if threshold is None:
         nothing = undefined(unit, level, _ONE_SIDED, len(passes)), undefined(unit, level, "wilson", len(hits))
         return OperatingPoint(false_positive_rate, level, None, *nothing, most, needed)

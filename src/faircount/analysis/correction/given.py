@@ -68,6 +68,8 @@ def _is_summary(path: str) -> bool:
         return False
     try:
         found = msgspec.json.decode(first)
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply to be a summary of judges or labels") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Path(path).suffix.casefold() not in (".jsonl", ".ndjson")
     return isinstance(found, dict) and isinstance(found.get("results"), dict)

@@ -174,6 +174,8 @@ class HttpTarget(Target):
 
         headers = {name: self._header_value(name, text.fill(request)) for name, text in self._headers}
         url = self._url.fill(request, _in_address)
+        if not self._url.is_fixed and not _DOT_SEGMENTS.isdisjoint(urlsplit(url).path.split("/")):
+            raise TargetError("parameters", "a field of the entry would make . or .. a part of the address", tries=0)
         query = urlencode([(name, wire.mended(text.fill(request))) for name, text in self._query], quote_via=quote)
         if query:
             url += f"{'&' if '?' in url else '?'}{query}"
@@ -389,6 +391,10 @@ def _json_of(arrived: Arrived) -> Any:
         return _NOTHING if arrived.packed else wire.decode(arrived.body)
     except wire.NotJson:
         return _NOTHING
+
+
+_DOT_SEGMENTS = frozenset([".", ".."])
+"""Parts of a path that servers and proxies take away, the part before them included; no quoting helps."""
 
 
 def _in_address(text: str) -> str:
