@@ -24,9 +24,9 @@ from faircount.text import mask_secrets
 from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
 
-_SMALL, _LARGE = 5_000, 20_000
-_QUICK = 0.003
-"""CPU seconds for the larger text that are not worth a second look: 0.15 s for a megabyte."""
+_SMALL, _LARGE = 2_000, 8_000
+_QUICK = 0.002
+"""CPU seconds for the larger text that are not worth a second look: 0.25 s for a megabyte."""
 _TOO_LONG = 0.15
 _GROWTH = 8.0
 """Four times the text may take four times as long, and twice that on a machine that is busy; quadratic is 16."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import math
@@ -694,7 +695,7 @@ def test_numbers_that_json_lacks_and_things_without_end_are_written_too() -> Non
     written = json.loads(json.dumps(plain(odd), allow_nan=False))
     assert written.keys() == odd.keys()
     assert (written["nan"], written["inf"], written["big"]) == ("nan", "-inf", str(10**30))
-    assert isinstance(written["bytes"], str) and "x" in written["bytes"]
+    assert written["bytes"] == base64.b64encode(b"x").decode()
     inner, depth = written["endless"], 0
     while isinstance(inner, list):
         inner, depth = inner[0], depth + 1

@@ -39,7 +39,7 @@ _OUTSIDE = {
     r"\B": f"(?:(?<=[{_LETTER}])(?=[{_LETTER}])|(?<![{_LETTER}])(?![{_LETTER}]){_NOT_EMPTY})",
 }
 _INSIDE = {r"\w": _LETTER, r"\s": _SPACE}
-_PART = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?|\]|(?P<brace>\{)(?!\d+(?:,\d*)?\}|,\d*\})|.", re.DOTALL)
+_PART = re.compile(r"\\N\{[^{}]*\}|\\.|\[\^?\]?|\]|(?P<brace>\{)(?!\d+(?:,\d*)?\}|,\d*\})|.", re.DOTALL)
 
 
 class SlowPattern(InputError):

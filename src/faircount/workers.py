@@ -48,7 +48,9 @@ def worker_pool(processes: int, method: str) -> Iterator[Executor]:
         # The first work starts them all: before the caller has threads, which a fork would not copy.
         pool.submit(os.getpid)
         # Only workers write results. Were it open here, too, a result that a killed worker began would never end.
-        pool._result_queue._writer.close()  # type: ignore[attr-defined]
+        # Workers that do not fork are started one after the other, and each still needs it.
+        if method == "fork":
+            pool._result_queue._writer.close()  # type: ignore[attr-defined]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
         yield pool
     finally:

@@ -47,7 +47,7 @@ class EntryJudges:
         """
         found = list(self._each(cases, bad))
         if self._unknown:
-            raise UsageError(self._refusal())
+            raise self._refusal()
         return found
 
     def _each(self, cases: Iterable[Case], bad: Bad) -> Iterator[Case]:
@@ -102,20 +102,18 @@ class EntryJudges:
             if self._patterns[pattern]:
                 raise BadLine(self._patterns[pattern])
 
-    def _refusal(self) -> str:
-        told = [f"  {visible(place)}: {name} ({_counted(count)})" for name, (count, place) in self._unknown.items()]
+    def _refusal(self) -> UsageError:
+        told = [f"{visible(place)}: {name} ({_counted(count)})" for name, (count, place) in self._unknown.items()]
         more = len(told) - _NAMES_TOLD
         if more > 0:
-            told[_NAMES_TOLD:] = [f"  and {more:,} more names"]
+            told[_NAMES_TOLD:] = [f"and {more:,} more names"]
         short = ", ".join(judge.short for judge in registry.BUILT_IN if judge.name in registry.STRING_JUDGES)
         total = _counted(sum(count for count, _ in self._unknown.values()))
-        return "\n".join(
-            [
-                f"{total} cannot be judged; name a judge for all entries with --judge",
-                *told,
-                f"  a dataset can name {short}, and judges that your configuration names",
-            ]
-        )
+        told.append(f"a dataset can name {short}, and judges that your configuration names")
+        message = f"{total} cannot be judged; name a judge for all entries with --judge"
+        error = UsageError("\n  ".join([message, *told]))
+        error.further = tuple(told)
+        return error
 
 
 def judged_by(expression: str, setting: Setting, cases: Iterable[Case]) -> list[Case]:
