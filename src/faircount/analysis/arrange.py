@@ -406,7 +406,7 @@ def _category_grid(a: Analysis) -> Grid:
 def _hidden(in_json: int, things: str, left_out: int) -> str:
     """Say how many rows are not shown, and how many not even JSON has."""
     more = f"{in_json:,} more {things} in the JSON output." if in_json else ""
-    return f"{more} {left_out:,} rarer {things} are not listed.".strip() if left_out else more
+    return f"{more} Not listed: {left_out:,} of the rarest.".strip() if left_out else more
 
 
 def _error_grid(a: Analysis) -> Grid:

@@ -146,7 +146,7 @@ def _rate_note(words: Words, groups: Sequence[Group]) -> str:
 
 _NOT_JUDGED = "Not judged: errors, blocks and unjudged entries."
 _ERRORS = "Errors: unjudged entries among them."
-_IN_FAMILIES = "Families: in how many of those that it shares with the rest it lies on that side."
+_IN_FAMILIES = "Families: how many of those that it shares with the rest show the same direction."
 
 
 def _test(a: Analysis, groups: Sequence[Group]) -> str:
@@ -182,7 +182,7 @@ def _notes(a: Analysis, slices: Slices, groups: Sequence[Group], marked: bool, h
     if hidden > 0:
         yield f"{hidden:,} more groups in the JSON output."
     if slices.left_out:
-        yield f"{slices.left_out:,} smaller groups are not listed."
+        yield f"Not listed: {counted(slices.left_out, 'smaller group')}."
 
 
 def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:

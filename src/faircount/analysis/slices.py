@@ -28,7 +28,7 @@ MOST_GROUPS = 1_000
 
 _CHOSEN_BY_OUTCOME = "Not tested: only entries that had resisted were attacked."
 _FIXED_IN_FAMILIES = (
-    "Not tested: all variants of a family have the same value here, so a difference may be that of the families."
+    "Not tested: each family has a single value here, so groups may differ only because their families do."
 )
 _ALIKE_IN_FAMILIES = "Not tested: in each family with several values, all entries ended alike."
 _TOO_MANY = f"There are more than {MOST_GROUPS:,} groups: none tested, and only the largest are listed."

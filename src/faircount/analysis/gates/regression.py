@@ -97,8 +97,8 @@ def with_unread(found: Change, unread: int, margin: float) -> Change:
     if best > margin if found.state == FAILED else worst < margin:
         return found
     reason = (
-        f"{counted(unread, 'line')} could not be read: if all of them had been entries that changed, "
-        f"the result would be another; mend the files, or leave the lines out with --errors ignore"
+        f"{counted(unread, 'line')} could not be read; had all of them been entries that changed, the gate could come "
+        "out the other way; fix the files, or use --errors ignore"
     )
     return Change(worsening, INCONCLUSIVE, reason, None)
 

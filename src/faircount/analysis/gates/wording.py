@@ -87,7 +87,7 @@ def bounded(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: int, unrea
     what = what if undecided else []
     what += [f"{counted(unread, 'line')} could not be read"] if unread else []
     ways = ("had not been blocked", "had been") if gate.figure == "guardrail" else ("had failed", "had succeeded")
-    do = "run them again" if undecided else "mend the file"
+    do = "run them again" if undecided else "fix the file"
     return (
         f"{' and '.join(what)}: the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is {said[0]} if all of them {ways[0]}, "
         f"{said[1]} if all {ways[1]}, and the threshold is {formats.exact_percent(gate.threshold)}; {do}, or use "
