@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.cli import EXIT_INTERRUPTED
+from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
 from faircount.reading import loading
 from faircount.reading.streams import blocks, open_range
-from tests.conftest import Write, analysis_of, attack, interruptible, standard
+from tests.conftest import Write, analysis_of, attack, encode, interruptible, standard
 
 
 def lines_of(path: Path, start: int, end: int) -> list[bytes]:
@@ -91,6 +92,51 @@ def test_an_error_in_a_worker_is_an_error_here(write: Write, monkeypatch: pytest
     monkeypatch.setattr(loading, "_read_range", _unreadable)
     with pytest.raises(OSError, match="gone"):
         analysis_of(path)
+
+
+@pytest.mark.parametrize("how", ["replaced", "cut", "rewritten", "gone"])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch, how: str, parallel: bool
+) -> None:
+    path = write(mixed_lines())
+    if parallel:
+        in_parallel(monkeypatch, 300)
+    read = "_read_ranges" if parallel else "_read_alone"
+    whole = getattr(loading.Loader, read)
+
+    def change_meanwhile(self: loading.Loader, *given: Any) -> Any:
+        found = whole(self, *given)
+        file = Path(path)
+        content = file.read_bytes()
+        if how == "replaced":
+            other = file.with_suffix(".new")
+            other.write_bytes(content)
+            other.replace(file)
+        elif how == "gone":
+            file.unlink()
+        else:
+            file.write_bytes(content[:-5] if how == "cut" else content.replace(b"p1", b"p2"))
+        return found
+
+    monkeypatch.setattr(loading.Loader, read, change_meanwhile)
+    with pytest.raises(InputError, match="while it was being read; run the command again"):
+        analysis_of(path)
+
+
+def test_a_file_may_grow_while_it_is_read(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(mixed_lines())
+    before = analysis_of(path)
+    whole = loading.Loader._read_alone
+
+    def grow(self: loading.Loader, *given: Any) -> Any:
+        found = whole(self, *given)
+        with Path(path).open("ab") as file:
+            file.write(encode([standard("later")]))
+        return found
+
+    monkeypatch.setattr(loading.Loader, "_read_alone", grow)
+    assert analysis_of(path).tally == before.tally
 
 
 def _unreadable(_: object) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from faircount import Analysis
 from faircount.errors import InputError
+from faircount.reading import rebel_reports
 from faircount.reading.raw_rows import Origin, rows_of
 from faircount.reading.streams import is_plain
 from tests.conftest import Cli, analysis_of, codes, standard
@@ -367,6 +368,34 @@ def test_a_test_case_that_cannot_be_understood_is_a_bad_line(written: Any, damag
     lines = Path(path).read_text().split("\n")
     assert lines[int(finding.where[0].rpartition(":")[2]) - 1].startswith("    ")
     assert found.sources[0].bad_lines == 1
+
+
+def test_an_overlong_test_case_is_a_bad_line_and_never_decoded(written: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebel_reports, "_MAX_ENTRY_BYTES", 5000)
+    whole = {"name": "a", "x": '[{"\\' * 500, "nested": [[], {}] * 1000}
+    path = written(report(entry("b", ["y"], "p"), whole, entry("c", ["y"], "f", "failed")))
+    decoded: list[int] = []
+    value_of = rebel_reports._value
+
+    def value(text: str, place: int) -> tuple[Any, int]:
+        found = value_of(text, place)
+        decoded.append(found[1] - place)
+        return found
+
+    monkeypatch.setattr(rebel_reports, "_value", value)
+    found = analysis_of(path)
+    assert outcomes(found) == (1, 1, 0)
+    assert codes(found)["F001"] == 1
+    assert 100 < max(decoded) < 5000
+
+
+def test_a_report_beyond_the_limit_is_refused(written: Any, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    path = written(report(*(entry(f"case {number}", ["y" * 1000], "p") for number in range(1200))))
+    assert cli("results", "analyze", path).code == 0
+    monkeypatch.setattr(rebel_reports, "_MAX_REPORT_BYTES", 1 << 20)
+    ran = cli("results", "analyze", path)
+    assert ran.code == 3
+    assert "the report is larger than 1 MiB" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ class Loader:
         secret = None if ledger.apart else self._secret(path)
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
         ledger.folder = None if keeping is None else keeping.folder
+        before = _state(path)
         if self._pool is not None and processes_for(path) > 1:
             warming = Beside(ledger.warm_up)
             try:
@@ -122,6 +123,7 @@ class Loader:
                 warming.answer()
         else:
             reading = self._read_alone(path, secret)
+        _refuse_mixture(path, before)
         ledger.load(index, reading.tables)
         if keeping is not None and secret is not None and _is_worth_keeping(path, reading):
             keeping.describe(identity(reading.digests, secret), reading.read, reading.tables)
@@ -230,6 +232,22 @@ class _Reading(Struct, frozen=True):
     read: ReadSource
     tables: Tables
     digests: list[bytes]
+
+
+def _state(path: str) -> os.stat_result | None:
+    return None if path == STDIN or not Path(path).is_file() else Path(path).stat()
+
+
+def _refuse_mixture(path: str, before: os.stat_result | None) -> None:
+    """Raise if a file was replaced or rewritten while it was read; it may grow, as that of a run under way does."""
+    if before is None:
+        return
+    after = _state(path)
+    same = after is not None and (after.st_dev, after.st_ino) == (before.st_dev, before.st_ino)
+    if after is None or not same or after.st_size < before.st_size:
+        raise InputError(f"{path}: replaced or cut while it was being read; run the command again")
+    if after.st_size == before.st_size and after.st_mtime_ns != before.st_mtime_ns:
+        raise InputError(f"{path}: rewritten while it was being read; run the command again")
 
 
 def _is_worth_keeping(path: str, reading: _Reading) -> bool:

@@ -4,8 +4,8 @@ REBEL writes one entry for each metric of a case, under one name and without the
 input and outputs are one case. How many attempts there were is how many outputs there are, whatever `count` says. The
 document is taken whole; each entry is decoded when its place is known, and again when its case is told, so that only
 one case is held at a time. The row of a case stands on the line where its first entry begins, if every entry begins on
-a line of its own. A document that is no JSON is an error that says where; an entry that cannot be understood is a line
-that could not be read, and the others count.
+a line of its own. A document that is no JSON is an error that says where; an entry that cannot be understood, or is
+longer than 16 MiB, is a line that could not be read, and the others count. A report of more than 256 MiB is refused.
 """
 
 from __future__ import annotations
@@ -41,8 +41,12 @@ from faircount.reading.run_rows import (
 CASES = "test_cases"
 _METADATA = "metadata"
 _PIECE_BYTES = 256 * 1024
+_MAX_REPORT_BYTES = 256 * 1024 * 1024
+_MAX_ENTRY_BYTES = 16 * 1024 * 1024
 _MARK = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\n\r]*")
+_MARKS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _decoder = json.JSONDecoder(parse_int=str)
 
 
@@ -58,7 +62,7 @@ def begins_report(start: bytes) -> bool:
 def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
     """Yield the rows of a report as bytes of lines."""
     # In Latin-1 every byte is a character: places are those of the bytes, and memory is that of the file.
-    text = b"".join(chunks).removeprefix(_MARK).decode("latin-1")
+    text = _whole(chunks, name).decode("latin-1")
     try:
         entries = list(_entries(text, run))
     except _Damaged as damage:
@@ -69,6 +73,20 @@ def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
         ) from None
     _place(text, entries)
     yield from _pieces(_lines(text, entries, run))
+
+
+def _whole(chunks: Iterable[bytes], name: str) -> bytearray:
+    whole = bytearray()
+    for chunk in chunks:
+        whole += chunk
+        if len(whole) > _MAX_REPORT_BYTES:
+            raise InputError(
+                f"{name}: the report is larger than {_MAX_REPORT_BYTES >> 20} MiB, the most that is read of a REBEL"
+                " report; analyse the journal of the run, or split the report"
+            )
+    if whole.startswith(_MARK):
+        del whole[: len(_MARK)]
+    return whole
 
 
 class _Damaged(Exception):
@@ -105,7 +123,7 @@ def _members(text: str) -> Iterator[tuple[str, int]]:
         key, place = _value(text, place)
         place = _expect(text, place, ":")
         yield str(key), place
-        _, place = _value(text, place)
+        _, place = _short_value(text, place)
         place = _after_comma(text, place, "}")
     rest = _after_space(text, place + 1)
     if rest < len(text):
@@ -117,7 +135,7 @@ def _entries(text: str, run: RunFile) -> Iterator[_Entry]:
     names: dict[str, dict[bytes, str]] = {}
     for member, place in _members(text):
         if member == _METADATA:
-            _learn(_value(text, place)[0], run)
+            _learn(_short_value(text, place)[0], run)
         if member == CASES:
             yield from _told_apart(_items(text, place), names)
 
@@ -132,9 +150,22 @@ def _items(text: str, place: int) -> Iterator[tuple[int, int, Any]]:
     """Yield start, end and value of the items of a list."""
     place = _expect(text, place, "[")
     while text[place : place + 1] != "]":
-        value, end = _value(text, place)
+        value, end = _short_value(text, place)
         yield place, end, value
         place = _after_comma(text, end, "]")
+
+
+def _short_value(text: str, place: int) -> tuple[Any, int]:
+    """Return a value and where it ends; of a list or object that is too long to be decoded, None and its end."""
+    if len(text) - place > _MAX_ENTRY_BYTES and text[place] in "[{":
+        depth = 0
+        for mark in _MARKS.finditer(text, place):
+            depth += _DEPTH.get(mark[0], 0)
+            if depth == 0:
+                if mark.end() - place > _MAX_ENTRY_BYTES:
+                    return None, mark.end()
+                break
+    return _value(text, place)
 
 
 def _told_apart(items: Iterable[tuple[int, int, Any]], names: dict[str, dict[bytes, str]]) -> Iterator[_Entry]:
@@ -242,6 +273,8 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _row(text: str, entry: _Entry, run: RunFile) -> bytes:
+    if entry.end - entry.start > _MAX_ENTRY_BYTES:
+        raise BadLine(f"longer than {_MAX_ENTRY_BYTES >> 20} MiB")
     told = [_decoded(text, one, entry.line, run) for one in (entry, *entry.others)]
     name = told[0].get("name")
     if not isinstance(name, str):
