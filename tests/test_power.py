@@ -343,3 +343,15 @@ def test_a_page_names_no_rate_that_was_only_assumed_as_its_result(tmp_path: Path
     page = tmp_path / "power.html"
     assert main(["results", "power", "--half-width", "0.05", "--output-format", "html", "-o", str(page)]) == 0
     assert 'class="headline"' not in page.read_text(encoding="utf-8")
+
+
+def test_one_whole_family_is_enough_to_ask_about_and_less_is_refused(cli: Cli) -> None:
+    families = ("--families", "10", "--icc", "0.3", "--rate", "0.2", "--output-format", "json")
+    told = json.loads(cli("results", "power", "--entries", "10", *families).out)["questions"][0]
+    assert told["nearby"][0]["entries"] == told["answers"][0]["entries"] == 10
+    worth = 10 / (1 + 9 * 0.3)
+    low, high = proportion_confint(0.2 * worth, worth, method="wilson")
+    assert (told["answers"][0]["low"], told["answers"][0]["high"]) == pytest.approx((low, high))
+    refused = cli("results", "power", "--entries", "9", *families)
+    assert refused.code == 2
+    assert "9 entries do not make one family of 10" in refused.err

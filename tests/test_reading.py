@@ -384,6 +384,8 @@ def test_a_strange_history_is_no_crash(history: object) -> None:
         (["a", "b", "a"], ["a", "b"]),
         ("text", []),
         (None, []),
+        ([str(n) for n in range(100)], [str(n) for n in range(100)]),
+        ([str(n) for n in range(101)], [*(str(n) for n in range(100)), "(more than 100 named at once)"]),
     ],
 )
 def test_guardrail_categories_are_those_with_a_true_value(categories: object, named: list[str]) -> None:

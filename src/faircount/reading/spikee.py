@@ -114,6 +114,7 @@ _specialities_of = attrgetter(
     "attempt_history",
 )
 _NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY)
+_MOST_CATEGORIES = 100
 _SHORT_TEXT = 1000
 """Longer ones are not remembered: a hostile file could fill the memory with them."""
 _ROWS_THAT_TELL_THE_VERSION = 20
@@ -404,6 +405,9 @@ class SpikeeReader:
             self._cleaner.line = number
             found = _true_or_listed(_decode_loose(raw))
             named = tuple(dict.fromkeys(self._cleaner.whole("guardrail_categories", name) for name in found))
+        if len(named) > _MOST_CATEGORIES:
+            # No guardrail has so many: what is kept of a row must not grow with what a file invents.
+            named = (*named[:_MOST_CATEGORIES], f"(more than {_MOST_CATEGORIES} named at once)")
         for name in named:
             self._batch.categories.add(number, name)
 
