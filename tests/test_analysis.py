@@ -6,6 +6,7 @@ import gzip
 import json
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -556,6 +557,21 @@ def test_what_the_engine_says_of_an_interruption_is_known() -> None:
 
 
 # -- success within k requests ----------------------------------------------------------------------------------
+
+
+def test_small_analyses_share_an_engine_and_leave_nothing_in_it(write: Write) -> None:
+    paths = [write([standard(i, success=i < n) for i in range(9)], f"results_{n}.jsonl") for n in range(8)]
+
+    def databases() -> int:
+        connection, name = engine.connect_small()
+        found = connection.execute("SELECT COUNT(*) FROM duckdb_databases() WHERE NOT internal").fetchall()
+        engine.disconnect_small(connection, name)
+        return int(found[0][0])
+
+    before = databases()
+    with ThreadPoolExecutor(4) as pool:
+        assert [found.tally.success for found in pool.map(analysis_of, paths * 3)] == [*range(8)] * 3
+    assert databases() == before
 
 
 def test_success_within_k_requests_is_the_worked_kaplan_meier_curve(write: Write) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,12 @@ _KEEP_TO_MEMORY = {
 }
 
 
+ONLY_DATABASE = "memory"
+"""What the database of an engine is called that has no other."""
+_lock = threading.Lock()
+_shared: dict[str, Any] = {}
+"""The engine for few rows, and the process that started it."""
+_numbers = itertools.count(1)
 _prepared: list[Beside[DuckDBPyConnection]] = []
 
 
@@ -42,6 +51,31 @@ def connect(*, folder: Path | None = None, threads: int | None = None) -> DuckDB
     if threads is not None:
         connection.execute(f"SET threads = {threads}")
     return connection
+
+
+def connect_small() -> tuple[DuckDBPyConnection, str]:
+    """Return a new database inside the process's one engine for few rows, and its name.
+
+    That takes a tenth of the time of a new engine. It reads and writes no files and works in one thread.
+    """
+    with _lock:
+        if _shared.get("process") != os.getpid():
+            # What a fork has copied is left alone.
+            engine = module().connect(":memory:", config=_KEEP_TO_MEMORY | {"threads": 1})
+            engine.execute("SET enable_external_access = false")
+            _shared.update(process=os.getpid(), engine=engine)
+        connection: DuckDBPyConnection = _shared["engine"].cursor()
+        name = f"rows_{next(_numbers)}"
+    connection.execute(f"ATTACH ':memory:' AS {name}")
+    connection.execute(f"USE {name}")
+    return connection, name
+
+
+def disconnect_small(connection: DuckDBPyConnection, name: str) -> None:
+    """Give back the memory of a small database."""
+    connection.execute(f"USE {ONLY_DATABASE}")
+    connection.execute(f"DETACH {name}")
+    connection.close()
 
 
 def module() -> Any:

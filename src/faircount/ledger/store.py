@@ -46,6 +46,8 @@ LINE_BITS = 40
 
 ONE_BY_ONE_UP_TO_ROWS = 16_000
 ONE_THREAD_UP_TO_ROWS = 500_000
+UNPLANNED_UP_TO_ROWS = 1_000
+"""Of so few rows, improving the plan of a question takes longer than the question."""
 FOLDED = ("told", "entry", "row_story", "every_case", "category")
 """What questions are asked of when the rows are folded."""
 
@@ -148,6 +150,7 @@ class Ledger:
         self._seen: set[str] = set()
         self._askings: list[_Asking] = []
         self._connections: dict[int, DuckDBPyConnection] = {}
+        self._database = engine.ONLY_DATABASE
         self.folder: Path | None = None
         """The only folder whose files the engine may read and write."""
         self.folded_alone = False
@@ -156,20 +159,33 @@ class Ledger:
     @cached_property
     def _connection(self) -> DuckDBPyConnection:
         """The engine, started when it is first needed: reading can begin before."""
-        return engine.connect(folder=self.folder)
+        if self.folder is None and sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
+            connection, self._database = engine.connect_small()
+        else:
+            connection = engine.connect(folder=self.folder)
+        if sum(self.rows) <= UNPLANNED_UP_TO_ROWS:
+            connection.execute("PRAGMA disable_optimizer")
+        return connection
 
     def warm_up(self) -> None:
         """Start the engine now, and import what many rows need, while there is something else to wait for."""
         import numpy  # noqa: F401
 
-        _ = self._connection
+        self._connection = engine.connect(folder=self.folder)
 
     def close(self) -> None:
         """Give the memory back."""
         for asking in self._askings:
             asking.end()
-        if "_connection" in self.__dict__:
-            self._connection.close()
+        connection = self.__dict__.pop("_connection", None)
+        if connection is not None and self._shares_engine:
+            engine.disconnect_small(connection, self._database)
+        elif connection is not None:
+            connection.close()
+
+    @property
+    def _shares_engine(self) -> bool:
+        return self._database != engine.ONLY_DATABASE
 
     def __enter__(self) -> Ledger:
         return self
@@ -234,13 +250,15 @@ class Ledger:
                 rows = "*" if table in ("row_story", "every_case") else "* REPLACE (0 AS source)"
                 self._connection.execute(
                     f"CREATE OR REPLACE TEMP TABLE {table} AS"
-                    f" SELECT {rows} FROM memory.main.{table} WHERE {place} >> {LINE_BITS} = {source}"
+                    f" SELECT {rows} FROM {self._database}.main.{table} WHERE {place} >> {LINE_BITS} = {source}"
                 )
                 self._seen.add(table)
 
     def beside(self) -> DuckDBPyConnection:
         """Return a second connection, for another thread; it must be closed before the ledger is."""
-        return self._connection.cursor()
+        connection = self._connection.cursor()
+        connection.execute(f"USE {self._database}")
+        return connection
 
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
@@ -292,7 +310,7 @@ class Ledger:
             self._append_rows()
         else:
             self._show_arrays()
-        if sum(self.rows) <= ONE_THREAD_UP_TO_ROWS:
+        if sum(self.rows) <= ONE_THREAD_UP_TO_ROWS and not self._shares_engine:
             self._connection.execute("SET threads = 1")
         self._parts.clear()
 
@@ -325,8 +343,8 @@ class Ledger:
         names = self._name_facets(columns)
         selected = [f"{_NOTHING_AS_NULL[kind_of(table, c)].format(name)} AS {name}" for c, name in names.items()]
         place = f"line AS ord, CAST(line >> {LINE_BITS} AS INTEGER) AS source"
-        # What is small is copied, so that every connection knows it.
-        kind = "TABLE" if table in FOLDED else "VIEW"
+        # What is small is copied: every connection knows it, and no question has to plan it again.
+        kind = "TABLE" if table in FOLDED or self._shares_engine else "VIEW"
         self._connection.execute(f"CREATE {kind} {table} AS SELECT {place}, {', '.join(selected)} FROM {table}_numbers")
 
     def _name_facets(self, columns: Iterable[str]) -> dict[str, str]:
