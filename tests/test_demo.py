@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -10,33 +12,42 @@ from typing import Any
 
 import pytest
 
+from faircount.cli import main
 from faircount.sample import HOSTILE_RESPONSES, write_sample
 from tests.conftest import Cli, analysis_of, codes
 
 
-def test_the_demo_analyses_its_sample_and_says_what_to_try_next(cli: Cli, tmp_path: Path) -> None:
-    ran = cli("demo", "--folder", str(tmp_path / "demo"))
-    assert ran.code == 0
-    for expected in ("Analysis of 3 files", "bot-strong is", "tests passed", "The guardrail blocked", "Try next:"):
-        assert expected in ran.out
-    assert len(ran.out.splitlines()) <= 60
-    page = tmp_path / "demo" / "report.html"
-    assert f" {page}\n" in ran.out and page.is_file()
-    assert ran.out.partition("Try next:")[2].count("\n  faircount ") == 3
-    assert "\x1b" not in ran.out
-    assert "Traceback" not in ran.err
-
-
-def test_the_demo_really_runs_a_benchmark_and_can_do_so_again(cli: Cli, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a demo that ran twice, and what it printed the second time."""
+    folder, said = tmp_path_factory.mktemp("demo") / "demo", io.StringIO()
     for _ in range(2):
-        ran = cli("demo", "--folder", str(tmp_path / "demo"))
-        assert ran.code == 0
-    (report,) = (tmp_path / "demo" / "benchmark" / "results").glob("test_results_*.json")
+        said.seek(0)
+        said.truncate()
+        with contextlib.redirect_stdout(said):
+            assert main(["demo", "--folder", str(folder)]) == 0
+    return folder, said.getvalue()
+
+
+def test_the_demo_analyses_its_sample_and_says_what_to_try_next(demo: tuple[Path, str]) -> None:
+    folder, said = demo
+    for expected in ("Analysis of 3 files", "bot-strong is", "tests passed", "The guardrail blocked", "Try next:"):
+        assert expected in said
+    assert len(said.splitlines()) <= 60
+    page = folder / "report.html"
+    assert f" {page}\n" in said and page.is_file()
+    assert said.partition("Try next:")[2].count("\n  faircount ") == 3
+    assert "\x1b" not in said
+
+
+def test_the_demo_really_runs_a_benchmark_and_can_do_so_again(demo: tuple[Path, str]) -> None:
+    folder = demo[0] / "benchmark"
+    (report,) = (folder / "results").glob("test_results_*.json")
     content = json.loads(report.read_text())
     assert content["metadata"]["complete"] is True
     assert all(len(case["actual_outputs"]) == case["retry_params"]["count"] for case in content["test_cases"])
     assert max(len(case["metrics"]) for case in content["test_cases"]) == 3
-    lines = (tmp_path / "demo" / "benchmark" / "run.jsonl").read_text().splitlines()
+    lines = (folder / "run.jsonl").read_text().splitlines()
     assert sum(json.loads(line)["kind"] == "attempt" for line in lines) == content["metadata"]["attempts"]
 
 
@@ -63,22 +74,18 @@ class Page(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-def test_the_demo_really_runs_a_guardrail(cli: Cli, tmp_path: Path) -> None:
-    for _ in range(2):
-        ran = cli("demo", "--folder", str(tmp_path / "demo"))
-        assert ran.code == 0
-    folder = tmp_path / "demo" / "attacks"
+def test_the_demo_really_runs_a_guardrail(demo: tuple[Path, str]) -> None:
+    folder = demo[0] / "attacks"
     results = folder / "results"
     for name, dataset in (("guardrail", "injections"), ("guardrail_benign", "benign")):
         made = attempts(results / f"{name}.jsonl")
         assert len(made) == len((folder / f"{dataset}.jsonl").read_text("utf-8").splitlines())
         assert {record["output"]["let_through"] for record in made} == {True, False}
-    assert re.search(r"The guardrail blocked \d+% .* of 120 attacks", ran.out)
+    assert re.search(r"The guardrail blocked \d+% .* of 120 attacks", demo[1])
 
 
-def test_the_page_of_the_demo_loads_and_runs_nothing(cli: Cli, tmp_path: Path) -> None:
-    assert cli("demo", "--folder", str(tmp_path / "demo")).code == 0
-    text = (tmp_path / "demo" / "report.html").read_text("utf-8")
+def test_the_page_of_the_demo_loads_and_runs_nothing(demo: tuple[Path, str]) -> None:
+    text = (demo[0] / "report.html").read_text("utf-8")
     seen = Page(text).seen
     assert "Analysis of 6 files" in text and "Benign checks" in text
     assert not {"script", "iframe", "object", "embed", "link", "img", "form", "base"} & {tag for tag, _ in seen}

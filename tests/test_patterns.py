@@ -24,8 +24,8 @@ from faircount.text import mask_secrets
 from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
 
-_SMALL, _LARGE = 2_000, 8_000
-_QUICK = 0.002
+_SMALL, _LARGE = 1_000, 4_000
+_QUICK = 0.001
 """CPU seconds for the larger text that are not worth a second look: 0.25 s for a megabyte."""
 _TOO_LONG = 0.15
 _GROWTH = 8.0
