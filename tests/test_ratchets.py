@@ -1,0 +1,154 @@
+"""What is to become less: each count may fall and never rise. Lower it here when it has fallen."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import SOURCE, imports, modules, room
+
+_SQL = re.compile(r"\b(SELECT\s|INSERT INTO\s|CREATE (OR REPLACE )?(TEMP )?(TABLE|VIEW)\s|COPY \()")
+_AT_HOME_WITH_SPIKEE = ("reading.spikee", "running.targets.spikee", "running.attacks.spikee", "running.spikee")
+_DOCUMENT = re.compile(r"(^|_)(document|data)$")
+
+
+@cache
+def _trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in modules()}
+
+
+def _nodes(*rooms_left_out: str) -> Iterator[tuple[str, ast.AST]]:
+    for name, tree in _trees().items():
+        if room(name) not in rooms_left_out:
+            for node in ast.walk(tree):
+                yield name, node
+
+
+def sql_outside_the_ledger() -> int:
+    """Texts of SQL in other packages; what writes Parquet files hands its engine two."""
+    return sum(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(_SQL.search(node.value))
+        for name, node in _nodes("ledger", "judging")
+        if name != "present.parquet_file"
+    )
+
+
+def modules_that_mention_spikee() -> int:
+    """Modules other than its reader and what calls its Python API."""
+    texts = [path.read_text("utf-8") for name, path in modules() if not name.startswith(_AT_HOME_WITH_SPIKEE)]
+    return sum("spikee" in text.lower() for text in texts)
+
+
+def imports_of_spikee_in_analysis() -> int:
+    found = [imports(path) for name, path in modules() if room(name) == "analysis"]
+    return sum(any(imported.startswith("reading.spikee") for imported in one) for one in found)
+
+
+def _with_namespace(*left_out: str) -> int:
+    functions = [node for _, node in _nodes(*left_out) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    taken = [[*node.args.args, *node.args.kwonlyargs] for node in functions]
+    return sum(any(a.annotation and "Namespace" in ast.unparse(a.annotation) for a in one) for one in taken)
+
+
+def functions_that_take_a_namespace() -> int:
+    return _with_namespace()
+
+
+def functions_outside_the_command_line_that_take_a_namespace() -> int:
+    return _with_namespace("cli")
+
+
+def documents_written_by_hand() -> int:
+    """Functions that write a result once more, as the dictionary for its JSON document."""
+    functions = [node for name, node in _nodes("running") if isinstance(node, ast.FunctionDef)]
+    return sum(bool(_DOCUMENT.search(node.name)) and "dict" in ast.unparse(node.returns or node) for node in functions)
+
+
+def figures_found_in_words() -> int:
+    """Places that look into the method of an estimate, which is text for people, to find something out."""
+    return sum(
+        isinstance(node, ast.Call | ast.Compare) and bool(re.search(r"(?<!correction)\.method\b(?!\()", ast.unparse(_looked_at(node))))
+        for _, node in _nodes("cli", "running", "present")
+    )
+
+
+def _looked_at(node: ast.Call | ast.Compare) -> ast.expr:
+    """Return what a comparison or a method of text looks at."""
+    if isinstance(node, ast.Compare):
+        return ast.Tuple([node.left, *node.comparators], ast.Load())
+    reading = {"removeprefix", "partition", "rpartition", "split", "startswith", "endswith", "search", "match"}
+    if isinstance(node.func, ast.Attribute) and node.func.attr in reading:
+        return ast.Tuple([node.func.value, *node.args], ast.Load())
+    return ast.Constant(None)
+
+
+def modules_with_one_importer() -> int:
+    importers = Counter(imported for _, path in modules() for imported in imports(path))
+    return sum(importers[name] == 1 for name, _ in modules() if not name.endswith("__init__"))
+
+
+def class_names_that_mean_several_classes() -> int:
+    names = Counter(node.name.lstrip("_") for _, node in _nodes() if isinstance(node, ast.ClassDef))
+    return sum(count > 1 for count in names.values())
+
+
+def structs() -> int:
+    classes = [node for _, node in _nodes() if isinstance(node, ast.ClassDef)]
+    return sum(any("Struct" in ast.unparse(base) for base in node.bases) for node in classes)
+
+
+def number_of_modules() -> int:
+    return len(_trees())
+
+
+def lines() -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for _, path in modules())
+
+
+def names_that_tests_take_from_inside_packages() -> int:
+    """Names that tests import from a module of a package, not from the package."""
+    return sum(_taken_from_inside(path) for path in Path(__file__).parent.glob("*.py"))
+
+
+def _taken_from_inside(path: Path) -> int:
+    found = 0
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("faircount."):
+            _, package, *inside = str(node.module).split(".")
+            if (SOURCE / package).is_dir():
+                home = SOURCE / package
+                modules_of_it = [a for a in node.names if (home / f"{a.name}.py").exists() or (home / a.name).is_dir()]
+                found += len(node.names) if inside else len(modules_of_it)
+    return found
+
+
+RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
+    sql_outside_the_ledger: (53, 0),
+    modules_that_mention_spikee: (87, 15),
+    imports_of_spikee_in_analysis: (13, 0),
+    functions_that_take_a_namespace: (112, 10),
+    functions_outside_the_command_line_that_take_a_namespace: (0, 0),
+    documents_written_by_hand: (46, 0),
+    figures_found_in_words: (8, 0),
+    modules_with_one_importer: (115, 25),
+    class_names_that_mean_several_classes: (93, 10),
+    structs: (462, 250),
+    number_of_modules: (429, 200),
+    lines: (73_981, 53_000),
+    names_that_tests_take_from_inside_packages: (1177, 300),
+}
+"""Each count as it is, and where it is to end."""
+
+
+@pytest.mark.parametrize("count", RATCHETS, ids=lambda count: count.__name__)
+def test_a_count_only_falls(count: Callable[[], int]) -> None:
+    known, target = RATCHETS[count]
+    assert known >= target
+    assert count() <= known, "this was to become less"
+    assert count() == known, f"it has fallen to {count()}: lower it in tests/test_ratchets.py"
