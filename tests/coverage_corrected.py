@@ -17,8 +17,8 @@ import numpy as np
 
 from faircount import stats as ours
 from faircount.analysis.correction import correcting
-from faircount.analysis.correction.clustered import respecting
-from faircount.analysis.correction.correcting import PPI, TWO_PHASE, Run, over_all
+from faircount.analysis.correction.clustered import PPI, TWO_PHASE, respecting
+from faircount.analysis.correction.correcting import Run, over_all
 from faircount.analysis.correction.sampled import Sampled
 from faircount.analysis.sampling_for_labels import allocation
 from faircount.ledger.schema import OUTCOME_NUMBER
@@ -237,7 +237,9 @@ def clustered_sample(counts: Counts, method: str, *, respected: bool = True) -> 
     if judged is None:
         return None
     estimates = judged, over_all(judged, run.tally, LEVEL)
-    return limits(respecting(families_of(counts), sampled, run.tally, estimates)[1] if respected else estimates[1])
+    return limits(
+        respecting(families_of(counts), sampled, run.tally, estimates, method)[1] if respected else estimates[1]
+    )
 
 
 def by_design_effect(counts: Counts, method: str) -> Interval | None:

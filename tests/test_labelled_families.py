@@ -10,7 +10,9 @@ import pytest
 from msgspec import structs
 from scipy import stats as scipy_stats
 
-from faircount.model import Estimate
+from faircount.analysis.correction.clustered import PPI, one_by_one, respecting
+from faircount.analysis.correction.sampled import Sampled
+from faircount.model import Estimate, Tally
 from faircount.stats import cluster_wilson
 from faircount.stats.judge_error import LabelledPart, ppi_mean, ppi_weight, two_phase
 from faircount.stats.labelled_families import (
@@ -211,3 +213,22 @@ def test_unequal_families_are_worth_fewer() -> None:
     found = family_variance(two_phase_gradient(LabelledPart(15, 12, 11), LabelledPart(5, 2, 0)), families)
     assert found is not None
     assert found.degrees == int(20**2 / 110) - 1
+
+
+def test_the_weight_of_the_verdicts_is_not_rounded() -> None:
+    families = drawn(3)
+    entries, successes, failures = together(families)
+    labels, verdicts, unlabelled = one_by_one(successes, failures)
+    weight = ppi_weight(labels, verdicts, unlabelled)
+    assert weight != float(f"{weight:.4g}")
+    judged = ppi_mean(labels, verdicts, unlabelled)
+    tally = Tally(success=successes.judged, failure=failures.judged, total=entries)
+    found, _, _ = respecting(families, Sampled(successes, failures, (), 0, 0), tally, (judged, judged), PPI)
+
+    def variance_of(used: float) -> FamilyVariance:
+        variance = family_variance(prediction_powered_gradient(successes, failures, used), families)
+        assert variance is not None
+        return variance
+
+    assert found == with_families(judged, variance_of(weight))
+    assert found != with_families(judged, variance_of(float(f"{weight:.4g}")))

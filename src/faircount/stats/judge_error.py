@@ -272,10 +272,18 @@ def labelled_rate(
     With fewer than five labels of one kind the tuned weight rests on too little (its 95% interval covers 86% at a true
     rate of 2% with 100 labels), so Wilson's interval of the labels stands in; the method of the estimate says which.
     """
-    few = min(sum(labels), len(labels) - sum(labels)) < _FEW_LABELS
-    if few or not unlabelled:
+    if _labels_stand_alone(labels, unlabelled):
         return labels_only(labels, unit=unit, level=level)
     return ppi_mean(labels, verdicts, unlabelled, unit=unit, level=level)
+
+
+def labelled_weight(labels: Sequence[int], verdicts: Sequence[float], unlabelled: Sequence[float]) -> float:
+    """Return the weight of the verdicts in `labelled_rate`: `ppi_weight`, or 0 where the labels stand alone."""
+    return 0.0 if _labels_stand_alone(labels, unlabelled) else ppi_weight(labels, verdicts, unlabelled)
+
+
+def _labels_stand_alone(labels: Sequence[int], unlabelled: Sequence[float]) -> bool:
+    return min(sum(labels), len(labels) - sum(labels)) < _FEW_LABELS or not unlabelled
 
 
 def _check_verdicts(judged_successes: float, n: int) -> None:

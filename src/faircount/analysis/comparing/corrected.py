@@ -17,10 +17,8 @@ from faircount.analysis import families as families_of
 from faircount.analysis.comparing.found import CorrectedPair, Figures
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side
-from faircount.analysis.correction.clustered import respecting
+from faircount.analysis.correction.clustered import PPI, TWO_PHASE, respecting
 from faircount.analysis.correction.correcting import (
-    PPI,
-    TWO_PHASE,
     Run,
     correct,
     labelled_rate_of,
@@ -215,7 +213,7 @@ def _rate(half: _Half, compared: Compared, options: CompareOptions, name: str) -
         return None, f"{name} has too few labels on the entries compared, or a judge that does not fit them"
     rate = over_all(judged, tally, level)
     if known.correction.labels_from == "run" and compared.figures.families is not None:
-        rate = respecting(half.families, half.sampled, tally, (judged, rate))[1]
+        rate = respecting(half.families, half.sampled, tally, (judged, rate), options.correction)[1]
     return rate, ""
 
 

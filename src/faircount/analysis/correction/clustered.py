@@ -10,7 +10,7 @@ from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import NO_COLUMN
 from faircount.model import Estimate, Outcome, Tally
-from faircount.stats.judge_error import LabelledPart
+from faircount.stats.judge_error import LabelledPart, labelled_weight
 from faircount.stats.labelled_families import (
     LabelledFamily,
     family_variance,
@@ -20,6 +20,7 @@ from faircount.stats.labelled_families import (
     with_families,
 )
 
+TWO_PHASE, PPI = "two-phase", "ppi"
 _SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
 _LABELLED = "entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))"
 
@@ -78,29 +79,36 @@ def labelled_families_in_groups(
 
 
 def respecting(
-    families: Sequence[LabelledFamily], sampled: Sampled, tally: Tally, estimates: tuple[Estimate, Estimate]
+    families: Sequence[LabelledFamily],
+    sampled: Sampled,
+    tally: Tally,
+    estimates: tuple[Estimate, Estimate],
+    method: str,
 ) -> tuple[Estimate, Estimate, float | None]:
     """Return the rates over judged and over all entries with limits that respect families.
 
     With them comes what families add to the variance of the rate over judged entries, None where nobody knows.
-    `estimates` are the rates as if entries were independent; how they were made shows in the weight of the verdicts.
+    `estimates` are the rates as if entries were independent, by the given method.
     """
     judged, everything = estimates
-    weight = verdict_weight(judged)
-    gradient = (
-        two_phase_gradient(sampled.successes, sampled.failures)
-        if weight is None
-        else prediction_powered_gradient(sampled.successes, sampled.failures, weight)
-    )
+    parts = sampled.successes, sampled.failures
+    if method == PPI:
+        gradient = prediction_powered_gradient(*parts, labelled_weight(*one_by_one(*parts)))
+    else:
+        gradient = two_phase_gradient(*parts)
     variance = family_variance(gradient, families)
     total = family_variance(over_all_gradient(gradient, judged.value or 0.0, tally.judged, tally.total), families)
     further = None if variance is None else max(0.0, variance.clustered - variance.independent)
     return with_families(judged, variance), with_families(everything, total), further
 
 
-def verdict_weight(estimate: Estimate) -> float | None:
-    """Return the weight of the verdicts in a rate from labels at random; None for one by verdict."""
-    if estimate.method.startswith("two-phase"):
-        return None
-    _, told, weight = estimate.method.partition("weight ")
-    return float(weight) if told else 0.0
+def one_by_one(successes: LabelledPart, failures: LabelledPart) -> tuple[list[int], list[float], list[float]]:
+    """Return the labels, the verdicts on the same entries, and the verdicts on entries without a label."""
+    labels: list[int] = []
+    verdicts: list[float] = []
+    unlabelled: list[float] = []
+    for verdict, part in ((1, successes), (0, failures)):
+        labels += [1] * part.true + [0] * (part.labelled - part.true)
+        verdicts += [verdict] * part.labelled
+        unlabelled += [verdict] * (part.judged - part.labelled)
+    return labels, verdicts, unlabelled

@@ -13,7 +13,7 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.correction.clustered import labelled_families, respecting
+from faircount.analysis.correction.clustered import PPI, TWO_PHASE, labelled_families, one_by_one, respecting
 from faircount.analysis.correction.given import Quality
 from faircount.analysis.correction.measured import measured_judge
 from faircount.analysis.correction.named import judges_of_run
@@ -37,7 +37,6 @@ from faircount.stats.judge_error import (
 )
 from faircount.stats.proportion import critical_value, undefined
 
-TWO_PHASE, PPI = "two-phase", "ppi"
 TOO_FEW = "too_few_labels"
 _RANDOM_WITHIN = 1.645
 """Labels whose share of judged successes lies more standard errors from that of the run are not taken as random.
@@ -168,7 +167,7 @@ def _by_sample(
     further: float | None = 0.0
     if judged is not None and estimate is not None and family is not None:
         families = labelled_families(ledger, family, sampled.found)
-        judged, estimate, further = respecting(families, sampled, run.tally, (judged, estimate))
+        judged, estimate, further = respecting(families, sampled, run.tally, (judged, estimate), method)
     doubts = []
     groups = groups_without_labels(ledger, sampled)
     if groups:
@@ -235,14 +234,7 @@ def _at_random(sampled: Sampled) -> bool:
 
 
 def _prediction_powered(successes: LabelledPart, failures: LabelledPart, level: float) -> Estimate:
-    labels: list[int] = []
-    verdicts: list[float] = []
-    unlabelled: list[float] = []
-    for verdict, part in ((1, successes), (0, failures)):
-        labels += [1] * part.true + [0] * (part.labelled - part.true)
-        verdicts += [verdict] * part.labelled
-        unlabelled += [verdict] * (part.judged - part.labelled)
-    found = labelled_rate(labels, verdicts, unlabelled, unit="judged entry", level=level)
+    found = labelled_rate(*one_by_one(successes, failures), unit="judged entry", level=level)
     cut = [None if limit is None else min(max(limit, 0.0), 1.0) for limit in (found.value, found.low, found.high)]
     return replace(found, value=cut[0], low=cut[1], high=cut[2])
 

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from faircount.analysis.correction.clustered import labelled_families_in_groups, respecting
+from faircount.analysis.correction.clustered import PPI, labelled_families_in_groups, respecting
 from faircount.analysis.correction.correcting import (
-    PPI,
     TOO_FEW,
     Run,
     labelled_rate_of,
@@ -184,7 +183,7 @@ def _rate_of_group(
     estimate = over_all(judged, run.tally, run.level)
     if _kin(families):
         sampled = Sampled(successes, failures, (), 0, 0)
-        estimate = respecting(families, sampled, run.tally, (judged, estimate))[1]
+        estimate = respecting(families, sampled, run.tally, (judged, estimate), known.correction.method)[1]
     return CorrectedRate(estimate, CorrectionStatus.OK, labels)
 
 
