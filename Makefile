@@ -14,7 +14,7 @@ demo: $(VENV)/.run
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
-# The coverage of the intervals, enumerated and drawn; a minute or two.
+# The coverage of the intervals, enumerated and drawn, and 200 interrupts of each command; about ten minutes.
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
 

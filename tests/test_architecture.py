@@ -20,6 +20,7 @@ SOURCE = Path(faircount.__file__).parent
 LAYERS = {
     "version": 0,
     "errors": 0,
+    "interrupts": 0,
     "text": 0,
     "model": 1,
     "outcomes": 1,

@@ -4,11 +4,8 @@ import errno
 import gc
 import io
 import os
-import signal
 import sys
 from typing import Any, TextIO
-
-from faircount.cli import EXIT_SYSTEM, main
 
 _MANY_OBJECTS = 200_000
 
@@ -54,33 +51,38 @@ def _answer(stream: TextIO | None, number: int) -> TextIO:
     )
 
 
-def _interrupt_on_signals() -> None:
-    """Take the signals that end a process as an interrupt: what it started ends with it, and files stay whole."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # Under nohup a signal is ignored, and stays so.
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
-
-
 def run() -> None:
     """Run one command and end the process at once.
 
     By now everything is written and closed; taking a large analysis apart object by object would only take time.
     """
-    # Nearly all objects of a command live until it ends: to look for garbage among them is seldom worth the time.
-    gc.set_threshold(_MANY_OBJECTS)
-    # Nothing here multiplies matrices; numpy's threads for that would only be in the way of the readers.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _settle_streams()
-    _interrupt_on_signals()
-    code = main()
+    # An interrupt is raised at most once, and not after this block.
+    try:
+        from faircount import interrupts
+
+        interrupts.install()
+        _prepare()
+        from faircount.cli import EXIT_SYSTEM, main
+
+        code = main()
+        interrupts.disarm()
+    except KeyboardInterrupt:
+        sys.stderr.write("faircount: interrupted\n")
+        os._exit(130)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             code = code or EXIT_SYSTEM
     os._exit(code)
+
+
+def _prepare() -> None:
+    # Nearly all objects of a command live until it ends: to look for garbage among them is seldom worth the time.
+    gc.set_threshold(_MANY_OBJECTS)
+    # Nothing here multiplies matrices; numpy's threads for that would only be in the way of the readers.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _settle_streams()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Worker processes: started only where that is safe, left alone by interruptions, and gone when their parent is."""
+"""Threads that work beside the main one, and worker processes.
+
+Processes are started only where that is safe, left alone by interruptions, and gone when their parent is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from faircount.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -23,6 +28,44 @@ _KILLED = "a worker process was killed, perhaps for lack of memory"
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")
+Answered = TypeVar("Answered")
+
+
+class Beside(Generic[Answered]):
+    """A function being called by a thread of its own, from now on."""
+
+    def __init__(self, work: Callable[[], Answered]) -> None:
+        self._work = work
+        self._answers: list[Answered] = []
+        self._failures: list[Exception] = []
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._answers.append(self._work())
+        except Exception as error:  # noqa: BLE001 (raised where the answer is wanted)
+            self._failures.append(error)
+
+    def answer(self) -> Answered:
+        """Wait for the function to end; return what it returned, or raise what it raised."""
+        self.thread.join()
+        if self._failures:
+            raise self._failures[0]
+        return self._answers[0]
+
+    def __enter__(self) -> Beside[Answered]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for the function to end, but not after an interrupt: that may take long, or for ever."""
+        if not is_interrupt(kind):
+            self.thread.join()
+
+
+def is_interrupt(kind: type[BaseException] | None) -> bool:
+    """Return whether a block ends because somebody wants it to end now."""
+    return kind is not None and not issubclass(kind, Exception)
 
 
 def start_method() -> str | None:
@@ -35,29 +78,40 @@ def start_method() -> str | None:
 
 
 @contextlib.contextmanager
-def worker_pool(processes: int, method: str) -> Iterator[Executor]:
-    """Give worker processes that end with the block, whatever ends it."""
+@uninterrupted
+def worker_pool(
+    processes: int, method: str, start: Callable[..., None] | None = None, *given: Any
+) -> Iterator[Executor]:
+    """Give worker processes that end with the block, whatever ends it; each begins with `start`, given these values."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context(method)
-    pool = ProcessPoolExecutor(processes, context, initializer=start_worker, initargs=(os.getpid(),))
-    # An interrupt in the middle of their start would leave threads and processes to nobody.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    pool = ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(os.getpid(), start, given))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        # An interrupt in the middle of their start would leave threads and processes to nobody.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
         # The first work starts them all: before the caller has threads, which a fork would not copy.
         pool.submit(os.getpid)
         # Only workers write results. Were it open here, too, a result that a killed worker began would never end.
         # Workers that do not fork are started one after the other, and each still needs it.
         if method == "fork":
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield pool
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
-        for worker in list((pool._processes or {}).values()):
-            worker.kill()
-        pool.shutdown(cancel_futures=True)
+        # One that came already is raised by the call that keeps others out, or by the one that lets them in again.
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+        finally:
+            try:
+                for worker in list((pool._processes or {}).values()):
+                    worker.kill()
+                # This waits for the thread that feeds them, too: as long as it lives, nothing may be forked.
+                pool.shutdown(cancel_futures=True)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def result_of(pool: Executor, work: Future[Done]) -> Done:
@@ -97,13 +151,15 @@ def submit(pool: Executor, work: Callable[[Part], Done], part: Part) -> Future[D
         raise ChildProcessError(errno.ECHILD, _KILLED) from None
 
 
-def start_worker(parent: int) -> None:
+def _start_worker(parent: int, start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
     """Leave interruptions to the parent, end when it is gone, and do not look for cycles that are never made."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     gc.disable()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if start is not None:
+        start(*given)
 
 
 def _end_with(parent: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from faircount.analysis.dataset_options import ComparisonOptions
 from faircount.errors import InputError
 from faircount.findings import counted
 from faircount.ledger import engine, tallies
-from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.store import Ledger
 from faircount.model import Finding
 from faircount.reading.cache import Cache, ReadSource
@@ -22,6 +21,7 @@ from faircount.reading.datasets import Dataset, names_of_rows, read_dataset
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
 from faircount.reading.spikee import CASE_FACETS
+from faircount.workers import Beside, is_interrupt
 
 _SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
 """Findings about entries without an answer: here these are in no rate, and shown with every target."""
@@ -62,23 +62,24 @@ def _read(path: str, names: Sequence[str], options: ComparisonOptions, loader: L
     match the target before.
     """
     with engine.interruptible(), loader, contextlib.ExitStack() as threads:
-        reading = _beside(threads, partial(_read_dataset, path, options.max_line))
+        reading = threads.enter_context(Beside(partial(_read_dataset, path, options.max_line)))
         matching: list[Beside[ReadTarget]] = []
         for name in names:
-            ledger = threads.enter_context(Ledger([name], CASE_FACETS))
+            ledger = Ledger([name], CASE_FACETS)
+            threads.push(partial(_close, ledger))
             read = loader.load(ledger, 0)
             refuse_hopeless([read.source], [read.notes])
             if matching:
                 matching[-1].thread.join()
-            matching.append(_beside(threads, partial(_match_target, reading, ledger, read, options)))
+            work = partial(_match_target, reading, ledger, read, options)
+            matching.append(threads.enter_context(Beside(work)))
         return ReadAll(reading.answer(), [target.answer() for target in matching])
 
 
-def _beside(threads: contextlib.ExitStack, work: Callable[[], Answered]) -> Beside[Answered]:
-    """Begin work in a thread that has ended when the stack is left."""
-    begun = Beside(work)
-    threads.callback(begun.thread.join)
-    return begun
+def _close(ledger: Ledger, kind: type[BaseException] | None, *_: object) -> None:
+    """Close a ledger; after an interrupt, when nobody waits for the thread that asks it, that is left to the thread."""
+    if not is_interrupt(kind):
+        ledger.close()
 
 
 def _read_dataset(path: str, max_line: int) -> Dataset:

@@ -20,6 +20,7 @@ from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer
 from faircount.chat.exchange import ChatRequest
 from faircount.errors import UsageError
+from faircount.interrupts import uninterrupted
 from faircount.text import visible
 
 FORMAT = 1
@@ -78,6 +79,7 @@ def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@uninterrupted
 def _write_whole(path: Path, data: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)  # for its owner alone
     try:

@@ -10,13 +10,14 @@ import os
 import sys
 from collections.abc import Sequence
 
+from faircount import interrupts
 from faircount.cli.messages import error_line
 from faircount.errors import FaircountError
 from faircount.text import clip_middle
 
 EXIT_BUG = 70
 EXIT_SYSTEM = 74
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED = interrupts.EXIT_INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,31 +34,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(arguments.run(arguments))
         sys.stdout.flush()
         return code
-    except FaircountError as error:
-        message = str(error).partition("\n")[0] if error.further else str(error)
-        return _complain(message, error.exit_code, error.further)
     except KeyboardInterrupt:
         return _complain("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
+    except Exception as error:  # noqa: BLE001  the outermost layer
+        if _came_of_an_interrupt(error):
+            return _complain("interrupted", EXIT_INTERRUPTED)
+        return _explain(error)
+    finally:
+        if "faircount.reading.labels" in sys.modules:
+            sys.modules["faircount.reading.labels"].remove_copies()
+
+
+def _came_of_an_interrupt(error: BaseException) -> bool:
+    """Return whether an error is what became of an interrupt: what it broke off, a clean-up stumbles over."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__context__
+    return cause is not None or interrupts.came()
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong, and return the exit code."""
+    if isinstance(error, FaircountError):
+        message = str(error).partition("\n")[0] if error.further else str(error)
+        return _complain(message, error.exit_code, error.further)
+    if isinstance(error, BrokenPipeError):
         # Whoever reads has seen enough, of a command that stops then.
         return 0
-    except OSError as error:
-        if os.environ.get("FAIRCOUNT_DEBUG"):
-            raise
+    if os.environ.get("FAIRCOUNT_DEBUG"):
+        raise error
+    if isinstance(error, OSError):
         # A full disk, a folder that may not be entered, a name that is too long: the machine's answer, not a bug.
         names = [clip_middle(os.fsdecode(name), 200) for name in (error.filename, error.filename2) if name is not None]
         place = ", ".join(names) or "the system refused"
         return _complain(f"{place}: {error.strerror or error}", EXIT_SYSTEM)
-    except Exception as error:
-        if os.environ.get("FAIRCOUNT_DEBUG"):
-            raise
-        detail = f"{type(error).__name__}: {error}"
-        return _complain(
-            f"internal error, please report it ({detail}); set FAIRCOUNT_DEBUG=1 for the traceback", EXIT_BUG
-        )
-    finally:
-        if "faircount.reading.labels" in sys.modules:
-            sys.modules["faircount.reading.labels"].remove_copies()
+    detail = f"{type(error).__name__}: {error}"
+    return _complain(f"internal error, please report it ({detail}); set FAIRCOUNT_DEBUG=1 for the traceback", EXIT_BUG)
 
 
 def _complain(message: str, code: int, further: Sequence[str] = ()) -> int:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from faircount.cli.output import show
 from faircount.errors import UsageError
+from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.report import Findings, Report
 from faircount.sample import SampleFiles, write_sample
 from faircount.sample_datasets import write_datasets
@@ -69,7 +70,9 @@ def _quietly(words: list[str]) -> None:
 
     arguments = parse(words)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        arguments.run(arguments)
+        code = arguments.run(arguments)
+    if code == EXIT_INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def _remove(*files: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import UsageError
+from faircount.interrupts import uninterrupted
 
 DEFAULT_SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 
@@ -44,6 +45,7 @@ def _make_folder(path: str) -> None:
 
 
 @contextlib.contextmanager
+@uninterrupted
 def _alone(path: str) -> Iterator[None]:
     """Keep other processes from updating the same summary, by a lock on a file beside it that goes away afterwards."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import shlex
@@ -218,13 +219,14 @@ def _execute(
     earlier: Earlier | None = None,
 ) -> Ending:
     """Run cases into a journal, and say now and then how far it is."""
-    with RunProgress(attacks=settings.is_attack) as progress:
+    with RunProgress(attacks=settings.is_attack) as progress, contextlib.ExitStack() as stopping:
 
         def interrupted(number: int) -> None:
             if number == 1:
                 progress.interrupt("finishing requests in flight; interrupt again to stop immediately")
             elif number == 2:
-                _stop_soon(journal.path)
+                # Once the run has ended, nothing of the user's keeps what follows from ending.
+                stopping.callback(_stop_soon(journal.path).cancel)
 
         return runs.execute(
             cases,
@@ -241,7 +243,7 @@ def _execute(
         )
 
 
-def _stop_soon(path: str) -> None:
+def _stop_soon(path: str) -> threading.Timer:
     """End this process in a moment, whatever the user's code is doing; the journal is valid at any time."""
 
     def stop() -> None:
@@ -251,3 +253,4 @@ def _stop_soon(path: str) -> None:
     watch = threading.Timer(_GRACE, stop)
     watch.daemon = True
     watch.start()
+    return watch

@@ -10,15 +10,14 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 
 from faircount.errors import FaircountError
 from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.verdict import Verdict
-from faircount.workers import start_method, start_worker
+from faircount.workers import result_of, start_method, submit, worker_pool
 
 DEFAULT_CONCURRENCY = 8
 _CHUNK = 500
@@ -92,24 +91,17 @@ def _processes(local: Sequence[Judge], workers: int | None) -> int:
 
 
 def _locally(judges: Sequence[Judge], processes: int, stack: contextlib.ExitStack) -> Callable[[Chunk], _Pending]:
-    if processes == 1:
+    method = start_method()
+    if processes == 1 or method is None:
         return lambda chunk: partial(_verdicts, judges, chunk)
-    import multiprocessing
+    # A fork has the judges already, with the code that they came from.
+    pool = stack.enter_context(worker_pool(processes, method, _keep, judges))
 
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context(start_method()), initializer=_start, initargs=(os.getpid(), judges)
-    )
-    stack.callback(_end, pool)
-    return lambda chunk: partial(_of_worker, pool.submit(_in_worker, chunk))
+    def submit_local(chunk: Chunk) -> _Pending:
+        with _explained():
+            return partial(_of_worker, pool, submit(pool, _in_worker, chunk))
 
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """End the workers, in the middle of a chunk if need be: nobody waits for their verdicts any more."""
-    # Only Python 3.14 has a public way to do this (`terminate_workers`).
-    for process in list((getattr(pool, "_processes", None) or {}).values()):
-        process.terminate()
-    # This waits for the thread that feeds them, too: as long as it lives, nothing may be forked.
-    pool.shutdown(wait=True, cancel_futures=True)
+    return submit_local
 
 
 def _verdicts(judges: Sequence[Judge], chunk: Chunk) -> list[list[Verdict]]:
@@ -119,10 +111,8 @@ def _verdicts(judges: Sequence[Judge], chunk: Chunk) -> list[list[Verdict]]:
 _judges_of_this_worker: Sequence[Judge] = ()
 
 
-def _start(parent: int, judges: Sequence[Judge]) -> None:
-    """Keep the judges that the parent made: a fork has them already, with the code that they came from."""
+def _keep(judges: Sequence[Judge]) -> None:
     global _judges_of_this_worker
-    start_worker(parent)
     _judges_of_this_worker = judges
 
 
@@ -130,10 +120,16 @@ def _in_worker(chunk: Chunk) -> list[list[Verdict]]:
     return _verdicts(_judges_of_this_worker, chunk)
 
 
-def _of_worker(future: Future[list[list[Verdict]]]) -> list[list[Verdict]]:
+def _of_worker(pool: Executor, work: Future[list[list[Verdict]]]) -> list[list[Verdict]]:
+    with _explained():
+        return result_of(pool, work)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
     try:
-        return future.result()
-    except BrokenProcessPool as error:
+        yield
+    except ChildProcessError as error:
         raise FaircountError(
             "a worker process that asked the judges ended unexpectedly, perhaps out of memory; try --workers 1"
         ) from error

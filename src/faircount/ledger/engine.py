@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faircount.ledger.beside import Beside
+from faircount.workers import Beside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

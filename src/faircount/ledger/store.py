@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from faircount.ledger import engine
-from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.joining import columns_of, joined, rows_of
 from faircount.ledger.origins import Overlap, is_rejudged, origin_keys, preference
 from faircount.ledger.parquet import StoredTables
@@ -37,6 +36,7 @@ from faircount.ledger.schema import (
 )
 from faircount.model import Outcome
 from faircount.outcomes import PRECEDENCE
+from faircount.workers import Answered, Beside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

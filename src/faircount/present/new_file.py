@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from faircount.errors import UsageError
+from faircount.interrupts import uninterrupted
 
 SUFFIX = ".jsonl"
 _BUFFER_BYTES = 1024 * 1024
@@ -49,6 +50,7 @@ class NewFile:
             raise _exists(path)
         self._rights = None if mode is None else stat.S_IMODE(mode)
 
+    @uninterrupted
     def __enter__(self) -> NewFile:
         folder = Path(self.path).parent
         # The name is known before the file is there, so that an interrupt at any moment leaves nothing behind.

@@ -7,10 +7,12 @@ workbook (`sheet_frame`), the cells are our own (`sheet_cells`). The same input 
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -91,10 +93,7 @@ def write_workbook(
     coming = iter(rows)
     sample = list(islice(coming, _SAMPLE))
     book = _Book(columns, _widths(columns, sample), companion, overlong, limits)
-    with (
-        whole_file(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive,
-    ):
+    with whole_file(path) as file, _archive(file) as archive:
         book.write_rows(archive, chain(sample, coming))
         book.write_rest(archive, list(_pages(report, findings)))
     return Written(sum(book.counts), len(book.counts), book.cut)
@@ -104,10 +103,7 @@ def write_report(path: str, report: Report) -> None:
     """Write a workbook of a report and its findings, without rows, whole or not at all."""
     pages = list(_pages(report, list(findings_of(report))))
     whole = frame([plan for plan, _ in pages])
-    with (
-        whole_file(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive,
-    ):
+    with whole_file(path) as file, _archive(file) as archive:
         for name in FIRST_PARTS:
             _write(archive, name, whole.parts[name])
         _write_pages(archive, whole, pages)
@@ -121,6 +117,18 @@ def is_ours(path: str) -> bool:
             return _CREATOR in properties and _LAST_SAVED_BY_US in properties
     except (OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
         return False
+
+
+@contextlib.contextmanager
+def _archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
+    """Give an archive to write. One that breaks off is left as it is: with a part still open it cannot be closed."""
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION)
+    try:
+        yield archive
+        archive.close()
+    except BaseException:
+        archive.fp = None
+        raise
 
 
 def _pages(report: Report | None, findings: Sequence[Finding] | None) -> Iterator[tuple[Plan, Page]]:

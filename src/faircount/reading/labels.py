@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 from faircount.errors import InputError, UsageError
+from faircount.interrupts import uninterrupted
 from faircount.reading import inputs
 from faircount.reading.label_columns import find_columns
 from faircount.reading.label_fields import more_columns
@@ -193,11 +195,15 @@ class _Copy:
     every: ClassVar[weakref.WeakSet[_Copy]] = weakref.WeakSet()
 
     def __init__(self, fill: Callable[[IO[bytes]], None]) -> None:
-        with tempfile.NamedTemporaryFile(prefix="faircount-labels-", delete=False) as file:
-            self.path = file.name
-            self.remove = weakref.finalize(self, Path(file.name).unlink, missing_ok=True)
-            self.every.add(self)
+        with self._make() as file:
             fill(file)
+
+    @uninterrupted
+    def _make(self) -> IO[bytes]:
+        descriptor, self.path = tempfile.mkstemp(prefix="faircount-labels-")
+        self.remove = weakref.finalize(self, Path(self.path).unlink, missing_ok=True)
+        self.every.add(self)
+        return os.fdopen(descriptor, "wb")
 
 
 def _copy_standard_input(file: IO[bytes]) -> None:

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.ledger import engine
-from faircount.ledger.beside import Answered, Beside
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
@@ -30,7 +29,7 @@ from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, us
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.spikee import SpikeeReader, only_target, tool_version
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
-from faircount.workers import in_order, start_method, worker_pool
+from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -116,10 +115,8 @@ class Loader:
         ledger.folder = None if keeping is None else keeping.folder
         before = _state(path)
         if self._pool is not None and processes_for(path) > 1:
-            warming = Beside(ledger.warm_up)
-            try:
+            with Beside(ledger.warm_up) as warming:
                 reading = self._read_ranges(self._pool, path, secret)
-            finally:
                 warming.answer()
         else:
             reading = self._read_alone(path, secret)

@@ -30,6 +30,7 @@ import msgspec
 from msgspec import Struct, field
 
 from faircount.errors import FaircountError, InputError, UsageError
+from faircount.interrupts import uninterrupted
 from faircount.reading.loose import MAX_DEPTH, depth
 from faircount.running.journal_reading import MAX_ATTEMPT, MAX_LINE_BYTES, NUMBERED, SCHEMA, State, state_of
 
@@ -91,6 +92,7 @@ class Journal:
         self._syncing = threading.Lock()  # held while what was written is synced
 
     @classmethod
+    @uninterrupted
     def create(cls, path: str, header: Mapping[str, Any]) -> Journal:
         """Make a journal where no file is yet; when this returns its header is durable."""
         ours = {"kind": "run", "schema": SCHEMA}

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from faircount import interrupts
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.judging.making import Setting
 from faircount.judging.outside import in_short
@@ -219,7 +220,8 @@ def execute(
     """
     engine = Engine(cases, target, journal, limits, tactics=tactics, heard=heard, watching=watching)
     try:
-        ending = asyncio.run(_run(engine, interrupted, earlier))
+        with _interrupts(engine, interrupted) as listening:
+            ending = asyncio.run(_run(engine, earlier, listening))
         record = {"kind": "end", "at": datetime.now(UTC).isoformat(timespec="seconds")}
         told = {**record, "complete": ending.complete, "why": ending.why}
         journal.append_now({**told, "decided": True} if ending.decided else told)
@@ -231,35 +233,46 @@ def execute(
                 metric.close()
 
 
-async def _run(engine: Engine, interrupted: Interrupted, earlier: Earlier | None) -> Ending:
-    with _interrupts(engine, asyncio.get_running_loop(), interrupted):
-        return await engine.run(earlier)
+async def _run(engine: Engine, earlier: Earlier | None, listening: Callable[[], None]) -> Ending:
+    listening()
+    return await engine.run(earlier)
 
 
 @contextlib.contextmanager
-def _interrupts(engine: Engine, loop: asyncio.AbstractEventLoop, interrupted: Interrupted) -> Iterator[None]:
+def _interrupts(engine: Engine, interrupted: Interrupted) -> Iterator[Callable[[], None]]:
     """Let interrupts drain the engine, and then stop it; elsewhere than in the main thread there are none.
 
-    To be terminated is a second interrupt: there may be no time to let anything finish.
+    To be terminated is a second interrupt: there may be no time to let anything finish. What is given is to be called
+    when the event loop runs: an interrupt while it starts would leave it half made.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield
+        yield lambda: None
         return
     count = 0
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def stop() -> None:
+        if loop is not None and count:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it is over anyway
+                loop.call_soon_threadsafe(engine.drain if count == 1 else engine.abort)
+
+    def listen() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        stop()
 
     def interrupt(number: int, _: object) -> None:
         nonlocal count
         count = count + 1 if number == signal.SIGINT else max(count + 1, 2)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it is over anyway
-            loop.call_soon_threadsafe(engine.drain if count == 1 else engine.abort)
+        stop()
         interrupted(count)
 
     # Only where the program takes these for interrupts anyway: the command line does, and others may not.
     others = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    taken = [each for each in others if signal.getsignal(each) is signal.default_int_handler]
+    taken = [each for each in others if signal.getsignal(each) in (signal.default_int_handler, interrupts.handle)]
     before = {number: signal.signal(number, interrupt) for number in [signal.SIGINT, *taken]}
     try:
-        yield
+        yield listen
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -105,9 +105,8 @@ async def _write(process: asyncio.subprocess.Process, given: bytes) -> None:
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         stdin.write(given)
         await stdin.drain()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stdin.close()
-        await stdin.wait_closed()
+    # Nobody waits until it is closed: asyncio complains about a program that ends when such waiting was given up.
+    stdin.close()
 
 
 async def _read(stream: asyncio.StreamReader | None, largest: int, *, drop: bool = False) -> bytes:
