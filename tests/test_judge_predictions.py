@@ -130,6 +130,13 @@ def test_not_a_number_is_no_score(write: Write) -> None:
     assert prediction.score is None
 
 
+def test_half_a_character_is_replaced_and_the_line_counts(write: Write) -> None:
+    path = write([told(reason="half \ud83d"), told(**{"\ude00": 1, "item": "\ud83d"})])
+    predictions = read_predictions([path])
+    assert [(one.item, one.reason) for one in predictions] == [("1", "half \ufffd"), ("\ufffd", "")]
+    assert predictions.findings == ()
+
+
 def test_a_second_time_gives_the_same_and_counts_nothing_twice(write: Write) -> None:
     predictions = read_predictions([write([told(), b"{"])])
     assert list(predictions) == list(predictions)

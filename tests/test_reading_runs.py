@@ -296,6 +296,33 @@ def test_half_a_character_survives(write: Write) -> None:
     assert tally(path) == (1, 0, 0, 0)
 
 
+def test_half_a_character_in_the_name_of_a_field_is_no_reason_to_stop(write: Write) -> None:
+    lines = [HEADER, {**case("a"), "half \ud83d": 1}, {**attempt("a", 0), "\ude00": 1}, call("a", 1) | {"\ude00": 1}]
+    assert tally(write(lines)) == (1, 0, 0, 0)
+
+
+def test_a_number_beyond_all_floats_is_a_bad_line_and_others_count(write: Write) -> None:
+    odd = json.dumps(attempt("b", 0)).replace('"waited": 0.0', '"waited": 1e999')
+    path = write([HEADER, case("a"), case("b"), attempt("a", 0), odd])
+    assert tally(path) == (1, 0, 0, 0)
+    (finding,) = [one for one in analysis_of(path).findings if one.code == "F001"]
+    assert "a number is too large" in finding.message
+
+
+def test_a_byte_order_mark_is_nothing_special(write: Write) -> None:
+    lines = [json.dumps(line).encode() for line in (HEADER, case("a"), attempt("a", 0, "f"))]
+    path = write([b"\xef\xbb\xbf" + lines[0], *lines[1:]])
+    assert tally(path) == (0, 1, 0, 0)
+    assert codes(analysis_of(path)) == codes(analysis_of(write(lines, "plain.jsonl")))
+
+
+def test_tests_can_be_counted_by_spikees_definition(write: Write) -> None:
+    path = write([HEADER, case("a", count=2), attempt("a", 0, "p"), attempt("a", 1, "f"), case("b"), attempt("b", 0)])
+    found = analysis_of(path, definition="spikee")
+    assert (found.tally.total, found.flaky_cases) == (2, ())
+    assert [one.entry for one in analysis_of(path).flaky_cases] == ["a"]
+
+
 def test_names_of_metrics_and_tags_can_be_anything(write: Write) -> None:
     metrics = ('quote " and \\', "new\nline")
     path = write([HEADER, case("a", metrics=metrics, tags=['"', "id"]), attempt("a", 0, "pp", metrics=metrics)])

@@ -572,6 +572,7 @@ def _edited(path: Path, kind: str, *keys: Any, value: Any) -> None:
     [
         ("run", ("settings", "\ud800"), 1),
         ("run", ("settings", "limits", "\ud83d"), 1),
+        ("run", ("settings", "target", "\ud83d"), 1),
         ("run", ("settings", "target", "options", "latency"), 10**400),
         ("run", ("settings", "spikee_results"), "x" * 300),
         ("run", ("settings", "spikee_results"), "a\0b"),
@@ -603,6 +604,38 @@ def test_an_edited_journal_is_resumed_or_refused_in_words(
     assert ran.code in (0, 2, 3), ran.err
     assert ran.code == 0 or ran.err.splitlines()[-1].startswith("faircount: ")
     assert "internal error" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("usage",), "x"),
+        (("usage", "prompt_tokens"), "many"),
+        (("usage", "cost"), []),
+        (("tries",), []),
+        (("verdicts",), ["x"]),
+        (("verdicts",), [{"metric": "has 4"}]),
+        (("verdicts", 0, "verdict"), []),
+        (("verdicts", 0, "verdict"), "maybe"),
+        (("verdicts", 0, "score"), "high"),
+        (("error",), "x"),
+        (("output",), 3),
+    ],
+    ids=str,
+)
+def test_an_edited_journal_of_tests_gets_no_report_and_keeps_what_was_run(
+    here: Path, cli: Cli, keys: tuple[Any, ...], value: Any
+) -> None:
+    _stop_early(cli)
+    _edited(here / "j.jsonl", "attempt", *keys, value=value)
+    before = (here / "j.jsonl").read_bytes()
+    ran = cli("resume", "j.jsonl", "--max-calls", "100")
+    assert ran.code == 3, ran.err
+    assert "the attempt record of" in ran.err.splitlines()[-1]
+    assert "cannot be understood" in ran.err
+    after = (here / "j.jsonl").read_bytes()
+    assert after.startswith(before)
+    assert b'"complete":true' in after
 
 
 def test_a_metric_that_changed_beside_its_test_file_is_told(here: Path, cli: Cli) -> None:

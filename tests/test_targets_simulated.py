@@ -358,6 +358,7 @@ def test_tools_of_any_shape_are_borne(tools: object) -> None:
         ("error_rate=-1", "error_rate must be a number from 0 to 1"),
         ("error_rate=0.6, timeout_rate=0.6", "must add up to at most 1"),
         ("latency='long'", "latency must be a number"),
+        ("latency=100000", "latency must be a number from 0 to 60"),
         ("tools=true", "has no option tools"),
     ],
 )
@@ -365,6 +366,12 @@ def test_options_that_make_no_sense_are_refused(options: str, words: str) -> Non
     with pytest.raises(UsageError) as caught:
         make_target(f"simulated({options})", TargetSetting())
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["simulated:slow", "simulated:assistant"])
+def test_a_journal_that_was_edited_cannot_make_a_resumed_run_wait_for_days(name: str) -> None:
+    with pytest.raises(UsageError, match="latency must be a number from 0 to 60"):
+        again({"kind": "simulated", "name": name, "options": {"latency": 100_000}})
 
 
 def test_options_can_be_given_as_json_and_names_ignore_case() -> None:

@@ -30,7 +30,6 @@ from faircount.model import (
     Examples,
     FalsePositives,
     Finding,
-    FlakyCase,
     JudgeCorrection,
     Outcome,
     Source,
@@ -347,7 +346,7 @@ def _with_details(
     broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, grouping, options))
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
     won = () if is_task else tuple(tallies.attempts_to_success(ledger))
-    failed, flaky = _cases(folded, options) if is_task else (None, ())
+    failed = _failed_cases(folded, options) if is_task else None
     categories, categories_left_out = summary.guardrail_categories(ledger, counts.tally.total, grouping, options)
     errors, errors_left_out = tallies.error_kinds(ledger, MOST_GROUPS)
     detailed = replace(
@@ -364,7 +363,8 @@ def _with_details(
         retries=None if by_spikee else attempts.retries(ledger, grouping.column, options.level),
         metrics=metrics_of(ledger, grouping) if is_task else (),
         failed_cases=failed,
-        flaky_cases=flaky,
+        # spikee knows no attempts within an entry.
+        flaky_cases=tuple(tallies.flaky_cases(ledger, CASES_SHOWN)) if is_task and not by_spikee else (),
     )
     groups, slices = summary.read_breakdowns(ledger, broken_down(), grouping, options)
     return replace(
@@ -386,9 +386,9 @@ def role_of(ledger: LedgerView, sources: Sequence[Source]) -> str:
     return "guardrail" if answers and not answers.get(Answer.TEXT) else "attacks"
 
 
-def _cases(folded: Folded, options: AnalyzeOptions) -> tuple[Examples, tuple[FlakyCase, ...]]:
-    """Return the cases of a run of tests that failed, with their texts, and those that are not steady."""
-    failed = evidence.gather(
+def _failed_cases(folded: Folded, options: AnalyzeOptions) -> Examples:
+    """Return the cases of a run of tests that failed, with their texts."""
+    return evidence.gather(
         folded.ledger,
         folded.read,
         "failures",
@@ -397,7 +397,6 @@ def _cases(folded: Folded, options: AnalyzeOptions) -> tuple[Examples, tuple[Fla
         outcomes=(Outcome.FAILURE, Outcome.ERROR),
         spread=False,
     )
-    return failed, tuple(tallies.flaky_cases(folded.ledger, CASES_SHOWN))
 
 
 def _corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, quality: Quality | None) -> Analysis:

@@ -18,7 +18,7 @@ from faircount.analysis.results import analyze
 from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates, read_gates
 from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
-from faircount.errors import UsageError
+from faircount.errors import InputError, UsageError
 from faircount.model import Analysis
 from faircount.present.new_file import NewFile
 from faircount.running import runs
@@ -40,7 +40,7 @@ def finish(arguments: argparse.Namespace, settings: Settings, path: str, ending:
     report, failure = "", None
     try:
         report = write_results(path, settings)
-    except UsageError as error:
+    except (UsageError, InputError) as error:
         failure = error  # the analysis can be printed nevertheless
     analysis = None
     if ending.attempts:

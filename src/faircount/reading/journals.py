@@ -7,6 +7,7 @@ and whoever reads says what becomes of it.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -334,7 +335,8 @@ def decode_mark(line: bytes) -> RecordMark:
         except (msgspec.DecodeError, RecursionError):
             pass
     _check_end(line)
-    return msgspec.convert(_patiently(line), RecordMark)
+    record = _patiently(line)
+    return RecordMark(*(record.get(name) for name in RecordMark.__struct_fields__))
 
 
 _record_decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -347,8 +349,8 @@ def _check_end(line: bytes) -> None:
 
 
 def _patiently(line: bytes) -> dict[str, Any]:
-    """Decode a line that the quick decoder refuses, as it does for half a surrogate pair."""
-    record, doubts = parse(line)
-    if doubts.not_finite:
-        raise BadLine("NaN and infinities are not JSON")
+    """Decode a line that the quick decoder refuses, as it does for half a surrogate pair or a byte order mark."""
+    record, doubts = parse(line.removeprefix(BOM_UTF8))
+    if doubts.not_finite or doubts.too_large:
+        raise BadLine("NaN and infinities are not JSON" if doubts.not_finite else "a number is too large")
     return record

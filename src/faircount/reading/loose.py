@@ -8,6 +8,7 @@ the value, so that the reader can raise them as findings.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,8 @@ class Doubts(Struct):
 
     duplicate_keys: list[str] = field(default_factory=list)
     not_finite: bool = False
+    too_large: bool = False
+    """Whether a number is beyond any float, such as 1e999, and was read as infinity."""
 
     def __bool__(self) -> bool:
         return bool(self.duplicate_keys) or self.not_finite
@@ -67,7 +70,14 @@ def _decoder(doubts: Doubts) -> json.JSONDecoder:
         doubts.not_finite = True
         return float(name)
 
-    return json.JSONDecoder(object_pairs_hook=pairs, parse_constant=constant, parse_int=whole_number)
+    def fraction(digits: str) -> float:
+        value = float(digits)
+        doubts.too_large |= math.isinf(value)
+        return value
+
+    return json.JSONDecoder(
+        object_pairs_hook=pairs, parse_constant=constant, parse_int=whole_number, parse_float=fraction
+    )
 
 
 def whole_number(digits: str) -> int | str:

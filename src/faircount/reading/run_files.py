@@ -8,6 +8,7 @@ expand into lines.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 
 from faircount.reading import journal_rows, rebel_reports, rejudged_runs
@@ -24,6 +25,7 @@ _OF_ATTACKS = re.compile(rb'[^{]*\{[^{]*"aim"\s*:\s*"attack"')
 
 def recognised(start: bytes) -> RunFile | None:
     """Return what a file that begins so is, if it tells of a run."""
+    start = start.removeprefix(BOM_UTF8)
     if b'"kind"' in start and (aim := _aim_of_header(start)):
         return RunFile(FAIRCOUNT, JOURNAL, aim=aim)
     if b'"test_cases"' in start and rebel_reports.begins_report(start) and other_tool(start) is None:

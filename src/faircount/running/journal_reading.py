@@ -9,9 +9,11 @@ here writes, locks or waits: a journal can be read while a run adds to it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
+
+import msgspec
 
 from faircount.errors import InputError
 from faircount.reading.journals import (
@@ -27,6 +29,7 @@ from faircount.reading.journals import (
     decode_record,
 )
 from faircount.reading.loose import BadLine
+from faircount.text import clip, visible
 
 __all__ = [
     "MAX_ATTEMPT",
@@ -37,6 +40,7 @@ __all__ = [
     "JournalReader",
     "Line",
     "State",
+    "checked",
     "decode_record",
     "header_of",
     "read_journal",
@@ -46,6 +50,7 @@ __all__ = [
 _BUFFER_BYTES = 1024 * 1024
 
 Decoded = TypeVar("Decoded")
+Shape = TypeVar("Shape")
 
 
 class JournalReader:
@@ -83,6 +88,18 @@ class JournalReader:
         """Return what the records come to."""
         with _opened(self.path) as file:
             return state_of(file, self.path)
+
+
+def checked(record: Mapping[str, Any], shape: type[Shape], path: str) -> Shape:
+    """Return what is needed of a record; somebody may have edited it."""
+    try:
+        return msgspec.convert(record, shape)
+    except (msgspec.ValidationError, UnicodeError, OverflowError) as error:
+        kind, name = (visible(str(record.get(key))) for key in ("kind", "case"))
+        raise InputError(
+            f"{path}: the {kind} record of {clip(name, 100)} cannot be understood: {visible(str(error))}; restore the "
+            "journal, or start a new run"
+        ) from None
 
 
 def read_journal(path: str) -> JournalReader:

@@ -90,7 +90,7 @@ def made_again(
         raise InputError(f"the journal names {one} of an unknown kind: {short(str(kind))}")
     try:
         return makers[kind](settings, tell)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:  # half a character in the name of a field
         noun = one.rpartition(" ")[2]
         raise InputError(f"the journal does not record how to create its {noun}: {visible(str(error))}") from None
 

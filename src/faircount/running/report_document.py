@@ -21,7 +21,7 @@ from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.reading.aggregation import ERROR, PASSED, Aggregated, Result, aggregated
 from faircount.reading.run_rows import suite_of
-from faircount.running.journal_reading import JournalReader, State
+from faircount.running.journal_reading import JournalReader, State, checked
 from faircount.stats import Design, wilson
 from faircount.version import __version__
 
@@ -32,6 +32,36 @@ LAYOUTS: tuple[Layout, ...] = ("per-case", "per-metric")
 Record = Mapping[str, Any]
 _NOTHING = {"role": None, "content": None, "tool_calls": None, "tool_call_id": None}
 _BEGINNING = 4096
+
+
+class _Verdict(Struct, frozen=True):
+    metric: str
+    score: float | None
+    verdict: Literal["passed", "failed", "error"]
+    reason: str | None
+    error: str | None
+
+
+class _Error(Struct, frozen=True):
+    kind: str | None = None
+    message: str | None = None
+
+
+class _Usage(Struct, frozen=True):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+
+
+class _AttemptRecord(Struct, frozen=True):
+    """What must be right in the record of an attempt for a report to be made of it."""
+
+    attempt: int
+    output: dict[str, Any] | None = None
+    error: _Error | None = None
+    verdicts: tuple[_Verdict, ...] | None = None
+    usage: _Usage | None = None
+    tries: int | None = None
 
 
 class Totals(Struct):
@@ -104,7 +134,10 @@ def case_reports(reader: JournalReader, state: State) -> Iterator[CaseReport]:
         planned = int(case["retry_params"]["count"])
         found = [state.offset_of(name, attempt) for attempt in range(planned)]
         waiting.extend(offset for offset in found if offset is not None)
-        yield CaseReport(case, tuple(itertools.islice(records, len(waiting))), planned)
+        attempts = tuple(itertools.islice(records, len(waiting)))
+        for attempt in attempts:
+            checked(attempt, _AttemptRecord, reader.path)
+        yield CaseReport(case, attempts, planned)
 
 
 def totals_of(reports: Iterator[CaseReport]) -> Totals:

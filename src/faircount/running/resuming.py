@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from faircount.errors import InputError
@@ -19,9 +18,9 @@ from faircount.running.case import Case
 from faircount.running.chosen import Chosen
 from faircount.running.engine import Earlier
 from faircount.running.journal import Journal, encode_record
-from faircount.running.journal_reading import JournalReader, State, decode_record, read_journal
+from faircount.running.journal_reading import JournalReader, State, checked, decode_record, read_journal
 from faircount.running.runs import Settings, chosen_for
-from faircount.text import clip, visible
+from faircount.text import visible
 
 
 class _Metric(Struct, frozen=True):
@@ -55,21 +54,6 @@ class _Output(Struct, frozen=True):
 class _Verdict(Struct, frozen=True):
     verdict: str | None = None
     score: float | None = None
-
-
-Shape = TypeVar("Shape")
-
-
-def _read(record: Mapping[str, Any], shape: type[Shape], path: str) -> Shape:
-    """Return what is needed of a record; somebody may have edited it."""
-    try:
-        return msgspec.convert(record, shape)
-    except (msgspec.ValidationError, UnicodeError, OverflowError) as error:
-        kind, name = (visible(str(record.get(key))) for key in ("kind", "case"))
-        raise InputError(
-            f"{path}: the {kind} record of {clip(name, 100)} cannot be understood: {visible(str(error))}; restore the "
-            "journal, or start a new run"
-        ) from None
 
 
 class Resumed(Struct, frozen=True):
@@ -137,7 +121,7 @@ def _made_before(path: str, state: State, cases: Sequence[Case]) -> dict[str, li
     made: dict[str, list[Mapping[str, Any]]] = {}
     records = read_journal(path).records_at(offset for _, offset in under_way)
     for (name, _), record in zip(under_way, records, strict=True):
-        _read(record, _AttemptRecord, path)
+        checked(record, _AttemptRecord, path)
         made.setdefault(name, []).append(record)
     return made
 
@@ -199,7 +183,7 @@ def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]
 
 
 def _metrics(record: Mapping[str, Any], path: str) -> tuple[_Metric, ...]:
-    return _read(record, _CaseRecord, path).metrics
+    return checked(record, _CaseRecord, path).metrics
 
 
 def in_its_folder(settings: Settings, path: str) -> None:

@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -77,10 +77,12 @@ def prediction_line(judge: str, identity: str, labelled: Labelled, verdict: Verd
         return _encoder.encode(line) + b"\n"
     except UnicodeEncodeError:
         # Half a surrogate pair, which no UTF-8 can hold.
-        whole = {
-            key: _HALF_CHARACTER.sub("\ufffd", text) if isinstance(text, str) else text for key, text in line.items()
-        }
-        return _encoder.encode(whole) + b"\n"
+        return _encoder.encode({key: _whole(value) for key, value in line.items()}) + b"\n"
+
+
+def _whole(value: Any) -> Any:
+    """Return a value with what is half a surrogate pair replaced."""
+    return _HALF_CHARACTER.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 def _masked(text: str) -> str:
@@ -208,8 +210,9 @@ def _loosely(line: bytes, max_line: int) -> Prediction:
     score = fields.get("score")
     if isinstance(score, float) and not math.isfinite(score):
         fields["score"] = None
+    known = {name: _whole(fields[name]) for name in Prediction.__struct_fields__ if name in fields}
     try:
-        return msgspec.convert(fields, Prediction)
+        return msgspec.convert(known, Prediction)
     except msgspec.ValidationError as error:
         raise BadLine(f"no prediction: {clip(visible(str(error)), _LONGEST_FAULT)}") from None
 

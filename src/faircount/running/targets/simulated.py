@@ -8,7 +8,8 @@ the same run comes out the same in any process and in any order, and an attempt 
 
 Options: `seed` (0); `accuracy` (0.85), the share of right answers over many cases; `refusal_rate` (0.03), refusals
 without a cause; `error_rate` and `timeout_rate` (0), attempts that end in an error; `latency` (0), the median of the
-seconds that an answer takes, which are really waited; `price` (0), US dollars for a million tokens. A token is a word.
+seconds that an answer takes, 60 at most, which are really waited; `price` (0), US dollars for a million tokens. A token
+is a word.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from faircount.errors import UsageError
 from faircount.judging.parameters import check_number
 from faircount.running.lots import lots_for
 from faircount.running.targets.seam import Answer, Request, Target, TargetError
-from faircount.running.targets.simulated_answers import REFUSAL, last_of, say, text_of
+from faircount.running.targets.simulated_answers import LONGEST_LATENCY, REFUSAL, last_of, say, text_of
 from faircount.running.targets.simulated_tools import call
 
 _MILLION = 1_000_000
@@ -177,5 +178,6 @@ def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 raise UsageError(f"{name}: seed must be a whole number")
             checked[option] = value
         else:
-            checked[option] = check_number(name, option, value, high=1.0 if option in _RATES else math.inf)
+            high = LONGEST_LATENCY if option == "latency" else 1.0 if option in _RATES else math.inf
+            checked[option] = check_number(name, option, value, high=high)
     return checked

@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+LONGEST_LATENCY = 60.0
+"""In seconds, at the median: they are really waited, also by those who resume a journal that somebody edited."""
 REFUSAL = "I'm sorry, but I can't help with that."
 
 _MOST_NUMBERS = 20

@@ -27,7 +27,7 @@ from faircount.errors import UsageError
 from faircount.judging.parameters import check_number
 from faircount.running.lots import digest_of
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError, prompt_of, system_of
-from faircount.running.targets.simulated_answers import REFUSAL
+from faircount.running.targets.simulated_answers import LONGEST_LATENCY, REFUSAL
 
 ASSISTANT, GUARDRAIL, GUARDED = "simulated:assistant", "simulated:guardrail", "simulated:guarded"
 
@@ -301,5 +301,6 @@ def _checked(variant: AttackVariant, options: Mapping[str, Any]) -> dict[str, An
                 raise UsageError(f"{variant.name}: seed must be a whole number")
             checked[option] = value
         else:
-            checked[option] = check_number(variant.name, option, value, high=math.inf if option == "latency" else 1.0)
+            high = LONGEST_LATENCY if option == "latency" else 1.0
+            checked[option] = check_number(variant.name, option, value, high=high)
     return checked
