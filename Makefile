@@ -14,7 +14,7 @@ demo: $(VENV)/.run
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
-# The coverage of the intervals, enumerated and drawn, and 200 interrupts of each command; about ten minutes.
+# The coverage of the intervals, 100,000 damaged records, and 200 interrupts of each command; about half an hour.
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
 
