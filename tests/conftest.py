@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -28,6 +29,12 @@ def shared_folder() -> Path | None:
     """Return the folder with golden, hostile and published files, or None where it is absent."""
     folder = Path(os.environ.get("FAIRCOUNT_SHARED", ROOT.parent / "shared"))
     return folder if folder.is_dir() else None
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of tests: it would go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

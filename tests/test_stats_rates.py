@@ -1016,3 +1016,16 @@ def test_a_curve_from_counts_is_the_curve_of_the_entries() -> None:
         attempts.success_within_counts([(1, True, -1)])
     with pytest.raises(ValueError, match="before its first attempt"):
         attempts.success_within_counts([(0, True, 1)])
+
+
+def test_the_order_of_families_does_not_change_a_digit() -> None:
+    draw = random.Random(5)
+    sizes = [draw.randint(1, 40) for _ in range(60)]
+    successes = [draw.randint(0, size) for size in sizes]
+    found = []
+    for _ in range(4):
+        clusters._expected_correlation.cache_clear()
+        found.append((clusters.cluster_wilson(successes, sizes), clusters.expected_correlation(successes, sizes)))
+        order = draw.sample(range(60), 60)
+        successes, sizes = [successes[place] for place in order], [sizes[place] for place in order]
+    assert found == [found[0]] * 4

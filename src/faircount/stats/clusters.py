@@ -188,7 +188,7 @@ def correlation_floor(successes: Sequence[int], sizes: Sequence[int], times: Seq
 def expected_correlation(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> float:
     """Return E[ρ | data] of `correlation_floor`; without any family of two units it is the prior's, 1/3."""
     families = _families(successes, sizes, times)
-    return _expected_correlation(frozenset(families.items())) if any(m > 1 for _, m in families) else 1 / 3
+    return _expected_correlation(tuple(sorted(families.items()))) if any(m > 1 for _, m in families) else 1 / 3
 
 
 def _floor(families: Families) -> float:
@@ -196,7 +196,7 @@ def _floor(families: Families) -> float:
     if all(m == 1 for _, m in families) or not units:
         return 1.0
     typical = sum(times * m * m for (_, m), times in families.items()) / units
-    return 1 + (typical - 1) * _expected_correlation(frozenset(families.items()))
+    return 1 + (typical - 1) * _expected_correlation(tuple(sorted(families.items())))
 
 
 def _without_success(families: Families) -> Families:
@@ -207,7 +207,7 @@ def _without_success(families: Families) -> Families:
 
 
 @lru_cache(maxsize=4096)
-def _expected_correlation(kinds: frozenset[tuple[tuple[int, int], int]]) -> float:
+def _expected_correlation(kinds: tuple[tuple[tuple[int, int], int], ...]) -> float:
     """Return the posterior mean of the correlation within families.
 
     √ρ and the arc sine of the root of the mean rate are uniform under these priors, so that their square is integrated
@@ -235,7 +235,7 @@ def _expected_correlation(kinds: frozenset[tuple[tuple[int, int], int]]) -> floa
 class _Likelihood:
     """The beta-binomial likelihood of families, integrated over the mean rate."""
 
-    def __init__(self, kinds: frozenset[tuple[tuple[int, int], int]]) -> None:
+    def __init__(self, kinds: tuple[tuple[tuple[int, int], int], ...]) -> None:
         successes: Counter[int] = Counter()
         failures: Counter[int] = Counter()
         sizes: Counter[int] = Counter()
