@@ -42,7 +42,6 @@ COMMANDS: Mapping[str, list[str]] = {
     "analyze": ["results", "analyze", MID],
     "analyze-several": ["results", "analyze", WEAK, MID, STRONG, "--by", "plugin"],
     "analyze-dynamic": ["results", "analyze", DYNAMIC, "--by", "lang", "--by", "jailbreak_type"],
-    "analyze-combined": ["results", "analyze", MID, STRONG, "--combine"],
     "analyze-spikee": ["results", "analyze", DYNAMIC, "--definition", "spikee"],
     "analyze-guardrail": ["results", "analyze", BLOCKED, "--false-positive-checks", BENIGN],
     "analyze-corrected": ["results", "analyze", MID, "--judge-quality", "labels.csv", "--by", "jailbreak_type"],
@@ -60,7 +59,6 @@ COMMANDS: Mapping[str, list[str]] = {
         "asr > 1%",
     ],
     "compare": ["results", "compare", MID, STRONG, "--by", "lang"],
-    "compare-several": ["results", "compare", WEAK, MID, STRONG],
     "compare-corrected": ["results", "compare", MID, STRONG, "--judge-quality", "labels.csv"],
     "compare-tests": ["results", "compare", "run.jsonl", "report.json"],
     "check": ["results", "check", DYNAMIC, MID, "run.jsonl"],
@@ -192,7 +190,7 @@ def kept() -> Iterator[tuple[str, str]]:
 def shared_commands(shared: Path) -> dict[str, list[str]]:
     """Return commands over the shared files, by name."""
     results = sorted((shared / "golden" / "spikee" / "ws" / "results").glob("*.jsonl"))
-    commands = {f"spikee {path.name}": ["results", "analyze", str(path)] for path in results[:3]}
+    commands = {f"spikee {path.name}": ["results", "analyze", str(path)] for path in results[1:3]}
     commands["rebel"] = ["results", "analyze", str(shared / "golden" / "rebel" / "perf_200x5_workers4.json")]
     commands["hostile"] = ["results", "check", *map(str, sorted((shared / "hostile").glob("*.jsonl")))]
     published = sorted((shared / "data" / "spikee-v0.1").rglob("*.jsonl"))

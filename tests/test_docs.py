@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import re
 import shlex
 import shutil
@@ -15,8 +17,10 @@ from tools import cli_reference, statistics_reference
 
 import faircount
 from faircount import stats
+from faircount.cli import main
 from faircount.cli.parser import build
 from faircount.findings import REGISTER
+from faircount.reading.cache import FOLDER_VARIABLE
 from tests.conftest import some
 from tests.console_blocks import Shown, matches, shown_commands
 
@@ -33,14 +37,27 @@ def run(shown: Shown, folder: Path) -> list[str]:
     if "|" in words:
         pipe_to, words = words[words.index("|") + 1 :], words[: words.index("|")]
     assert words[0] == "faircount", f"only faircount is run from the documentation: {shown.command}"
-    command = [sys.executable, "-m", *words]
-    environment = {"PATH": "", "COLUMNS": "100", "PYTHONUTF8": "1", "HOME": str(folder)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
-    assert done.returncode in (0, 1, 2, 3), done.stderr
+    code, out, err = _run_here(words[1:], folder)
+    assert code in (0, 1, 2, 3), err
     if pipe_to is not None:
         assert pipe_to[0] == "head"
-        return done.stdout.splitlines()[: int(pipe_to[-1])]
-    return (done.stdout + done.stderr).splitlines()
+        return out.splitlines()[: int(pipe_to[-1])]
+    return (out + err).splitlines()
+
+
+def _run_here(words: list[str], folder: Path) -> tuple[int, str, str]:
+    """Run a command in this process, which has everything imported, as a new one in the folder would."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
+        for name, value in {"PATH": "", "COLUMNS": "100", "HOME": str(folder)}.items():
+            patch.setenv(name, value)
+        patch.delenv(FOLDER_VARIABLE, raising=False)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = main(words)
+            except SystemExit as stop:
+                code = stop.code if isinstance(stop.code, int) else 1
+    return code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()
 
 
 @pytest.fixture(scope="module")
