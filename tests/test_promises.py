@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from hashlib import sha256
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from faircount.ledger import engine
-from tests.conftest import encode, standard
+from tests.conftest import ROOT, encode, standard
 from tests.run_files import HEADER, attempt, case, entry, report
 
 # A child that runs the commands one after the other, and writes down what its interpreter was asked to do.
@@ -132,6 +133,17 @@ def test_no_command_on_results_executes_connects_or_opens_what_a_file_names(tmp_
     assert events == []
     assert not (given / "ran").exists()
     assert {path: sha256(path.read_bytes()).hexdigest() for path in given.iterdir()} == before
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text("utf-8")
+    promises = re.findall(r"^(\d)\. \*\*", text, re.M)
+    rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", text, re.M)
+    assert [number for named, _ in rows for number in named.split(", ")] == promises
+    for _, named in rows:
+        files = re.findall(r"`((?:tests|bench)/\w+\.py)`", named)
+        assert files
+        assert all((ROOT / file).is_file() for file in files), named
 
 
 def test_the_watch_notices(tmp_path: Path) -> None:
