@@ -50,7 +50,7 @@ ASKED: list[list[str]] = [
 
 
 def only(**options: Any) -> Question:
-    (question,) = ask(PowerOptions(**options))
+    (question,) = ask(PowerOptions(**options)).questions
     return question
 
 
@@ -77,7 +77,7 @@ def test_as_few_entries_as_give_wilsons_interval_that_width(rate: float, half_wi
 
 
 def test_the_interval_of_a_number_of_entries_is_wilsons() -> None:
-    interval, *_ = ask(PowerOptions(entries=300, rate=0.2))
+    interval, *_ = ask(PowerOptions(entries=300, rate=0.2)).questions
     (point,) = interval.answers
     assert (point.low, point.high) == pytest.approx(proportion_confint(60, 300, method="wilson"))
     assert point.half_width == pytest.approx(((point.high or 0) - (point.low or 0)) / 2)
@@ -122,7 +122,7 @@ def test_as_few_entries_put_to_both_targets_as_the_exact_test_needs(discordant: 
 
 def test_the_rule_of_three() -> None:
     assert only(zero_hits=0.01).answers[0].entries == 299  # 0.99^299 = 0.0495, 0.99^298 = 0.0500359
-    shown = ask(PowerOptions(entries=299))[1].answers[0].upper_limit
+    shown = ask(PowerOptions(entries=299)).questions[1].answers[0].upper_limit
     assert shown == pytest.approx(1 - 0.05 ** (1 / 299))
 
 
@@ -148,7 +148,7 @@ def test_families_that_are_not_alike_cost_nothing_and_copies_cost_all(asked: dic
 @given(rate=st.floats(0.01, 0.99), entries=st.integers(20, 10**6), icc=st.floats(0, 1))
 def test_both_directions_agree_for_different_entries(rate: float, entries: int, icc: float) -> None:
     shared: dict[str, Any] = {"rate": rate, "families": 4, "icc": icc}
-    for point in some(ask(PowerOptions(entries=entries, **shared))[2].answers):
+    for point in some(ask(PowerOptions(entries=entries, **shared)).questions[2].answers):
         if point.difference is not None and abs(point.difference) >= 1e-5:
             assert only(difference=point.difference, **shared).answers[0].entries in (entries, entries + 1)
             less = only(difference=point.difference * 0.99, **shared).answers[0].entries
@@ -158,7 +158,7 @@ def test_both_directions_agree_for_different_entries(rate: float, entries: int, 
 @settings(max_examples=15)
 @given(discordant=st.floats(0.01, 1), entries=st.integers(20, 10**5))
 def test_both_directions_agree_for_the_same_entries(discordant: float, entries: int) -> None:
-    (point,) = ask(PowerOptions(entries=entries, discordant=discordant))[2].answers
+    (point,) = ask(PowerOptions(entries=entries, discordant=discordant)).questions[2].answers
     if point.difference is not None:
         again = only(difference=point.difference, discordant=discordant).answers[0].entries
         # The power of an exact test does not rise with every entry.
@@ -167,7 +167,7 @@ def test_both_directions_agree_for_the_same_entries(discordant: float, entries: 
 
 def test_the_found_difference_is_found_as_often_as_promised() -> None:
     """Fisher's exact test, run on the binomial counts of both targets: its true power is the one asked for."""
-    n, rise = 300, ask(PowerOptions(entries=300, rate=0.2))[2].answers[0].other_rate
+    n, rise = 300, ask(PowerOptions(entries=300, rate=0.2)).questions[2].answers[0].other_rate
     first, second = binom.pmf(range(n + 1), n, 0.2), binom.pmf(range(n + 1), n, rise)
     power, b = 0.0, 0
     for a in range(n + 1):
@@ -178,10 +178,10 @@ def test_the_found_difference_is_found_as_often_as_promised() -> None:
 
 
 def test_too_few_entries_show_no_difference_rather_than_a_wrong_one() -> None:
-    rise, fall = ask(PowerOptions(entries=20, rate=0.001))[2].answers
+    rise, fall = ask(PowerOptions(entries=20, rate=0.001)).questions[2].answers
     assert rise.difference is not None
     assert (fall.difference, fall.other_rate) == (None, None)
-    assert ask(PowerOptions(entries=3, discordant=0.1))[2].answers[0].difference is None
+    assert ask(PowerOptions(entries=3, discordant=0.1)).questions[2].answers[0].difference is None
 
 
 # -- words ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,19 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from faircount.version import __version__
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """What every JSON document begins with; a result that has a document of its own is one.
+
+    The document is the struct, field by field: `present/schemas/KIND-SCHEMA.json` is derived from its types.
+    """
+
+    kind: str
+    schema: int
+    version: str = __version__
+
 
 class Outcome(enum.StrEnum):
     """What became of an entry; exactly one of these."""

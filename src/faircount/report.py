@@ -6,7 +6,6 @@ presenter can mistake one for the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -233,4 +232,5 @@ class Report(Struct, frozen=True):
     """What was found out, once as sections for people and once as a document for programs."""
 
     sections: tuple[Section, ...]
-    document: Mapping[str, Any] = field(default_factory=dict)
+    document: Any = field(default_factory=dict)
+    """A `Document`, or still the dictionary for one."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from msgspec import Struct
 
 from faircount.errors import UsageError
+from faircount.model import Document
 from faircount.stats.planning import (
     DEFAULT_POWER,
     SampleSize,
@@ -27,7 +29,7 @@ from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limi
 WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
 LOWEST_LEVEL, LOWEST_POWER, HIGHEST = 0.6, 0.5, 0.999999
-ONE_TARGET, DIFFERENT_ENTRIES, SAME_ENTRIES = "one target", "different entries", "same entries"
+ONE_TARGET, DIFFERENT_ENTRIES, SAME_ENTRIES = "one_target", "different_entries", "same_entries"
 UNITS = {ONE_TARGET: "entry", DIFFERENT_ENTRIES: "entry of each target", SAME_ENTRIES: "entry run against both targets"}
 INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
 
@@ -99,25 +101,29 @@ class Question(Struct, frozen=True):
     about: str
     wanted: str
     design: str
+    unit: str
     method: str
     level: float
     families: Families | None
+    rate_assumed: bool
     answers: tuple[Point, ...]
     nearby: tuple[Point, ...]
-    rate_assumed: bool = False
-
-    @property
-    def unit(self) -> str:
-        """What an entry of the answer is: of one target, of each, or shared."""
-        return UNITS[self.design]
 
 
-def ask(options: PowerOptions) -> tuple[Question, ...]:
+class Power(Document, frozen=True, kw_only=True):
+    """What `results power` answers."""
+
+    kind: Literal["power"] = "power"
+    schema: Literal[1] = 1
+    questions: tuple[Question, ...]
+
+
+def ask(options: PowerOptions) -> Power:
     """Return the questions that the options ask, answered."""
     plan = _Plan(options)
     if options.entries is not None:
-        return tuple(plan.what_entries_show(options.entries))
-    return tuple(plan.how_many_entries())
+        return Power(questions=tuple(plan.what_entries_show(options.entries)))
+    return Power(questions=tuple(plan.how_many_entries()))
 
 
 class _Plan:
@@ -230,7 +236,9 @@ class _Plan:
         if self.families is not None:
             method += ", widened by the design effect (Kish 1965)"
         distinct = tuple(dict.fromkeys(nearby))
-        return Question(about, wanted, design, method, self.level, self.families, tuple(answers), distinct, assumed)
+        return Question(
+            about, wanted, design, UNITS[design], method, self.level, self.families, assumed, tuple(answers), distinct
+        )
 
     def _point(self, size: SampleSize | int, **figures: float | None) -> Point:
         entries = size if isinstance(size, int) else size.entries

@@ -1,10 +1,9 @@
-"""The answers of `results power` arranged into a report, and the same as the JSON document (`power-1.json`)."""
+"""The answers of `results power` arranged into a report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from faircount import formats
 from faircount.analysis.power import (
@@ -17,15 +16,12 @@ from faircount.analysis.power import (
     ZERO_HITS,
     Families,
     Point,
+    Power,
     Question,
 )
 from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.report import Block, Cell, Column, Fact, Facts, Grid, Paragraph, Report, Section
-from faircount.version import __version__
-
-KIND = "power"
-SCHEMA = 1
 
 _FEW_EXPECTED = 5
 _FEW_DISCORDANT = 10
@@ -39,42 +35,13 @@ _ENTRIES = {
 _NO_DIFFERENCE = "none, at any size"
 
 
-def as_report(questions: Sequence[Question]) -> Report:
+def as_report(power: Power) -> Report:
     """Arrange answered questions into one report."""
+    questions = power.questions
     heading = Section("Planning: how many entries", (), level=1)
     sections = [Section(_title(q), tuple(_blocks(q))) for q in questions]
     assumptions = Section("What these numbers assume", tuple(_assumptions(questions)))
-    return Report((heading, *sections, assumptions), document(questions))
-
-
-# -- the document -----------------------------------------------------------------------------------------------
-
-
-def document(questions: Sequence[Question]) -> dict[str, Any]:
-    """Return the whole answer of `results power` as plain data; every key is always present."""
-    return {"kind": KIND, "schema": SCHEMA, "version": __version__, "questions": [_as_data(q) for q in questions]}
-
-
-def _as_data(q: Question) -> dict[str, Any]:
-    families = q.families
-    return {
-        "about": q.about,
-        "wanted": q.wanted,
-        "design": q.design.replace(" ", "_"),
-        "unit": q.unit,
-        "method": q.method,
-        "level": q.level,
-        "families": None
-        if families is None
-        else {"size": families.size, "icc": families.icc, "design_effect": families.design_effect},
-        "rate_assumed": q.rate_assumed,
-        "answers": [_point_data(point) for point in q.answers],
-        "nearby": [_point_data(point) for point in q.nearby],
-    }
-
-
-def _point_data(point: Point) -> dict[str, Any]:
-    return {name: getattr(point, name) for name in point.__struct_fields__}
+    return Report((heading, *sections, assumptions), power)
 
 
 # -- sections ---------------------------------------------------------------------------------------------------

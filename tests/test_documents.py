@@ -1,0 +1,43 @@
+"""A result is its JSON document, and the schemas in the package are derived from the types."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+from tools import schemas
+
+from faircount.model import Document
+
+
+@pytest.mark.parametrize("document", schemas.DOCUMENTS, ids=lambda document: document.__name__)
+def test_the_schema_is_that_of_the_types(document: type[Document]) -> None:
+    assert schemas.place_of(document).read_text("utf-8") == schemas.text_of(document), "run python -m tools.schemas"
+    jsonschema.Draft202012Validator.check_schema(schemas.schema_of(document))
+
+
+def test_every_document_has_a_schema() -> None:
+    """Those of commands that do not have it yet are named here."""
+    derived = {schemas.place_of(document).name for document in schemas.DOCUMENTS}
+    assert {path.name for path in schemas.FOLDER.glob("*.json")} - derived == BY_HAND
+
+
+BY_HAND = {
+    "analysis-2.json",
+    "answer-1.json",
+    "attack-trial-1.json",
+    "attacks-1.json",
+    "bench-1.json",
+    "check-1.json",
+    "comparison-2.json",
+    "dataset-comparison-2.json",
+    "entry-2.json",
+    "judge-agreement-1.json",
+    "judge-evaluation-1.json",
+    "judge-ranking-1.json",
+    "judges-1.json",
+    "plan-1.json",
+    "rejudge-1.json",
+    "targets-1.json",
+    "test-results-1.json",
+    "verdict-1.json",
+}
