@@ -102,6 +102,10 @@ COMMANDS: Mapping[str, list[str]] = {
     "targets-list": ["targets", "list"],
 }
 
+_CONSOLE_AND_JSON = frozenset(
+    ["analyze-several", "analyze-spikee", "analyze-gate", "analyze-report", "compare-corrected"]
+)
+
 
 def workspace(folder: Path) -> None:
     """Write the files that the commands read."""
@@ -183,6 +187,9 @@ def kept() -> Iterator[tuple[str, str]]:
         workspace(Path(folder))
         for name, words in COMMANDS.items():
             for output_format, ending in FORMATS.items():
+                # Each page and Markdown text is made of the same blocks as the console's.
+                if ending in ("md", "html") and name in _CONSOLE_AND_JSON:
+                    continue
                 text = printed(words, output_format)
                 yield f"{name}.{ending}", digest(text) if ending == "html" or len(text) > _LARGE else text
 
