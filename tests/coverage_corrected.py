@@ -22,8 +22,8 @@ from faircount.analysis.correction.correcting import Run, over_all
 from faircount.analysis.correction.sampled import Sampled
 from faircount.analysis.sampling_for_labels import allocation
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.model import Families, Outcome, Tally
-from faircount.stats.judge_error import LabelledPart, Validation
+from faircount.model import Families, Outcome, Tally, Validation
+from faircount.stats.judge_error import LabelledPart
 from faircount.stats.labelled_families import LabelledFamily
 from tests import naive_intervals as naive
 from tests.coverage_regimes import BAND, Counts, Interval, Method, Outcomes, Regime, Role, Table, limits, seeded, tally

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from faircount.model import Estimate
+from faircount.model import Estimate, Validation
 from faircount.stats.agreement import (
     chance_agreement,
     cohen_kappa,
@@ -39,7 +39,6 @@ from faircount.stats.detector_scores import (
 from faircount.stats.detectors import confusion_estimates, confusion_metrics
 from faircount.stats.judge_error import (
     LabelledPart,
-    Validation,
     labels_only,
     lang_reiczigel,
     ppi_mean,

@@ -85,11 +85,11 @@ def figures_found_in_words() -> int:
 
 
 def _looked_at(node: ast.Call | ast.Compare) -> ast.expr:
-    """Return what a comparison or a method of text looks at."""
-    if isinstance(node, ast.Compare):
+    """Return what a search in a text looks at; to be equal to a method's name is no search."""
+    if isinstance(node, ast.Compare) and isinstance(node.left, ast.Constant):
         return ast.Tuple([node.left, *node.comparators], ast.Load())
     reading = {"removeprefix", "partition", "rpartition", "split", "startswith", "endswith", "search", "match"}
-    if isinstance(node.func, ast.Attribute) and node.func.attr in reading:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in reading:
         return ast.Tuple([node.func.value, *node.args], ast.Load())
     return ast.Constant(None)
 
@@ -136,11 +136,11 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     functions_that_take_a_namespace: (112, 10),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
     documents_written_by_hand: (43, 0),
-    figures_found_in_words: (6, 0),
+    figures_found_in_words: (0, 0),
     modules_with_one_importer: (115, 25),
     class_names_that_mean_several_classes: (96, 10),
     number_of_modules: (429, 200),
-    names_that_tests_take_from_inside_packages: (1187, 300),
+    names_that_tests_take_from_inside_packages: (1183, 300),
 }
 """Each count as it is, and where it is to end."""
 

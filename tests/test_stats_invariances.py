@@ -18,7 +18,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from faircount.model import Estimate
+from faircount.model import Estimate, Validation
 from faircount.stats import (
     attempts,
     clusters,
@@ -32,7 +32,7 @@ from faircount.stats import (
     slices,
 )
 from faircount.stats.judge_difference import LabelledSide
-from faircount.stats.judge_error import LabelledPart, Validation
+from faircount.stats.judge_error import LabelledPart
 from tests.conftest import some
 
 Counts = tuple[Any, ...]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.model import Estimate
+from faircount.model import Estimate, Validation
 from faircount.stats import agreement
 from faircount.stats.agreement import (
     cohen_kappa,
@@ -31,7 +31,6 @@ from faircount.stats.detectors import confusion_metrics
 from faircount.stats.judge_error import (
     CorrectionStatus,
     LabelledPart,
-    Validation,
     labelled_rate,
     labels_only,
     lang_reiczigel,

@@ -443,6 +443,30 @@ class MadeWith(Struct, frozen=True):
     digests: Mapping[str, str | None]
 
 
+class Validation(Struct, frozen=True):
+    """A judge against labels elsewhere: of `positives` true successes it found `tp`, of `negatives` it passed `tn`."""
+
+    tp: int
+    positives: int
+    tn: int
+    negatives: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tp <= self.positives or not 0 <= self.tn <= self.negatives:
+            raise ValueError("a judge cannot be right more often than it was asked")
+
+    @property
+    def youden(self) -> float | None:
+        """Sensitivity + specificity - 1 (Youden 1950); None when a class has no label."""
+        pairs = self.positives * self.negatives
+        return self.surplus / pairs if pairs else None
+
+    @property
+    def surplus(self) -> int:
+        """Youden's J in pairs of a true success and a true failure: whole, so that a judge like chance gives just 0."""
+        return self.tp * self.negatives + self.tn * self.positives - self.positives * self.negatives
+
+
 LESS_SPECIFIC = 0.03
 """By how much a specificity is taken to be lower, to show how much a corrected rate depends on it."""
 
@@ -455,7 +479,8 @@ class JudgeCorrection(Struct, frozen=True):
     "clipped". `judge` is the one that was measured, `run_judges` those that the rows name. `hits` of the `labels` say
     success; `left_out` labels were of no use. `more_labels` would halve the interval, None where no number would.
     `if_less_specific` is the estimate if the judge's specificity is lower here by `LESS_SPECIFIC` than where it was
-    measured; None with labels of the run, which show its errors here.
+    measured; None with labels of the run, which show its errors here. `validation` counts what a judge got right
+    elsewhere, and is None with labels of the run; `reason` says why there is no estimate.
     """
 
     file: str
@@ -474,6 +499,8 @@ class JudgeCorrection(Struct, frozen=True):
     more_labels: int | None = None
     if_less_specific: float | None = None
     sentences: tuple[str, ...] = ()
+    validation: Validation | None = None
+    reason: str = ""
 
 
 class Analysis(Struct, frozen=True):

@@ -61,7 +61,7 @@ from faircount.report import (
     Seconds,
     Section,
 )
-from faircount.stats.gates import SEQUENCE
+from faircount.stats.gates import SEQUENCE, SEQUENCE_OVER_FAMILIES
 
 ERROR_KINDS_SHOWN = 10
 FAILED_CASES_IN_FULL = 10
@@ -291,7 +291,7 @@ def _denominator(a: Analysis) -> str:
     if a.asr.value is not None and a.asr.low is None:
         return of
     among = f", {counted(a.families.count or 0, 'family', 'families')}" if a.families.respected else ""
-    how = SEQUENCE if a.asr.method.startswith(SEQUENCE) else "Wilson"
+    how = SEQUENCE if a.asr.method in (SEQUENCE, SEQUENCE_OVER_FAMILIES) else "Wilson"
     return f"{of} ({formats.exact_percent(a.level)} {how}{among})"
 
 

@@ -16,6 +16,7 @@ from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import LedgerView
 from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
 from faircount.stats import Design, balance_of, confusion_estimates, confusion_of_rates
+from faircount.stats.detector_bootstrap import EXACT_METHOD
 
 FEW_PER_CLASS = 30
 
@@ -95,7 +96,7 @@ def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, optio
         )
     positives, negatives = result.tp + result.fn, result.tn + result.fp
     smallest = min(positives, negatives)
-    by_bootstrap = "bootstrap" in result.f1.method
+    by_bootstrap = result.f1.method == EXACT_METHOD
     if by_bootstrap and (smallest < FEW_PER_CLASS or 0 in (result.tp, result.fn, result.tn, result.fp)):
         found.append(
             finding(

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from faircount.model import Validation
     from faircount.stats.agreement import (
         alpha_of_kinds,
         chance_agreement,
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
         Correction,
         CorrectionStatus,
         LabelledPart,
-        Validation,
         labelled_rate,
         labelled_weight,
         labels_only,

@@ -29,7 +29,7 @@ DetectorMetric = Literal[
 ]
 DEFAULT_REPLICATES = 10_000
 DEFAULT_SEED = 42
-_EXACT_METHOD = "stratified bootstrap, exact percentile"
+EXACT_METHOD = "stratified bootstrap, exact percentile"
 _BCA_METHOD = "stratified bootstrap, exact BCa"
 # Counts farther out than this together carry less than 1e-13.
 _NEGLIGIBLE_SDS = 7.5
@@ -98,7 +98,7 @@ def metric_bootstrap(
     critical_value(level)
     ratio = _ratio_of(metric, tp, fn, tn, fp)
     n = tp + fn + tn + fp
-    method = _EXACT_METHOD if replicates is None else f"stratified bootstrap, {replicates:,} replicates, seed {seed}"
+    method = EXACT_METHOD if replicates is None else f"stratified bootstrap, {replicates:,} replicates, seed {seed}"
     value = ratio.value(tp, fp)
     if value is None:
         return undefined(unit, level, method, n)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.model import Estimate, Validation
 from faircount.stats.distributions import student_critical_value
-from faircount.stats.judge_error import CorrectionStatus, LabelledPart, Validation, rogan_gladen
+from faircount.stats.judge_error import CorrectionStatus, LabelledPart, rogan_gladen
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
 from faircount.stats.roots import crossing
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.model import Estimate, Validation
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
 
 # Below this a judge tells so little that dividing by it says nothing.
@@ -34,30 +34,6 @@ class CorrectionStatus(enum.StrEnum):
     INCOMPATIBLE_WITH_VALIDATION = "incompatible_with_validation"
     NOT_IDENTIFIABLE = "not_identifiable"
     NO_VERDICTS = "no_verdicts"
-
-
-class Validation(Struct, frozen=True):
-    """A judge against labels elsewhere: of `positives` true successes it found `tp`, of `negatives` it passed `tn`."""
-
-    tp: int
-    positives: int
-    tn: int
-    negatives: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.tp <= self.positives or not 0 <= self.tn <= self.negatives:
-            raise ValueError("a judge cannot be right more often than it was asked")
-
-    @property
-    def youden(self) -> float | None:
-        """Sensitivity + specificity - 1 (Youden 1950); None when a class has no label."""
-        pairs = self.positives * self.negatives
-        return self.surplus / pairs if pairs else None
-
-    @property
-    def surplus(self) -> int:
-        """Youden's J in pairs of a true success and a true failure: whole, so that a judge like chance gives just 0."""
-        return self.tp * self.negatives + self.tn * self.positives - self.positives * self.negatives
 
 
 class LabelledPart(Struct, frozen=True):

@@ -31,11 +31,11 @@ from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labell
 from faircount.analysis.words import WORDS
 from faircount.findings import finding
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.model import Estimate, Finding, JudgeCorrection, Outcome, Tally
+from faircount.model import Estimate, Finding, JudgeCorrection, Outcome, Tally, Validation
 from faircount.stats import Design, widening
 from faircount.stats.distributions import student_critical_value, two_sided_normal, two_sided_student
 from faircount.stats.judge_difference import LabelledSide, added_difference, corrected_difference, two_phase_difference
-from faircount.stats.judge_error import LabelledPart, Validation
+from faircount.stats.judge_error import LabelledPart
 from faircount.stats.labelled_families import LabelledFamily, over_all_gradient, two_phase_gradient
 from faircount.stats.proportion import critical_value
 from faircount.text import clip, visible
@@ -57,16 +57,13 @@ class CorrectedSide(Struct, frozen=True):
     @property
     def refused(self) -> str:
         """Why there is no corrected rate; empty where there is one."""
-        if self.correction.estimate is not None:
-            return ""
-        return self.correction.sentences[0].removeprefix(_NOT).removesuffix(".")
+        return self.correction.reason
 
     @property
     def validation(self) -> Validation:
         """The judge against labels elsewhere."""
-        found, passed = self.correction.sensitivity, self.correction.specificity
-        right = [round((share.value or 0.0) * share.n) for share in (found, passed)]
-        return Validation(right[0], found.n, right[1], passed.n)
+        assert self.correction.validation is not None
+        return self.correction.validation
 
 
 class Compared(Struct, frozen=True):

@@ -21,13 +21,12 @@ from faircount.analysis.correction.sampled import Sampled, groups_without_labels
 from faircount.analysis.correction.wording import FEW_LABELS, MANY_REQUESTS, NOT_AT_RANDOM, not_corrected, promise
 from faircount.findings import counted, finding
 from faircount.ledger.store import LedgerView
-from faircount.model import LESS_SPECIFIC, Counts, Estimate, Families, Finding, JudgeCorrection, Tally
+from faircount.model import LESS_SPECIFIC, Counts, Estimate, Families, Finding, JudgeCorrection, Tally, Validation
 from faircount.stats import wilson
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import (
     CorrectionStatus,
     LabelledPart,
-    Validation,
     labelled_rate,
     lang_reiczigel,
     rate_if_less_specific,
@@ -102,6 +101,7 @@ def _by_measured_judge(quality: Quality, run: Run) -> tuple[JudgeCorrection, lis
     cells, level = measured.counts, run.level
     status, judged, reason = "no_measured_judge", None, measured.refused
     found, passed = undefined("label", level, "wilson"), undefined("label", level, "wilson")
+    validation = None
     if cells is not None:
         validation = Validation(cells.tp, cells.hits, cells.tn, cells.passes)
         status, judged = measured_rate(run, validation)
@@ -129,7 +129,8 @@ def _by_measured_judge(quality: Quality, run: Run) -> tuple[JudgeCorrection, lis
         labels=0 if cells is None else cells.n,
         hits=0 if cells is None else cells.hits,
         left_out=0 if cells is None else cells.errors,
-        if_less_specific=None if judged is None or cells is None else _if_less_specific(run, validation),
+        if_less_specific=None if judged is None or validation is None else _if_less_specific(run, validation),
+        validation=validation,
     )
     return _told(correction, reason, doubts)
 
@@ -327,5 +328,5 @@ def _told(correction: JudgeCorrection, reason: str, doubts: list[Finding]) -> tu
     """Return a correction with its sentences, and a finding where there is no corrected rate."""
     if correction.estimate is None:
         doubts = [finding("F030", 1, f"the rate cannot be corrected for its judge: {reason}"), *doubts]
-        return replace(correction, sentences=(f"Not corrected: {reason}.",)), doubts
+        return replace(correction, reason=reason, sentences=(f"Not corrected: {reason}.",)), doubts
     return replace(correction, sentences=promise(correction)), doubts

@@ -39,9 +39,10 @@ from faircount.model import (
     JudgeCorrection,
     Outcome,
     Tally,
+    Validation,
 )
 from faircount.stats import Design, widening
-from faircount.stats.judge_error import CorrectionStatus, LabelledPart, Validation
+from faircount.stats.judge_error import CorrectionStatus, LabelledPart
 from faircount.stats.labelled_families import LabelledFamily
 from faircount.stats.proportion import critical_value, undefined
 
@@ -69,11 +70,8 @@ class Known(Struct, frozen=True):
     @property
     def validation(self) -> Validation:
         """The counts of a judge that was measured elsewhere."""
-        cells = [
-            (round((share.value or 0.0) * share.n), share.n)
-            for share in (self.correction.sensitivity, self.correction.specificity)
-        ]
-        return Validation(*cells[0], *cells[1])
+        assert self.correction.validation is not None
+        return self.correction.validation
 
 
 def known_of(analysis: Analysis, correction: JudgeCorrection, ledger: LedgerView, quality: Quality) -> Known:
