@@ -51,8 +51,8 @@ def test_general_figures(write: Write) -> None:
 
 
 def test_tallies_add_up() -> None:
-    one, two = Tally(1, 2, 3, 4, 5, 15), Tally(10, 20, 30, 40, 50, 150)
-    assert one + two == Tally(11, 22, 33, 44, 55, 165)
+    one, two = Tally(15, 1, 2, 3, 4, 5), Tally(150, 10, 20, 30, 40, 50)
+    assert one + two == Tally(165, 11, 22, 33, 44, 55)
 
 
 def test_parts_of_a_dataset_add_up_to_the_whole(write: Write) -> None:

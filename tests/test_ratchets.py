@@ -135,7 +135,7 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     imports_of_spikee_in_analysis: (13, 0),
     functions_that_take_a_namespace: (112, 10),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
-    documents_written_by_hand: (43, 0),
+    documents_written_by_hand: (42, 0),
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (115, 25),
     class_names_that_mean_several_classes: (96, 10),
@@ -146,7 +146,7 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 74_256
+    assert lines() <= 74_132
 
 
 def test_counts_only_fall() -> None:

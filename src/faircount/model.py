@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from faircount.version import __version__
 
@@ -46,12 +46,12 @@ class Severity(enum.StrEnum):
 class Tally(Struct, frozen=True):
     """Entries counted by outcome. Tallies of disjoint sets of entries add up."""
 
+    total: int = 0
     success: int = 0
     failure: int = 0
     error: int = 0
     guardrail: int = 0
     unjudged: int = 0
-    total: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
@@ -282,12 +282,12 @@ class MetricFigures(Struct, frozen=True):
     rate: Estimate
 
 
-class SourceFigures(Struct, frozen=True):
+class SourceFigures(Struct, frozen=True, kw_only=True):
     """One source's share in a combined analysis."""
 
     path: str
     label: str
-    tally: Tally
+    tally: Tally = field(name="entries")
     attempts: int
     rate: Estimate
 
@@ -317,6 +317,7 @@ class Latency(Struct, frozen=True):
     n: int
     median: float
     p95: float
+    unit: str = "second"
 
 
 class AttemptsToSuccess(Struct, frozen=True):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import to_builtins
+
 from faircount.analysis.correction import arranged
 from faircount.model import (
-    AgainstRest,
     Analysis,
     Combinations,
     CorrectedRate,
@@ -15,15 +16,11 @@ from faircount.model import (
     Estimate,
     Examples,
     FalsePositives,
-    Families,
     Finding,
-    General,
     Group,
     Retries,
-    Shares,
     Slices,
     Source,
-    Tally,
     WithinAttempts,
 )
 from faircount.version import __version__
@@ -49,7 +46,7 @@ def _analysis(a: Analysis) -> dict[str, Any]:
         "where": a.where,
         "level": a.level,
         "sources": [labelled_source_data(source) for source in a.sources],
-        "entries": _entries(a.tally),
+        "entries": to_builtins(a.tally),
         "attempts": a.attempts,
         "rates": {
             "asr": estimate_data(a.asr),
@@ -59,57 +56,29 @@ def _analysis(a: Analysis) -> dict[str, Any]:
             "pass_rate": estimate_data(a.asr) if a.aim == "task" else None,
             "asr_corrected": None if a.correction is None else _estimate_or_none(a.correction.estimate),
         },
-        "shares": shares_data(a.shares),
+        "shares": to_builtins(a.shares),
         "correction": None if a.correction is None else arranged.data(a.correction, estimate_data),
         "aim": a.aim,
         "role": a.role,
         "failed_cases": None if a.failed_cases is None else _failed_cases(a.failed_cases),
-        "flaky_cases": [
-            {"entry": c.entry, "place": c.place, "passed": c.passed, "tries": c.tries} for c in a.flaky_cases
-        ],
-        "metrics": [
-            {
-                "metric": m.metric,
-                "passed": m.passed,
-                "failed": m.failed,
-                "undecided": m.undecided,
-                "rate": estimate_data(m.rate),
-            }
-            for m in a.metrics
-        ],
-        "families": _families(a.families),
+        "flaky_cases": to_builtins(a.flaky_cases),
+        "metrics": to_builtins(a.metrics),
+        "families": to_builtins(a.families),
         "dynamic": None if a.dynamic is None else _dynamic(a.dynamic),
         "false_positives": None if a.false_positives is None else _false_positives(a.false_positives),
-        "by_source": [
-            {
-                "path": s.path,
-                "label": s.label,
-                "entries": _entries(s.tally),
-                "attempts": s.attempts,
-                "rate": estimate_data(s.rate),
-            }
-            for s in a.by_source
-        ],
+        "by_source": to_builtins(a.by_source),
         "breakdowns": {field: [_group(group) for group in groups] for field, groups in a.breakdowns.items()},
         "slices": {field: _slices(slices) for field, slices in a.slices.items()},
         "combinations": _combinations(a.combinations),
-        "guardrail_categories": [
-            {"category": c.category, "entries": c.entries, "rate": estimate_data(c.rate)}
-            for c in a.guardrail_categories
-        ],
+        "guardrail_categories": to_builtins(a.guardrail_categories),
         "categories_left_out": a.categories_left_out,
-        "errors": [
-            {"kind": e.kind, "rows": e.rows, "entries": e.entries, "example": e.example, "where": e.where}
-            for e in a.errors
-        ],
+        "errors": to_builtins(a.errors),
         "errors_left_out": a.errors_left_out,
-        "latency": [
-            {"strategy": t.strategy, "n": t.n, "median": t.median, "p95": t.p95, "unit": "second"} for t in a.latency
-        ],
-        "attempts_to_success": [{"attempts": s.attempts, "entries": s.entries} for s in a.attempts_to_success],
+        "latency": to_builtins(a.latency),
+        "attempts_to_success": to_builtins(a.attempts_to_success),
         "success_within": None if a.success_within is None else _success_within(a.success_within),
         "retries": None if a.retries is None else _retries(a.retries),
-        "findings": [finding_data(finding) for finding in a.findings],
+        "findings": to_builtins(a.findings),
         "limits": list(a.limits),
     }
 
@@ -127,24 +96,6 @@ def _failed_cases(failed: Examples) -> dict[str, Any]:
         for case in failed.shown
     ]
     return {"total": failed.total, "cases": cases}
-
-
-def _families(families: Families) -> dict[str, Any]:
-    return {
-        "asked": families.asked,
-        "by": families.by,
-        "respected": families.respected,
-        "explanation": families.explanation,
-        "count": families.count,
-        "effective_n": families.effective_n,
-        "design_effect": families.design_effect,
-        "mean_rate": families.mean_rate,
-        "general": None if families.general is None else _general(families.general),
-    }
-
-
-def _general(general: General) -> dict[str, Any]:
-    return {"field": general.field, "values": general.values, "rate": estimate_data(general.rate)}
 
 
 def _slices(slices: Slices) -> dict[str, Any]:
@@ -182,16 +133,7 @@ def _estimate_or_none(estimate: Estimate | None) -> dict[str, Any] | None:
 def _success_within(found: WithinAttempts) -> dict[str, Any]:
     return {
         "refused": found.refused or None,
-        "steps": [
-            {
-                "attempts": step.attempts,
-                "at_risk": step.at_risk,
-                "successes": step.successes,
-                "given_up": step.given_up,
-                "within": estimate_data(step.within),
-            }
-            for step in found.steps
-        ],
+        "steps": to_builtins(found.steps),
         "half": estimate_data(found.half),
         "left_out": found.left_out,
     }
@@ -216,27 +158,9 @@ def source_data(source: Source) -> dict[str, Any]:
     }
 
 
-def _entries(tally: Tally) -> dict[str, int]:
-    return {
-        "total": tally.total,
-        "success": tally.success,
-        "failure": tally.failure,
-        "error": tally.error,
-        "guardrail": tally.guardrail,
-        "unjudged": tally.unjudged,
-    }
-
-
 def estimate_data(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "unit": estimate.unit,
-        "level": estimate.level,
-        "method": estimate.method,
-    }
+    found: dict[str, Any] = to_builtins(estimate)
+    return found
 
 
 def _dynamic(dynamic: Dynamic) -> dict[str, Any]:
@@ -269,12 +193,7 @@ def _false_positives(result: FalsePositives) -> dict[str, Any]:
         "fn": result.fn,
         "tn": result.tn,
         "fp": result.fp,
-        "left_out": {
-            "attack_error": result.left_out.attack_error,
-            "attack_unjudged": result.left_out.attack_unjudged,
-            "benign_error": result.left_out.benign_error,
-            "benign_unjudged": result.left_out.benign_unjudged,
-        },
+        "left_out": to_builtins(result.left_out),
         "precision": estimate_data(result.precision),
         "recall": estimate_data(result.recall),
         "f1": estimate_data(result.f1),
@@ -317,28 +236,11 @@ def _group_figures(group: Group) -> dict[str, Any]:
         "improvement": estimate_data(group.improvement),
         "guardrail_rate": estimate_data(group.guardrail_rate),
         "rate_at_most": estimate_data(group.rate_at_most),
-        "shares": shares_data(group.shares),
+        "shares": to_builtins(group.shares),
         "families": {"count": group.families, "design_effect": group.design_effect} if group.families else None,
         "small": group.small,
         "shrunk": _estimate_or_none(group.shrunk),
-        "against_rest": None if group.against_rest is None else _against_rest(group.against_rest),
-    }
-
-
-def shares_data(shares: Shares) -> dict[str, Any]:
-    """Return shares of entries as a document has them."""
-    return {name: estimate_data(getattr(shares, name)) for name in shares.__struct_fields__}
-
-
-def _against_rest(test: AgainstRest) -> dict[str, Any]:
-    return {
-        "difference": test.difference,
-        "p": test.p,
-        "adjusted_p": test.adjusted_p,
-        "stands_out": test.stands_out,
-        "families": test.families,
-        "above": test.above,
-        "below": test.below,
+        "against_rest": to_builtins(group.against_rest),
     }
 
 
@@ -358,10 +260,5 @@ def _combination(group: Group) -> dict[str, Any]:
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "count": finding.count,
-        "message": finding.message,
-        "where": list(finding.where),
-    }
+    found: dict[str, Any] = to_builtins(finding)
+    return found

@@ -50,7 +50,7 @@ def _as_defined(counts: Counts, options: AnalyzeOptions) -> Counts:
     if options.definition != "spikee":
         return counts
     t = counts.tally
-    tally = Tally(t.success, t.failure, t.error + t.guardrail, t.guardrail, t.unjudged, t.total)
+    tally = replace(t, error=t.error + t.guardrail)
     return Counts(tally, counts.attempts, counts.initial, counts.attack_only, counts.guardrail_any)
 
 
@@ -94,7 +94,7 @@ def by_source(
         counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
         of_source = kinds.get((source,)) or as_one(counts)
         rate = grouping.rate("success", kinds=of_source, stoppable=path in stoppable)
-        figures.append(SourceFigures(path, "", counts.tally, counts.attempts, rate))
+        figures.append(SourceFigures(path=path, label="", tally=counts.tally, attempts=counts.attempts, rate=rate))
     return tuple(figures)
 
 

@@ -76,7 +76,7 @@ class _Gathered(Struct):
 
     def counts(self) -> Counts:
         success, failure, error, guardrail, unjudged = self.outcomes
-        tally = Tally(success, failure, error, guardrail, unjudged, sum(self.outcomes))
+        tally = Tally(sum(self.outcomes), success, failure, error, guardrail, unjudged)
         return Counts(tally, self.requests, self.initial, self.attack_only, self.blocked)
 
 

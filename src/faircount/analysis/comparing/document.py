@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import to_builtins
+
 from faircount.analysis.comparing.found import (
     Breakdown,
     Comparison,
@@ -18,7 +20,7 @@ from faircount.analysis.comparing.found import (
     Pair,
     Scores,
 )
-from faircount.analysis.document import estimate_data, finding_data, labelled_source_data, shares_data
+from faircount.analysis.document import estimate_data, labelled_source_data
 from faircount.model import Estimate, JudgeCorrection
 from faircount.version import __version__
 
@@ -28,7 +30,6 @@ SCHEMA = 2
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the whole answer of `results compare` as plain data; every key is always present."""
-    overall = comparison.overall
     return {
         "kind": KIND,
         "schema": SCHEMA,
@@ -37,22 +38,19 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "level": comparison.level,
         "files": [_file(file) for file in comparison.files],
         "pairs": [_pair(pair, comparison) for pair in comparison.pairs],
-        "overall": None
-        if overall is None
-        else {"cochran_q": overall.cochran_q, "df": overall.df, "p": overall.p, "entries": overall.entries},
+        "overall": to_builtins(comparison.overall),
         "copies": [{"path": copy, "same_as": original} for copy, original in comparison.copies],
-        "findings": [finding_data(finding) for finding in comparison.findings],
+        "findings": to_builtins(comparison.findings),
         "limits": list(comparison.limits),
     }
 
 
 def _file(file: File) -> dict[str, Any]:
-    tally = file.tally
     return {
         **labelled_source_data(file.source),
-        "entries": {name: getattr(tally, name) for name in tally.__struct_fields__},
+        "entries": to_builtins(file.tally),
         "rate": estimate_data(file.rate),
-        "shares": shares_data(file.shares),
+        "shares": to_builtins(file.shares),
         "corrected": _estimate(file.corrected),
         "correction": None if file.correction is None else _correction(file.correction),
     }
@@ -179,17 +177,7 @@ def _flip(flip: Flip) -> dict[str, Any]:
 def _scores(scores: Scores) -> dict[str, Any]:
     return {
         "refused": scores.refused or None,
-        "metrics": [
-            {
-                "metric": score.metric,
-                "mean_a": estimate_data(score.mean_a),
-                "mean_b": estimate_data(score.mean_b),
-                "difference": estimate_data(score.difference),
-                "standard_error": score.standard_error,
-                "p": score.p,
-            }
-            for score in scores.metrics
-        ],
+        "metrics": to_builtins(scores.metrics),
     }
 
 
