@@ -167,6 +167,7 @@ def test_hostile_files_called_csv_are_refused_or_read_but_never_crash(shared: Pa
         ("response,label,rater_1,rater_2", Columns(("label",), "response")),
         ("response,expected,label", Columns(("label",), "response")),
         ("response,expected", Columns(("expected",), "response")),
+        ("resPonse,response,label,LABEL,proMpt,prompt", Columns(("label",), "response", "prompt")),
     ],
 )
 def test_columns_are_taken_by_their_names(tmp_path: Path, header: str, taken: Columns) -> None:

@@ -87,6 +87,15 @@ def test_krippendorffs_alpha_equals_the_package(seed: int, measurement: agreemen
     assert krippendorff_alpha(ratings.tolist(), measurement, replicates=0).value == pytest.approx(theirs)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_alpha_does_not_depend_on_the_scale_of_scores(scale: float) -> None:
+    ratings = [[1.0, 2.0, 3.0, 1.0, 2.0], [1.0, 2.0, 3.0, 2.0, 2.0], [1.0, 3.0, 3.0, 1.0, 1.5]]
+    scaled = [[scale * score for score in row] for row in ratings]
+    expected = krippendorff_alpha(ratings, "interval", replicates=0).value
+    assert expected is not None
+    assert krippendorff_alpha(scaled, "interval", replicates=0).value == pytest.approx(expected)
+
+
 def test_ac1_and_pabak_stay_high_where_kappa_collapses() -> None:
     table = [[90, 5], [5, 0]]
     assert known(cohen_kappa(table).value) < 0

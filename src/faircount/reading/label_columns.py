@@ -102,8 +102,10 @@ class _Chooser:
         return column
 
     def _with_names(self, wanted: Sequence[str]) -> list[str]:
+        """Return the columns with one of these names: those spelled so, or else those that are nearly."""
         names = {plain(name) for name in wanted}
-        return [name for name in self._names if plain(name) in names and name not in self._taken]
+        found = [name for name in self._names if plain(name) in names and name not in self._taken]
+        return [name for name in found if name in wanted] or found
 
     def _guess(self, role: str, ranks: Sequence[Sequence[str]], option: str | None) -> str | None:
         """Return the only column of the first rank that has any; without an option any of them will do."""

@@ -273,6 +273,9 @@ def _squared_distances(margins: Floats, measurement: Measurement, numbers: Float
         return 1 - np.eye(len(margins))
     # The number of ratings from c to k, with those at c and k counted half, is the distance of their middle ranks.
     places = np.cumsum(margins) - margins / 2 if measurement == "ordinal" else numbers
+    # Alpha does not depend on the scale; the square of a huge number is none.
+    scale = np.abs(places).max(initial=0.0) or 1.0
+    places = places / scale
     squared: Floats = (places[:, None] - places[None, :]) ** 2
     return squared
 
