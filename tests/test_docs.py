@@ -37,7 +37,7 @@ def run(shown: Shown, folder: Path) -> list[str]:
     if "|" in words:
         pipe_to, words = words[words.index("|") + 1 :], words[: words.index("|")]
     assert words[0] == "faircount", f"only faircount is run from the documentation: {shown.command}"
-    code, out, err = _run_here(words[1:], folder)
+    code, out, err = run_here(words[1:], folder)
     assert code in (0, 1, 2, 3), err
     if pipe_to is not None:
         assert pipe_to[0] == "head"
@@ -45,7 +45,7 @@ def run(shown: Shown, folder: Path) -> list[str]:
     return (out + err).splitlines()
 
 
-def _run_here(words: list[str], folder: Path) -> tuple[int, str, str]:
+def run_here(words: list[str], folder: Path) -> tuple[int, str, str]:
     """Run a command in this process, which has everything imported, as a new one in the folder would."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n", write_through=True) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
