@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 from collections.abc import Sequence
 
@@ -39,6 +40,7 @@ def _in_full(argv: Sequence[str], shortcuts: Sequence[str]) -> list[str]:
     return words
 
 
+@functools.cache
 def build() -> Parser:
     """Return the parser of the whole command line."""
     parser = Parser(
