@@ -574,7 +574,12 @@ def test_to_be_terminated_ends_the_programs_of_a_target(tmp_path: Path, number: 
     (tmp_path / "ds.jsonl").write_bytes(encode([{"id": n, "text": "x", "judge_name": "canary"} for n in range(3)]))
     words = ["run", "ds.jsonl", "--target", f'command(argv=["{bot}"])', "--journal", "j.jsonl", "--judge", "refusal"]
     with subprocess.Popen(
-        [*FAIRCOUNT, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [*FAIRCOUNT, *words],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # which nohup would have them ignore
     ) as running:
         until = time.monotonic() + 30
         while not (tmp_path / "pids").exists() and running.poll() is None and time.monotonic() < until:
