@@ -27,7 +27,6 @@ BY_HAND = {
     "attack-trial-1.json",
     "attacks-1.json",
     "bench-1.json",
-    "check-1.json",
     "comparison-2.json",
     "dataset-comparison-2.json",
     "entry-2.json",

@@ -6,29 +6,27 @@ The findings are those of `results analyze`; the breakdowns that it makes are no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis import integrity
 from faircount.analysis.asking import ask_files
-from faircount.analysis.document import finding_data, source_data
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import COMBINED, Folded, findings_of
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
-from faircount.model import Finding, Severity, Source
+from faircount.model import Document, Finding, Severity, Source
 from faircount.reading import inputs
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.streams import MAX_LINE_BYTES
 from faircount.report import Block, Findings, Paragraph, Place, Report, Section
+from faircount.source_labels import labelled
 from faircount.text import visible
-from faircount.version import __version__
-
-KIND = "check"
-SCHEMA = 1
 
 _DAMAGE = ("F001", "F002")
 _NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}
@@ -65,36 +63,34 @@ class Checked(Struct, frozen=True):
     """A file, or several together, and what is doubtful; `unusable` says why nothing could be read."""
 
     name: str
+    unusable: str | None = None
     sources: tuple[Source, ...] = ()
     findings: tuple[Finding, ...] = ()
-    unusable: str = ""
 
 
-class Checks(Struct, frozen=True):
-    """What was checked, in the order given."""
+class Checks(Document, frozen=True, kw_only=True):
+    """What was checked, in the order given; `files` are those that could be opened.
 
-    options: CheckOptions
-    checked: tuple[Checked, ...]
+    `serious` counts the findings that have one of the `serious_severities`, `unusable` the files that could not be used
+    at all.
+    """
+
+    kind: Literal["check"] = "check"
+    schema: Literal[2] = 2
+    serious_severities: tuple[Severity, ...]
+    serious: int
+    unusable: int
+    checks: tuple[Checked, ...]
     files: tuple[str, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings."""
-        return tuple(finding for item in self.checked for finding in item.findings)
-
-    @property
-    def serious(self) -> tuple[Finding, ...]:
-        """The findings that should not be passed over."""
-        return tuple(finding for finding in self.findings if finding.severity in self.options.serious)
-
-    @property
-    def unusable(self) -> int:
-        """How many files could not be used at all."""
-        return sum(bool(item.unusable) for item in self.checked)
+        return tuple(finding for item in self.checks for finding in item.findings)
 
     @property
     def damaged(self) -> bool:
-        """Tell whether any file had lines that could not be read, or broke off."""
+        """Return whether any file had lines that could not be read, or broke off."""
         return any(finding.code in _DAMAGE for finding in self.findings)
 
 
@@ -109,14 +105,23 @@ def check_files(
 
     def question(folded: Folded, chosen: Sequence[Input]) -> Checked:
         doubts = integrity.ordered(findings_of(folded, chosen, options.analyzed))
-        return Checked(COMBINED if options.combine else chosen[0].path, folded.sources, doubts)
+        name = COMBINED if options.combine else chosen[0].path
+        return Checked(name, sources=folded.sources, findings=doubts)
 
     answers, unusable = ask_files(inputs.expand(there), options.analyzed, question, progress)
     found |= {item.name: item for item in answers}
     found |= {path: _unusable(path, sentence) for path, sentence in unusable}
     order = {path: place for place, path in enumerate(_names(files))}
     checked = sorted(found.values(), key=lambda item: order.get(item.name, -1))
-    return Checks(options, tuple(checked), tuple(there))
+    named = iter(labelled([source for item in checked for source in item.sources]))
+    checked = [replace(item, sources=tuple(islice(named, len(item.sources)))) for item in checked]
+    return Checks(
+        serious_severities=options.serious,
+        serious=sum(finding.severity in options.serious for item in checked for finding in item.findings),
+        unusable=sum(item.unusable is not None for item in checked),
+        checks=tuple(checked),
+        files=tuple(there),
+    )
 
 
 def _there(files: Sequence[str]) -> tuple[list[str], dict[str, Checked]]:
@@ -159,16 +164,16 @@ def _unusable(name: str, sentence: str) -> Checked:
 
 def as_report(checks: Checks) -> Report:
     """Arrange what was checked into a report whose last line sums up."""
-    several = len(checks.checked) > 1
-    sections = [Section(f"Check of {len(checks.checked):,} files", (), level=1)] if several else []
-    sections += [_section(item, several=several) for item in checks.checked]
+    several = len(checks.checks) > 1
+    sections = [Section(f"Check of {len(checks.checks):,} files", (), level=1)] if several else []
+    sections += [_section(item, several=several) for item in checks.checks]
     sections.append(Section("Result", (Paragraph(verdict(checks)),)))
-    return Report(tuple(sections), document(checks))
+    return Report(tuple(sections), checks)
 
 
 def _section(item: Checked, *, several: bool) -> Section:
     blocks: list[Block] = [Paragraph(_fared(source)) for source in item.sources]
-    if item.unusable:
+    if item.unusable is not None:
         blocks.append(Paragraph(f"cannot be used: {visible(item.unusable)}"))
     elif item.findings:
         blocks.append(Findings(item.findings))
@@ -192,7 +197,7 @@ def _fared(source: Source) -> str:
 
 def verdict(checks: Checks) -> str:
     """Return one sentence that sums up what was checked."""
-    files = counted(sum(len(item.sources) or 1 for item in checks.checked), "file")
+    files = counted(sum(len(item.sources) or 1 for item in checks.checks), "file")
     parts = []
     for severity in Severity:
         count = sum(finding.severity is severity for finding in checks.findings)
@@ -200,27 +205,7 @@ def verdict(checks: Checks) -> str:
             parts.append(counted(count, *_NAMES[severity]))
     if checks.unusable:
         parts.append(f"{counted(checks.unusable, 'file')} that cannot be used")
-    codes = ", ".join(dict.fromkeys(finding.code for finding in checks.serious))
+    serious_codes = (finding.code for finding in checks.findings if finding.severity in checks.serious_severities)
+    codes = ", ".join(dict.fromkeys(serious_codes))
     serious = f"; serious: {codes}" if codes else "; nothing serious" if parts and not checks.unusable else ""
     return f"{files} checked: {', '.join(parts) or 'nothing to report'}{serious}"
-
-
-def document(checks: Checks) -> dict[str, Any]:
-    """Return the whole answer of `results check` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "serious_severities": [severity.value for severity in checks.options.serious],
-        "serious": len(checks.serious),
-        "unusable": checks.unusable,
-        "checks": [
-            {
-                "name": item.name,
-                "unusable": item.unusable or None,
-                "sources": [source_data(source) for source in item.sources],
-                "findings": [finding_data(finding) for finding in item.findings],
-            }
-            for item in checks.checked
-        ],
-    }
