@@ -7,6 +7,7 @@ import re
 import unicodedata
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +72,13 @@ def test_json_is_pure_ascii_and_keeps_the_text(write: Write) -> None:
     assert harmless(text)
     values = {group["value"] for group in json.loads(text)["analyses"][0]["breakdowns"]["plugin"]}
     assert set(HOSTILE) <= values
+
+
+@given(st.text(st.sampled_from('a\\\\ud8"#é😀\ud800\udbff\udc00')))
+def test_json_has_no_lone_surrogates_that_parsers_refuse(text: str) -> None:
+    # Two halves beside each other read as one character, in JSON too.
+    joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert msgspec.json.decode(json_text.render(Report((), {"text": text}))) == {"text": joined}
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

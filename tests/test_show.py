@@ -23,13 +23,12 @@ import pytest
 from faircount import InputError, UsageError, analyze
 from faircount.analysis import evidence, one_entry, one_entry_report, recorded
 from faircount.analysis.evidence import CHANGED, VANISHED
-from faircount.analysis.one_entry import Entry, ShowOptions, find_entries, reason
+from faircount.analysis.one_entry import Entry, ShowOptions, find_entries
 from faircount.analysis.one_entry_report import as_report
 from faircount.analysis.recorded import masked
-from faircount.ledger import lookup
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
 from faircount.model import Outcome
-from faircount.present import console, markdown
+from faircount.present import console, json_text, markdown
 from faircount.reading import loading
 from faircount.reading.streams import open_range
 from faircount.report import Grid, Record
@@ -40,6 +39,8 @@ from tests.test_present import HOSTILE, harmless, hostile_rows
 
 SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "entry-2.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+REPEATED = "the same row appears earlier in the file"
+JUDGED_AGAIN = "another file judges the same attempt differently and takes precedence"
 KEY = "sk-abcdefghijklmnopqrstuvwxyz"
 
 
@@ -120,7 +121,7 @@ def test_the_outcome_comes_with_the_attempt_that_decided(
     write: Write, rows: list[dict[str, Any]], outcome: str, decided_by: int | None, why: str
 ) -> None:
     entry = entry_of("1", write(rows))
-    assert (entry.outcome.value, entry.decided_by, reason(entry)) == (outcome, decided_by, why)
+    assert (entry.outcome.value, entry.decided_by, entry.reason) == (outcome, decided_by, why)
     assert [a.number for a in entry.attempts if a.decides] == ([] if decided_by is None else [decided_by])
 
 
@@ -129,7 +130,7 @@ def test_a_history_can_decide_against_the_state_of_its_row(write: Write, cli: Cl
     entry = entry_of("1", path)
     assert (entry.outcome, entry.attempts[0].state) == (Outcome.ERROR, Outcome.FAILURE)
     assert entry.attempts[0].counts_as == (Outcome.ERROR,)
-    assert reason(entry).endswith(", according to its history")
+    assert entry.reason.endswith(", according to its history")
     assert "counts as" in show(cli, "1", path).out
 
 
@@ -145,7 +146,7 @@ def test_every_entry_has_the_outcome_that_analyze_counts(write: Write) -> None:
 
 def test_facets_are_those_of_the_entry(write: Write) -> None:
     path = write([standard(1, plugin="b64", lang="", colour="red"), standard(2, lang="en")])
-    facets = dict(entry_of("1", path).facets)
+    facets = entry_of("1", path).facets
     assert facets["plugin"] == "b64"
     assert facets["colour"] == "red"
     assert facets["lang"] is None
@@ -156,7 +157,7 @@ def test_a_family_is_named_and_counted(write: Write, cli: Cli) -> None:
     rows = [standard(i, long_id=f"task_mail_dan-{i}_steal_start", **crossed) for i in range(3)]
     path = write(rows)
     entry = entry_of("1", path)
-    assert entry.kin == 3
+    assert entry.family is not None and entry.family.entries == 3
     shown = flat(show(cli, "1", path).out)
     assert "Variants 3 entries of its family, itself included" in shown
     assert "family: document mail family: instruction steal" in shown
@@ -174,7 +175,7 @@ def test_a_family_is_named_and_counted(write: Write, cli: Cli) -> None:
 @pytest.mark.parametrize("name", ["12", "12-attack", "long-12", "long-12-goat"])
 def test_an_entry_is_found_by_its_id_a_rows_id_and_a_long_id(write: Write, name: str) -> None:
     path = write([standard(11), standard(12, long_id="long-12"), attack(12, long_id="long-12-goat"), standard(112)])
-    assert entry_of(name, path).name == "12"
+    assert entry_of(name, path).id == "12"
 
 
 def test_the_lines_are_looked_through_only_for_what_the_ledger_does_not_know(
@@ -194,28 +195,28 @@ def test_the_lines_are_looked_through_only_for_what_the_ledger_does_not_know(
 def test_an_attack_row_that_names_its_parent_is_found_by_its_own_id(write: Write) -> None:
     path = write([standard(1), standard("other", attack_parent_id=1, attack_name="goat", success=True)])
     entry = entry_of("other", path)
-    assert (entry.name, entry.found_by, len(entry.attempts)) == ("1", "row", 2)
+    assert (entry.id, entry.found_by, len(entry.attempts)) == ("1", "row", 2)
 
 
 def test_an_extracted_row_is_found_by_its_new_and_its_old_id(write: Write) -> None:
     path = write([standard(1, result_parent_id=40, result_origin="results_a.jsonl", original_id=40)])
-    assert entry_of("1", path).name == entry_of("40", path).name == "40"
+    assert entry_of("1", path).id == entry_of("40", path).id == "40"
 
 
 def test_a_long_id_is_found_however_it_is_written(write: Write, tmp_path: Path) -> None:
     name = 'é"\\x'
     plain, escaped = standard(1, long_id=name), standard(2, long_id=name)
     path = write([json.dumps(plain, ensure_ascii=False), "", escaped])
-    assert [entry.name for entry in entries_of(name, path)] == ["1", "2"]
+    assert [entry.id for entry in entries_of(name, path)] == ["1", "2"]
     (tmp_path / "no_end.jsonl").write_bytes(encode([plain, {**plain, "id": 3, "long_id": "last"}]).rstrip(b"\n"))
-    assert entry_of("last", str(tmp_path / "no_end.jsonl")).name == "3"
+    assert entry_of("last", str(tmp_path / "no_end.jsonl")).id == "3"
 
 
 def test_lines_are_numbered_across_blocks_and_overlong_lines(write: Write) -> None:
     rows = [standard(i, long_id=f"long-{i}", response="x" * 3000) for i in range(300)]
     path = write([*rows[:150], standard("huge", response="y" * 400_000), *rows[150:]])
     entry = entry_of("long-299", path, max_line=10_000)
-    assert (entry.name, entry.attempts[0].place) == ("299", f"{path}:301")
+    assert (entry.id, entry.attempts[0].place) == ("299", f"{path}:301")
 
 
 def test_a_text_that_merely_holds_the_id_is_not_it(write: Write) -> None:
@@ -334,8 +335,7 @@ def test_the_prompt_is_found_under_the_names_that_spikee_gave_it(write: Write) -
         row = {"id": 1, "success": False, field: "the prompt"}
         line = entry_of("1", write([row])).attempts[0].recorded
         assert line is not None
-        assert line.prompt is not None
-        assert line.prompt.text == "the prompt"
+        assert line.prompt == "the prompt"
 
 
 def test_long_texts_are_shown_whole(write: Write, cli: Cli) -> None:
@@ -343,7 +343,7 @@ def test_long_texts_are_shown_whole(write: Write, cli: Cli) -> None:
     shown = show(cli, "1", path).out
     assert "THE END" in flat(shown) and shown.count("y") >= 700
     assert "(cut here)" not in shown and "…" not in shown
-    assert document(cli, "1", path)["entries"][0]["attempts"][0]["response"].endswith("THE END")
+    assert document(cli, "1", path)["entries"][0]["attempts"][0]["recorded"]["response"].endswith("THE END")
 
 
 def test_a_history_is_shown_item_by_item(write: Write, cli: Cli) -> None:
@@ -356,33 +356,22 @@ def test_a_history_is_shown_item_by_item(write: Write, cli: Cli) -> None:
     assert "2, error input try 1. error time-out" in shown
     assert "20, success input try 19. response re 19." in shown
     assert all(f"try {i}." in shown for i in range(20))
-    told = document(cli, "1", path)["entries"][0]["attempts"][1]["history"]
-    assert told["total"] == len(told["items"]) == 20
-
-
-@pytest.mark.parametrize("items", range(5, 10))
-def test_of_a_long_history_both_ends_are_kept_where_only_an_excerpt_is_wanted(items: int) -> None:
-    history = [{"input": f"try {n}", "response": "no", "success": False} for n in range(1, items + 1)]
-    (line,) = encode([attack(1, attempt_history=history)]).splitlines()
-    told = recorded.recorded(line, whole=False)
-    assert told.history is not None
-    kept = [1, 2, 3, items - 2, items - 1, items] if items > 7 else list(range(1, items + 1))
-    assert [request.number for request in told.history] == kept
-    assert told.history_total == items
+    told = document(cli, "1", path)["entries"][0]["attempts"][1]["recorded"]["history"]
+    assert len(told) == 20
 
 
 @pytest.mark.parametrize("history", [None, "nonsense", {}, 7])
 def test_what_is_no_history_is_none(write: Write, cli: Cli, history: Any) -> None:
     path = write([standard(1), attack(1, attempt_history=history)])
-    assert document(cli, "1", path)["entries"][0]["attempts"][1]["history"] is None
+    assert document(cli, "1", path)["entries"][0]["attempts"][1]["recorded"]["history"] is None
 
 
 def test_odd_items_of_a_history_do_no_harm(write: Write, cli: Cli) -> None:
     items: list[Any] = [None, 3, [], {}, {"success": [1], "error": {"a": 1}, "input": [1, 2], "response": True}]
     path = write([standard(1), attack(1, attempt_history=items)])
-    told = document(cli, "1", path)["entries"][0]["attempts"][1]["history"]
-    assert [item["number"] for item in told["items"]] == [1, 2]
-    assert told["items"][1]["input"] == "[1,2]"
+    told = document(cli, "1", path)["entries"][0]["attempts"][1]["recorded"]["history"]
+    assert [item["number"] for item in told] == [1, 2]
+    assert told[1]["input"] == "[1,2]"
 
 
 TREE = {
@@ -407,15 +396,15 @@ TREE = {
 )
 def test_a_conversation_is_told_turn_by_turn(write: Write, cli: Cli, conversation: Any, turns: Any) -> None:
     path = write([standard(1), attack(1, conversation=conversation)])
-    told = document(cli, "1", path)["entries"][0]["attempts"][1]["conversation"]
-    assert [(turn["speaker"], turn["text"]) for turn in told["turns"]] == turns
+    told = document(cli, "1", path)["entries"][0]["attempts"][1]["recorded"]["conversation"]
+    assert [(turn["speaker"], turn["text"]) for turn in told] == turns
     assert f"Conversation of attempt 2: {len(turns)} turn" in show(cli, "1", path).out
 
 
 @pytest.mark.parametrize("conversation", [None, "", "null"])
 def test_without_a_conversation_there_is_none(write: Write, cli: Cli, conversation: Any) -> None:
     path = write([standard(1, conversation=conversation)])
-    assert document(cli, "1", path)["entries"][0]["attempts"][0]["conversation"] is None
+    assert document(cli, "1", path)["entries"][0]["attempts"][0]["recorded"]["conversation"] is None
 
 
 def test_long_conversations_are_shown_whole(write: Write, cli: Cli) -> None:
@@ -424,7 +413,7 @@ def test_long_conversations_are_shown_whole(write: Write, cli: Cli) -> None:
     assert line is not None
     assert line.conversation is not None
     assert [turn.name for turn in line.conversation] == [str(number) for number in range(1, 31)]
-    assert line.conversation_total == 30
+    assert len(line.conversation) == 30
     shown = show(cli, "1", path).out
     assert "Conversation of attempt 1: 30 turns\n" in shown
     assert all(f"turn {i}." in shown for i in range(30))
@@ -497,7 +486,7 @@ def test_masking_a_hostile_text_takes_no_longer_than_its_length_allows(monkeypat
 def test_repeated_rows_are_told_with_the_row_that_counts(write: Write, cli: Cli) -> None:
     path = write([standard(1, success=True), standard(2), standard(1, success=True)])
     (left_out,) = entry_of("1", path).left_out
-    assert (left_out.place, left_out.story, left_out.instead) == (f"{path}:3", lookup.REPEATED, f"{path}:1")
+    assert (left_out.place, left_out.reason, left_out.instead) == (f"{path}:3", REPEATED, f"{path}:1")
     assert document(cli, "1", path)["entries"][0]["left_out"][0]["reason"].startswith("the same row")
     assert "Rows that do not count" in show(cli, "1", path).out
     assert entry_of("2", path).left_out == ()
@@ -509,7 +498,7 @@ def test_a_row_judged_again_elsewhere_is_told_where_files_are_combined(write: Wr
     again = write([{**row, "success": True} for row in rows], "rejudge_a.jsonl")
     (entry,) = entries_of("3", first, again, combine=True)
     assert entry.outcome is Outcome.SUCCESS
-    assert [(row.place, row.story) for row in entry.left_out] == [(f"{first}:4", lookup.JUDGED_AGAIN)]
+    assert [(row.place, row.reason) for row in entry.left_out] == [(f"{first}:4", JUDGED_AGAIN)]
     assert entry.left_out[0].instead == f"{again}:4"
     assert len(entries_of("3", first, again)) == 2
     assert document(cli, "3", first, again, "--combine")["entries"][0]["files"] == [first, again]
@@ -520,7 +509,7 @@ def test_an_entry_is_found_by_a_row_that_was_left_out(write: Write) -> None:
     first = write([{**row, "long_id": "old"}, standard(2)], "results_a.jsonl")
     again = write([{**row, "long_id": "new", "success": True}, standard(2)], "rejudge_a.jsonl")
     (entry,) = entries_of("old", first, again, combine=True)
-    assert entry.name == "1"
+    assert entry.id == "1"
     assert entry.attempts[0].place == f"{again}:1"
 
 
@@ -574,7 +563,7 @@ def test_packed_files_are_shown_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "results_x.jsonl.gz"
     path.write_bytes(gzip.compress(encode([standard(i, long_id=f"l{i}") for i in range(50)])))
     assert entry_of("31", str(path)).attempts[0].place == f"{path}:32"
-    assert entry_of("l31", str(path)).name == "31"
+    assert entry_of("l31", str(path)).id == "31"
 
 
 def test_damage_is_told_and_strict_ends_with_3(write: Write, cli: Cli) -> None:
@@ -639,7 +628,7 @@ def test_large_files_are_taken_from_the_cache_and_read_back_near_the_line(
     assert entry_of("e-12345", path) == first
     assert first.attempts[0].recorded is not None
     assert [end - start < 600_000 for start, end in opened] == [True]
-    assert [entry.name for entry in entries_of("e-3", path)] == ["e-3"] * 2
+    assert [entry.id for entry in entries_of("e-3", path)] == ["e-3"] * 2
 
 
 def test_rows_that_stand_together_are_read_back_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -708,7 +697,7 @@ def test_hostile_ids_are_found_and_shown_safely(write: Write) -> None:
         report = as_report(find_entries(name, [path]))
         assert harmless(console.render(report))
         assert harmless(markdown.render(report))
-        VALIDATOR.validate(report.document)
+        VALIDATOR.validate(json.loads(json_text.render(report)))
 
 
 def test_markdown_has_no_markup_of_a_record(write: Write, cli: Cli) -> None:
@@ -762,11 +751,11 @@ def test_the_document_has_every_key_also_where_little_is_known(
 ) -> None:
     read = document(cli, "1", write([{"id": 1}]))
     attempt = read["entries"][0]["attempts"][0]
-    assert attempt["prompt"] is None
+    assert attempt["recorded"]["prompt"] is None
     assert not {"whole", "attempts_total", "left_out_total"} & {*read, *read["entries"][0]}
     monkeypatch.setattr(evidence, "_holds", lambda *_: False)
     (attempt,) = document(cli, "1", write([standard(1)]))["entries"][0]["attempts"]
-    assert (attempt["unread"], attempt["prompt"], attempt["history"]) == (CHANGED, None, None)
+    assert (attempt["unread"], attempt["recorded"]) == (CHANGED, None)
 
 
 # -- shared files -----------------------------------------------------------------------------------------------

@@ -10,12 +10,14 @@ from typing import Any
 import msgspec
 
 from faircount.analysis.checking import Checks
+from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.model import Document
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
     Checks: "faircount results check",
+    FoundEntries: "faircount results show",
     Power: "faircount results power",
 }
 """Each document, and the command that writes it with `--output-format json`."""

@@ -9,23 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from faircount.analysis import integrity
 from faircount.analysis.asking import ask_files
 from faircount.analysis.evidence import CHANGED, READ_ONCE, lines_again
 from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.recorded import Recorded, masked, recorded
+from faircount.analysis.recorded import Recorded, family_names, masked, recorded
 from faircount.analysis.results import Folded
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import lookup
-from faircount.ledger.lookup import EntryRow, FoldedEntry
+from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, EntryRow, FoldedEntry
 from faircount.ledger.store import LINE_BITS, LedgerView
-from faircount.model import Finding, Outcome
+from faircount.model import Document, Finding, Outcome
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
 from faircount.reading.inputs import Input
@@ -42,6 +42,11 @@ _IDS_COMPARED_CLOSELY = 500
 _ROWS_LOOKED_UP = 1000
 _LONGEST_NAME = 200
 _DAMAGE = ("F001", "F002")
+_LEFT_OUT = {
+    REPEATED: "the same row appears earlier in the file",
+    TOLD_ELSEWHERE: "another file has the same attempt and takes precedence",
+    JUDGED_AGAIN: "another file judges the same attempt differently and takes precedence",
+}
 BY_ID, BY_ROW = "id", "row"
 """How an entry was found: by an id that the ledger knows, or by an id or long id that only its rows hold."""
 
@@ -68,7 +73,11 @@ class ShowOptions(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """A recorded attempt of an entry: what the ledger knows of it, and what its line holds or why that is missing."""
+    """A recorded attempt of an entry: what the ledger knows of it, and what its line holds.
+
+    `counts_as` differs from `state` where the history of a dynamic attack tells more. `recorded` is None where the line
+    cannot be read back, and `unread` says why.
+    """
 
     number: int
     place: str
@@ -79,44 +88,61 @@ class Attempt(Struct, frozen=True):
     requests: int
     response_time: float | None
     guardrail_categories: tuple[str, ...]
+    unread: str | None
     recorded: Recorded | None
-    unread: str = ""
 
 
 class LeftOut(Struct, frozen=True):
     """A row that does not count in an entry: why, and where the one is that counts instead, if only one can be."""
 
     place: str
-    is_attack: bool
-    story: str
+    kind: Literal["standard", "attack"]
+    reason: str
     instead: str | None
 
 
-class Entry(Struct, frozen=True):
-    """An entry with its story; `attempts` are those shown, with the one that decided the outcome among them."""
+class VariantOf(Struct, frozen=True):
+    """What an entry is a variant of, and how many entries are, itself included."""
 
-    name: str
+    document: str | None
+    instruction: str | None
+    entries: int
+
+
+class Entry(Struct, frozen=True):
+    """An entry with its attempts; `decided_by` is the number of the one that decided the outcome.
+
+    `files` are those that it was counted in. `found_by` is "id", or "row" where only a row has the id.
+    """
+
+    id: str
     files: tuple[str, ...]
     found_by: str
+    aim: str
     outcome: Outcome
+    reason: str
     decided_by: int | None
     requests: int
-    kin: int
-    facets: tuple[tuple[str, str | None], ...]
+    family: VariantOf | None
+    facets: dict[str, str | None]
     attempts: tuple[Attempt, ...]
     left_out: tuple[LeftOut, ...]
-    aim: str = "attack"
 
 
-class FoundEntries(Struct, frozen=True):
-    """The entries that have an id, the first of them with their stories, and the damage of the files."""
+class FoundEntries(Document, frozen=True, kw_only=True):
+    """The entries that have an id, the first of them whole, and the damage of the files.
 
+    Texts are as they were recorded, with secrets masked. `failures` says of each file that could not be used why.
+    """
+
+    kind: Literal["entry"] = "entry"
+    schema: Literal[2] = 2
     asked: str
     total: int
     entries: tuple[Entry, ...]
-    files: tuple[str, ...]
     findings: tuple[Finding, ...]
-    failures: tuple[str, ...] = ()
+    failures: tuple[str, ...]
+    files: tuple[str, ...]
 
 
 class _Answer(Struct, frozen=True):
@@ -150,12 +176,12 @@ def find_entries(
         near = [word for answer in answers for word in answer.near]
         raise UsageError(_nothing_found(name, near[:IDS_COMPARED], findings, len(unusable)))
     return FoundEntries(
-        name,
-        sum(answer.total for answer in answers),
-        tuple(entries[:ENTRIES_SHOWN]),
-        tuple(paths),
-        findings,
-        tuple(sentence for _, sentence in unusable),
+        asked=name,
+        total=sum(answer.total for answer in answers),
+        entries=tuple(entries[:ENTRIES_SHOWN]),
+        findings=findings,
+        failures=tuple(sentence for _, sentence in unusable),
+        files=tuple(paths),
     )
 
 
@@ -255,56 +281,49 @@ def _is_named(line: bytes, name: str) -> bool:
 def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptions) -> Entry:
     ledger = folded.ledger
     rows = lookup.rows_of(ledger, entry.key)
-    decisive = next((row for row in rows if entry.outcome in row.counts_as), None)
-    shown = list(enumerate(rows, 1))
-    told = lookup.rows_left_out(ledger, entry.key)
-    return Entry(
-        name=masked(entry.name),
-        files=tuple(ledger.paths),
-        found_by=found_by,
-        outcome=entry.outcome,
-        decided_by=None if decisive is None else rows.index(decisive) + 1,
-        requests=entry.requests,
-        kin=entry.kin,
-        facets=tuple((field, None if value is None else masked(value)) for field, value in entry.facets),
-        attempts=tuple(_attempts(folded, shown, decisive, options)),
-        left_out=tuple(
-            LeftOut(
-                ledger.place(row.ord),
-                row.is_attack,
-                row.story,
-                None if row.instead is None else ledger.place(row.instead),
-            )
-            for row in told
-        ),
-        aim=folded.aim,
-    )
-
-
-def _attempts(
-    folded: Folded, shown: Sequence[tuple[int, EntryRow]], decisive: EntryRow | None, options: ShowOptions
-) -> Iterator[Attempt]:
-    ledger = folded.ledger
-    lines = _lines(folded, [row for _, row in shown], options.max_line)
-    categories = lookup.categories_of(ledger, [row.ord for _, row in shown])
-    for number, row in shown:
-        line = lines[row.ord]
-        attempt = Attempt(
+    decided_by = next((number for number, row in enumerate(rows, 1) if entry.outcome in row.counts_as), None)
+    lines = _lines(folded, rows, options.max_line)
+    categories = lookup.categories_of(ledger, [row.ord for row in rows])
+    attempts = tuple(
+        Attempt(
             number=number,
             place=ledger.place(row.ord),
             strategy=row.strategy,
             state=row.state,
             counts_as=row.counts_as,
-            decides=row is decisive,
+            decides=number == decided_by,
             requests=row.requests,
             response_time=row.response_time,
             guardrail_categories=tuple(map(masked, categories.get(row.ord, ()))),
-            recorded=None,
+            unread=line if isinstance(line := lines[row.ord], str) else None,
+            recorded=None if isinstance(line, str) else recorded(line, policy_blocks=options.policy_blocks),
         )
-        if isinstance(line, str):
-            yield replace(attempt, unread=line)
-        else:
-            yield replace(attempt, recorded=recorded(line, whole=True, policy_blocks=options.policy_blocks))
+        for number, row in enumerate(rows, 1)
+    )
+    named = next((family_names(line) for line in lines.values() if isinstance(line, bytes)), None)
+    document, instruction = named or (None, None)
+    return Entry(
+        id=masked(entry.name),
+        files=tuple(ledger.paths),
+        found_by=found_by,
+        aim=folded.aim,
+        outcome=entry.outcome,
+        reason=_reason(entry.outcome, folded.aim, None if decided_by is None else attempts[decided_by - 1]),
+        decided_by=decided_by,
+        requests=entry.requests,
+        family=VariantOf(document, instruction, entry.kin) if entry.kin else None,
+        facets={field: None if value is None else masked(value) for field, value in entry.facets},
+        attempts=attempts,
+        left_out=tuple(
+            LeftOut(
+                ledger.place(row.ord),
+                "attack" if row.is_attack else "standard",
+                _LEFT_OUT[row.story],
+                None if row.instead is None else ledger.place(row.instead),
+            )
+            for row in lookup.rows_left_out(ledger, entry.key)
+        ),
+    )
 
 
 def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int, bytes | str]:
@@ -319,18 +338,17 @@ def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int,
     return found
 
 
-def reason(entry: Entry) -> str:
+def _reason(outcome: Outcome, aim: str, decisive: Attempt | None) -> str:
     """Return why an entry has its outcome, in one sentence."""
-    if entry.outcome in (told := WORDS[entry.aim].reasons):
-        return told[entry.outcome]
-    if entry.decided_by is None:
+    if outcome in (told := WORDS[aim].reasons):
+        return told[outcome]
+    if decisive is None:
         return "no attempt succeeded, failed, ended in an error or was blocked"
-    decisive = next(attempt for attempt in entry.attempts if attempt.decides)
-    inside = "" if decisive.state is entry.outcome else ", according to its history"
+    inside = "" if decisive.state is outcome else ", according to its history"
     said = {
         Outcome.SUCCESS: "succeeded, and one success is enough",
         Outcome.FAILURE: "failed, and none succeeded",
         Outcome.ERROR: "ended in an error, and none succeeded or failed",
         Outcome.GUARDRAIL: "was blocked, and none was answered",
     }
-    return f"attempt {entry.decided_by} {said[entry.outcome]}{inside}"
+    return f"attempt {decisive.number} {said[outcome]}{inside}"

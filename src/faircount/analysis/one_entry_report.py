@@ -1,17 +1,13 @@
-"""Entries that were looked at closely, arranged into a report, and the same as the JSON document (`entry-2.json`)."""
+"""Entries that were looked at closely, arranged into a report."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
-from faircount.analysis.document import finding_data
-from faircount.analysis.one_entry import Attempt, Entry, FoundEntries, reason
-from faircount.analysis.recorded import Recorded, Request, Said, Turn
+from faircount.analysis.one_entry import Attempt, Entry, FoundEntries
+from faircount.analysis.recorded import Recorded, Request, Turn
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
-from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE
 from faircount.report import (
     Block,
     Cell,
@@ -29,20 +25,10 @@ from faircount.report import (
     Section,
 )
 from faircount.text import visible
-from faircount.version import __version__
 
-KIND = "entry"
-SCHEMA = 2
-
-STORIES = {
-    REPEATED: "the same row appears earlier in the file",
-    TOLD_ELSEWHERE: "another file has the same attempt and takes precedence",
-    JUDGED_AGAIN: "another file judges the same attempt differently and takes precedence",
-}
 _PIECE_WIDTH = 60
 """As much of a text as every presenter shows in a cell."""
 _AS_RECORDED = Column("As recorded", numeric=False)
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def as_report(found: FoundEntries) -> Report:
@@ -55,7 +41,7 @@ def as_report(found: FoundEntries) -> Report:
         title = f"Entry {number}:" if several else "Entry"
         sections += _entry(entry, title, level=2 if several else 1)
     sections.append(_closing(found))
-    return Report(tuple(sections), document(found))
+    return Report(tuple(sections), found)
 
 
 def _heading(found: FoundEntries) -> Section:
@@ -77,11 +63,11 @@ def _closing(found: FoundEntries) -> Section:
 
 def _entry(entry: Entry, title: str, level: int) -> Iterator[Section]:
     blocks: list[Block] = [Facts(tuple(_facts(entry)))]
-    facets = [(Record(field), Said(value, len(value), False)) for field, value in entry.facets if value is not None]
-    rows = [row for label, said in (*_family(entry), *facets) for row in _rows((label,), said)]
+    facets = [(Record(field), value) for field, value in entry.facets.items() if value is not None]
+    rows = [row for label, text in (*_family(entry), *facets) for row in _rows((label,), text)]
     if rows:
         blocks.append(Grid((Column("Field", numeric=False), Column("Value", numeric=False)), tuple(rows)))
-    yield Section(title, tuple(blocks), level=level, subject=Record(entry.name))
+    yield Section(title, tuple(blocks), level=level, subject=Record(entry.id))
     words = WORDS[entry.aim]
     for attempt in entry.attempts:
         yield from _attempt(attempt, level + 1, words)
@@ -90,28 +76,24 @@ def _entry(entry: Entry, title: str, level: int) -> Iterator[Section]:
 
 
 def _facts(entry: Entry) -> Iterator[Fact]:
-    yield Fact("Outcome", WORDS[entry.aim].outcomes[entry.outcome], note=reason(entry))
+    yield Fact("Outcome", WORDS[entry.aim].outcomes[entry.outcome], note=entry.reason)
     if entry.aim == "task":
         yield Fact("Attempts", entry.requests)
     else:
         yield Fact("Attempts recorded", len(entry.attempts))
         yield Fact("Requests", entry.requests, note="dynamic iterations included")
-    if entry.kin:
-        yield Fact("Variants", entry.kin, note="entries of its family, itself included")
+    if entry.family is not None:
+        yield Fact("Variants", entry.family.entries, note="entries of its family, itself included")
 
 
-def _family(entry: Entry) -> Iterator[tuple[Cell, Said]]:
+def _family(entry: Entry) -> Iterator[tuple[Cell, str]]:
     """Yield what an entry is a variant of; a case of a run names its suite among its fields."""
-    if entry.aim == "task":
+    if entry.aim == "task" or entry.family is None:
         return
-    names = ("", "") if not entry.kin else _family_names(entry) or ("", "")
-    for what, name in zip(("family: document", "family: instruction"), names, strict=True):
-        if name:
-            yield what, Said(name, len(name), False)
-
-
-def _family_names(entry: Entry) -> tuple[str, str] | None:
-    return next((a.recorded.family for a in entry.attempts if a.recorded is not None), None)
+    if entry.family.document:
+        yield "family: document", entry.family.document
+    if entry.family.instruction:
+        yield "family: instruction", entry.family.instruction
 
 
 def _left_out(entry: Entry) -> Grid:
@@ -124,8 +106,8 @@ def _left_out(entry: Entry) -> Grid:
     rows = tuple(
         (
             Place(row.place),
-            "attack" if row.is_attack else "standard",
-            STORIES.get(row.story, row.story),
+            row.kind,
+            row.reason,
             "–" if row.instead is None else Place(row.instead),
         )
         for row in entry.left_out
@@ -157,7 +139,7 @@ def _attempt_facts(attempt: Attempt, words: Words) -> Iterator[Fact]:
     if counts_as and counts_as != [attempt.state.value]:
         yield Fact("counts as", ", ".join(counts_as), note="according to its history", depth=1)
     if line is not None and line.judge is not None:
-        yield Fact("Judge", Record(line.judge.text))
+        yield Fact("Judge", Record(line.judge))
     yield Fact(f"{words.request}s".capitalize(), attempt.requests)
     if attempt.response_time is not None:
         yield Fact("Response time", Seconds(attempt.response_time))
@@ -174,7 +156,7 @@ def _texts(line: Recorded) -> Iterator[Grid]:
         ("Prompt", line.prompt),
         ("Response", line.response),
     )
-    rows = [row for name, said in told if said is not None for row in _rows((name,), said)]
+    rows = [row for name, text in told if text is not None for row in _rows((name,), text)]
     if rows:
         yield Grid((Column("Text", numeric=False), _AS_RECORDED), tuple(rows))
 
@@ -182,12 +164,12 @@ def _texts(line: Recorded) -> Iterator[Grid]:
 def _parts(number: int, line: Recorded, level: int, words: Words) -> Iterator[Section]:
     """Yield what happened inside an attempt: its requests, and what was said in turn."""
     if line.history is not None:
-        title = f"History of {words.row} {number}: {counted(line.history_total, words.request)}"
+        title = f"History of {words.row} {number}: {counted(len(line.history), words.request)}"
         columns = (Column(words.request.capitalize(), numeric=False), Column("Text", numeric=False), _AS_RECORDED)
         rows = tuple(row for request in line.history for row in _told(request, words))
         yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
     if line.conversation is not None:
-        title = f"Conversation of {words.row} {number}: {counted(line.conversation_total, 'turn')}"
+        title = f"Conversation of {words.row} {number}: {counted(len(line.conversation), 'turn')}"
         columns = (Column("Turn", numeric=False), Column("Speaker", numeric=False), _AS_RECORDED)
         rows = tuple(row for turn in line.conversation for row in _spoken(turn))
         yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
@@ -210,8 +192,8 @@ def _told(request: Request, words: Words) -> Iterator[tuple[Cell, ...]]:
 
 
 def _spoken(turn: Turn) -> Iterator[tuple[Cell, ...]]:
-    name = turn.name if turn.after is None else f"{turn.name} (after {turn.after.text})"
-    speaker = Record(None if turn.speaker is None else turn.speaker.text)
+    name = turn.name if turn.after is None else f"{turn.name} (after {turn.after})"
+    speaker = Record(turn.speaker)
     if turn.text is None:
         yield Record(name), speaker, Record(None)
     else:
@@ -221,18 +203,16 @@ def _spoken(turn: Turn) -> Iterator[tuple[Cell, ...]]:
 # -- texts ------------------------------------------------------------------------------------------------------
 
 
-def _rows(labels: tuple[Cell, ...], said: Said) -> Iterator[tuple[Cell, ...]]:
+def _rows(labels: tuple[Cell, ...], text: str) -> Iterator[tuple[Cell, ...]]:
     """Yield rows of a grid that hold a text piece by piece, all of it.
 
     In a column of its own no text can pass for a label of ours, wherever its lines are broken.
     """
     empty: tuple[Cell, ...] = ("",) * len(labels)
-    if not said.text:
+    if not text:
         yield (*labels, "(empty)")
-    for number, piece in enumerate(_pieces(said.text)):
+    for number, piece in enumerate(_pieces(text)):
         yield (*(empty if number else labels), Record(piece, whole=True))
-    if said.cut:
-        yield (*empty[1:], "(cut here)", f"the whole text has {said.characters:,} characters")
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -246,108 +226,3 @@ def _pieces(text: str) -> Iterator[str]:
             yield rest[start:end]
             start = end
         yield rest[start:]
-
-
-# -- the document -----------------------------------------------------------------------------------------------
-
-
-def document(found: FoundEntries) -> dict[str, Any]:
-    """Return the whole answer of `results show` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "asked": _whole(found.asked),
-        "total": found.total,
-        "entries": [_entry_data(entry) for entry in found.entries],
-        "findings": [finding_data(finding) for finding in found.findings],
-        "failures": list(found.failures),
-    }
-
-
-def _entry_data(entry: Entry) -> dict[str, Any]:
-    document_name, instruction = _family_names(entry) or (None, None)
-    return {
-        "id": _whole(entry.name),
-        "files": list(entry.files),
-        "found_by": entry.found_by,
-        "outcome": entry.outcome.value,
-        "reason": reason(entry),
-        "decided_by": entry.decided_by,
-        "requests": entry.requests,
-        "family": None
-        if not entry.kin
-        else {"document": _whole(document_name), "instruction": _whole(instruction), "entries": entry.kin},
-        "facets": {field: _whole(value) for field, value in entry.facets},
-        "attempts": [_attempt_data(attempt) for attempt in entry.attempts],
-        "left_out": [
-            {
-                "place": row.place,
-                "kind": "attack" if row.is_attack else "standard",
-                "reason": STORIES.get(row.story, row.story),
-                "instead": row.instead,
-            }
-            for row in entry.left_out
-        ],
-    }
-
-
-def _attempt_data(attempt: Attempt) -> dict[str, Any]:
-    line = attempt.recorded
-    texts = ("own_id", "long_id", "judge", "judge_arguments", "error", "prompt", "response")
-    return {
-        "number": attempt.number,
-        "place": attempt.place,
-        "strategy": _whole(attempt.strategy),
-        "state": attempt.state.value,
-        "counts_as": [outcome.value for outcome in attempt.counts_as],
-        "decides": attempt.decides,
-        "requests": attempt.requests,
-        "response_time": attempt.response_time,
-        "guardrail_categories": [_whole(name) for name in attempt.guardrail_categories],
-        "unread": attempt.unread or None,
-        **{name: None if line is None else _said_data(getattr(line, name)) for name in texts},
-        "history": None if line is None else _history_data(line),
-        "conversation": None if line is None else _conversation_data(line),
-    }
-
-
-def _history_data(line: Recorded) -> dict[str, Any] | None:
-    if line.history is None:
-        return None
-    items = [
-        {
-            "number": request.number,
-            "state": request.state.value,
-            "input": _said_data(request.input),
-            "response": _said_data(request.response),
-            "error": _said_data(request.error),
-            "metrics": _said_data(request.metrics),
-        }
-        for request in line.history
-    ]
-    return {"total": line.history_total, "items": items}
-
-
-def _conversation_data(line: Recorded) -> dict[str, Any] | None:
-    if line.conversation is None:
-        return None
-    turns = [
-        {
-            "name": _whole(turn.name),
-            "speaker": _said_data(turn.speaker),
-            "after": _said_data(turn.after),
-            "text": _said_data(turn.text),
-        }
-        for turn in line.conversation
-    ]
-    return {"total": line.conversation_total, "turns": turns}
-
-
-def _said_data(said: Said | None) -> str | None:
-    return None if said is None else _whole(said.text)
-
-
-def _whole(text: str | None) -> str | None:
-    """Return text that every JSON parser reads: half a surrogate pair becomes U+FFFD."""
-    return None if text is None else _HALF_CHARACTER.sub("\ufffd", text)

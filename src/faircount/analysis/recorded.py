@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,10 +19,8 @@ from faircount.reading.spikee import history_item, history_state, policy_block_o
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.text import mask_secrets
 
-LONGEST_TEXT = 600
-LONGEST_PART = 200
-"""Characters shown of a text, and of one in a history or a conversation, unless all is wanted."""
-FIRST_AND_LAST = 3
+LONGEST_EXCERPT = 600
+"""So many characters of a text are in an excerpt."""
 
 _PIECE = 4096
 _MASKED = "…[masked]"
@@ -33,100 +30,72 @@ _BETWEEN_SENTENCES = re.compile(r"[.,;!?)\]}]\s")
 _PROMPT_FIELDS = ("input", "content", "text")
 _OUTCOMES = tuple(Outcome)
 
-Item = TypeVar("Item")
-
-
-class Said(Struct, frozen=True):
-    """A text with its secrets masked, and how many characters the whole of it has; `cut` if not all are here."""
-
-    text: str
-    characters: int
-    cut: bool
-
 
 class Request(Struct, frozen=True):
     """One request inside a dynamic attack, or one attempt of a case, with what its metrics said."""
 
     number: int
     state: Outcome
-    input: Said | None
-    response: Said | None
-    error: Said | None
-    metrics: Said | None = None
+    input: str | None
+    response: str | None
+    error: str | None
+    metrics: str | None
 
 
 class Turn(Struct, frozen=True):
     """One turn of a conversation: who spoke, and in a tree of turns its name and the one before it."""
 
     name: str
-    speaker: Said | None
-    after: Said | None
-    text: Said | None
+    speaker: str | None
+    after: str | None
+    text: str | None
 
 
 class Recorded(Struct, frozen=True):
-    """What a line holds; `history` and `conversation` are None where there is none, `…_total` counts all of it."""
+    """What a line holds; `history` and `conversation` are None where there is none."""
 
-    own_id: Said | None
-    long_id: Said | None
-    judge: Said | None
-    judge_arguments: Said | None
-    error: Said | None
-    prompt: Said | None
-    response: Said | None
-    family: tuple[str, str] | None
+    own_id: str | None
+    long_id: str | None
+    judge: str | None
+    judge_arguments: str | None
+    error: str | None
+    prompt: str | None
+    response: str | None
     history: tuple[Request, ...] | None
-    history_total: int
     conversation: tuple[Turn, ...] | None
-    conversation_total: int
 
 
-def recorded(line: bytes, *, whole: bool, policy_blocks: bool = True) -> Recorded:
-    """Return what a line holds: all of it, or the beginnings of its texts and both ends of its lists.
+def recorded(line: bytes, *, policy_blocks: bool = True) -> Recorded:
+    """Return what a line holds.
 
     `policy_blocks`: whether a request that the provider refused was blocked, or ended in an error.
     """
-    try:
-        fields, _ = parse(line)
-    except BadLine:
-        fields = {}
-    longest, longest_part = (None, None) if whole else (LONGEST_TEXT, LONGEST_PART)
-    prompt = next((fields[name] for name in _PROMPT_FIELDS if fields.get(name) not in (None, "")), None)
+    fields = _fields(line)
     history, turns = _history(fields.get("attempt_history")), _turns(fields.get("conversation"))
     return Recorded(
-        own_id=_said(fields.get("id"), longest),
-        long_id=_said(fields.get("long_id"), longest),
-        judge=_said(fields.get("judge_name"), longest),
-        judge_arguments=_said(fields.get("judge_args"), longest),
-        error=_said(fields.get("error"), longest),
-        prompt=_said(prompt, longest),
-        response=_said(fields.get("response"), longest),
-        family=_family(fields),
+        own_id=_said(fields.get("id")),
+        long_id=_said(fields.get("long_id")),
+        judge=_said(fields.get("judge_name")),
+        judge_arguments=_said(fields.get("judge_args")),
+        error=_said(fields.get("error")),
+        prompt=_said(_prompt(fields)),
+        response=_said(fields.get("response")),
         history=None
         if history is None
-        else tuple(_request(*item, longest_part, policy_blocks) for item in _ends(history, whole)),
-        history_total=len(history or ()),
-        conversation=None if turns is None else tuple(_turn(*item, longest_part) for item in _ends(turns, whole)),
-        conversation_total=len(turns or ()),
+        else tuple(_request(place, item, policy_blocks) for place, item in enumerate(history, start=1)),
+        conversation=None if turns is None else tuple(_turn(*turn) for turn in enumerate(turns, start=1)),
     )
 
 
-def _ends(items: Sequence[Item], whole: bool) -> list[tuple[int, Item]]:
-    """Return items with their numbers: all, or the first and the last few."""
-    numbered = [(_number(item, place), item) for place, item in enumerate(items, start=1)]
-    if whole or len(numbered) <= 2 * FIRST_AND_LAST + 1:
-        return numbered
-    return numbered[:FIRST_AND_LAST] + numbered[-FIRST_AND_LAST:]
+def excerpts(line: bytes) -> tuple[str | None, str | None, str | None]:
+    """Return the beginnings of the id, the prompt and the response that a line holds."""
+    fields = _fields(line)
+    return _excerpt(fields.get("id")), _excerpt(_prompt(fields)), _excerpt(fields.get("response"))
 
 
-def _number(item: Any, place: int) -> int:
-    """Return the number that an item has of its own, as the attempts of a run have, or else its place."""
-    own = item.get("attempt") if isinstance(item, dict) else None
-    return own if isinstance(own, int) and not isinstance(own, bool) else place
-
-
-def _family(fields: dict[str, Any]) -> tuple[str, str] | None:
+def family_names(line: bytes) -> tuple[str, str] | None:
     """Return the document and the instruction, or the input, that a row is a variant of."""
+    fields = _fields(line)
     named = family(scalar_text(fields.get("long_id")), *(scalar_text(fields.get(field)) for field in FAMILY_FIELDS))
     if named is None:
         return None
@@ -134,18 +103,33 @@ def _family(fields: dict[str, Any]) -> tuple[str, str] | None:
     return document, instruction
 
 
+def _fields(line: bytes) -> dict[str, Any]:
+    try:
+        return parse(line)[0]
+    except BadLine:
+        return {}
+
+
+def _prompt(fields: dict[str, Any]) -> Any:
+    return next((fields[name] for name in _PROMPT_FIELDS if fields.get(name) not in (None, "")), None)
+
+
 # -- texts ------------------------------------------------------------------------------------------------------
 
 
-def _said(value: Any, longest: int | None) -> Said | None:
+def _said(value: Any) -> str | None:
+    text = scalar_text(value)
+    return None if text is None else masked(text)
+
+
+def _excerpt(value: Any) -> str | None:
     text = scalar_text(value)
     if text is None:
         return None
-    if longest is None:
-        return Said(masked(text), len(text), False)
-    shown = masked(text[: _PIECE + longest])
-    cut = len(shown) > longest or len(text) > _PIECE + longest
-    return Said(shown[:longest] if cut else shown, len(text), cut)
+    shown = masked(text[: _PIECE + LONGEST_EXCERPT])
+    if max(len(shown), len(text) - _PIECE) <= LONGEST_EXCERPT:
+        return shown
+    return f"{shown[:LONGEST_EXCERPT]}… [cut: the whole text has {len(text):,} characters]"
 
 
 def masked(text: str) -> str:
@@ -187,11 +171,14 @@ def _history(value: Any) -> list[dict[str, Any]] | None:
     return [item for item in value if isinstance(item, dict)]
 
 
-def _request(number: int, item: dict[str, Any], longest: int | None, policy_blocks: bool) -> Request:
+def _request(place: int, item: dict[str, Any], policy_blocks: bool) -> Request:
+    """Return a request by the number that it has of its own, as the attempts of a run have, or else by its place."""
     told = history_item(item)
     state, _ = history_state(told, refused=policy_blocks and policy_block_of(told) is not None)
+    own = item.get("attempt")
+    number = own if isinstance(own, int) and not isinstance(own, bool) else place
     texts = (item.get("input"), item.get("response"), item.get("error"), metrics_in_words(item.get("metrics")))
-    return Request(number, _OUTCOMES[state], *(_said(text, longest) for text in texts))
+    return Request(number, _OUTCOMES[state], *map(_said, texts))
 
 
 def metrics_in_words(said: Any) -> str | None:
@@ -227,11 +214,10 @@ def _from_json(text: str) -> Any:
         return text
 
 
-def _turn(number: int, turn: tuple[str | None, Any], longest: int | None) -> Turn:
+def _turn(number: int, turn: tuple[str | None, Any]) -> Turn:
     name, node = turn
     after = node.get("parent") if isinstance(node, dict) else None
     spoken = node.get("data", node) if isinstance(node, dict) else node
     speaker = spoken.get("role") if isinstance(spoken, dict) else None
     content = spoken.get("content", spoken) if isinstance(spoken, dict) else spoken
-    label = str(number) if name is None else masked(name)
-    return Turn(label, _said(speaker, longest), _said(after, longest), _said(content, longest))
+    return Turn(str(number) if name is None else masked(name), _said(speaker), _said(after), _said(content))

@@ -1,14 +1,23 @@
-"""A report as JSON. Pure ASCII, and no command to a CI job: nothing in it acts on where it is sent to."""
+"""The presenter for programs: the report's document as JSON, in pure ASCII, so that no text in it can act."""
 
 import json
+import re
 
 import msgspec
 
 from faircount.report import Report
 
+_ESCAPE = re.compile(r"\\(?:u(?:d[89ab]..\\ud[c-f]..|(d[89a-f]..)|....)|[^u])")
+"""An escaped character, or a pair of surrogates; the group is a lone one."""
+
 
 def render(report: Report) -> str:
-    """Return the report's document as indented JSON with a final line feed; NaN is never written."""
+    """Return the report's document as indented JSON with a final line feed; NaN is never written.
+
+    Lone surrogates, which most parsers of JSON refuse, become U+FFFD.
+    """
     text = json.dumps(msgspec.to_builtins(report.document), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
+    if r"\ud" in text:
+        text = _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
     # Only strings hold this sign.
     return text.replace("##", r"\u0023#")

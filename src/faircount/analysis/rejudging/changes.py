@@ -10,7 +10,6 @@ from collections import Counter
 
 from msgspec import UNSET, Struct, field
 
-from faircount.analysis.recorded import Recorded
 from faircount.ledger.schema import Mark
 from faircount.model import Estimate, Outcome
 from faircount.outcomes import state
@@ -31,7 +30,9 @@ class Flip(Struct, frozen=True):
     after: bool | None
     judge: str
     reason: str
-    told: Recorded
+    id: str | None
+    prompt: str | None
+    response: str | None
 
 
 class Rates(Struct, frozen=True):

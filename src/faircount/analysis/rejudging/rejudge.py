@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import UNSET, Struct, UnsetType, field
 from xxhash import xxh3_128
 
-from faircount.analysis.recorded import recorded
+from faircount.analysis.recorded import excerpts
 from faircount.analysis.rejudging.changes import Changes, Flip, Rates
 from faircount.analysis.rejudging.choices import EACH, LAST
 from faircount.analysis.rejudging.options import RejudgeOptions
@@ -362,7 +362,7 @@ class Rejudging:
         if changes.wants(before, new.success):
             place = f"{self.name}:{raw.number}"
             reason = mask_secrets(new.error if new.success is None else new.deciding.reason)
-            changes.show(Flip(place, before, new.success, new.judge, reason, recorded(line, whole=False)))
+            changes.show(Flip(place, before, new.success, new.judge, reason, *excerpts(line)))
         if new.failed:
             self._unjudged += 1
             self._errors[mask_secrets(new.error)] += 1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from faircount import formats
-from faircount.analysis.recorded import Said
+from faircount.analysis.document import estimate_data, source_data
 from faircount.analysis.rejudging.changes import Flip, Rates
-from faircount.analysis.rejudging.document import document, planned_cost
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, Work
 from faircount.analysis.rejudging.rows import LeftAlone
 from faircount.analysis.words import WORDS
 from faircount.chat.prices import Prices
 from faircount.findings import counted
+from faircount.judging.verdict import Usage
 from faircount.model import Outcome, Passage
 from faircount.report import (
     Block,
@@ -32,6 +33,7 @@ from faircount.report import (
     Section,
 )
 from faircount.text import clip, visible
+from faircount.version import __version__
 
 _OUTCOMES = {True: Outcome.SUCCESS, False: Outcome.FAILURE, None: Outcome.UNJUDGED}
 _HIT = {"attack": "A success is", "task": "A test passes with"}
@@ -47,6 +49,9 @@ _LEFT_ALONE = {
     LeftAlone.NOT_ALLOWED: "the named judge is not allowed",
 }
 _LONGEST_ERROR = 200
+KIND = "rejudge"
+SCHEMA = 1
+_WORDS = {True: "success", False: "failure", None: "unjudged"}
 
 
 def as_report(
@@ -248,17 +253,120 @@ def _flips(result: Rejudged) -> Iterator[Section]:
 
 
 def _exhibit(flip: Flip, change: str) -> Exhibit:
-    told = flip.told
     judge = f"{flip.judge}: {flip.reason}" if flip.reason else flip.judge
     return Exhibit(
-        entry=Record(f"entry {_text(told.own_id)}"),
+        entry=Record(f"entry {flip.id}"),
         place=Place(flip.place),
         known=(("verdict", Record(change)), ("judge", Record(judge))),
-        said=(("prompt", Passage(_text(told.prompt))), ("response", Passage(_text(told.response)))),
+        said=(("prompt", Passage(flip.prompt)), ("response", Passage(flip.response))),
     )
 
 
-def _text(said: Said | None) -> str | None:
-    if said is None:
-        return None
-    return f"{said.text}… [cut: the whole text has {said.characters:,} characters]" if said.cut else said.text
+# -- the document -----------------------------------------------------------------------------------------------
+
+
+def document(
+    results: Sequence[Rejudged], options: RejudgeOptions, *, dry_run: bool = False, prices: Prices | None = None
+) -> dict[str, Any]:
+    """Return the whole answer of `results rejudge`."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "version": __version__,
+        "dry_run": dry_run,
+        "turns": options.turns,
+        "judge_options": options.judge_options,
+        "fresh": options.fresh,
+        "complete": all(not result.unjudged and not result.refused for result in results),
+        "files": [_file(result, dry_run=dry_run, prices=prices or Prices({})) for result in results],
+    }
+
+
+def planned_cost(work: Work, prices: Prices) -> float | None:
+    """Return what planned questions to models would cost, 0 without any, None where a price is not known."""
+    costs = [
+        prices.cost(model or None, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
+        for model, usage in work.planned.items()
+    ]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _file(result: Rejudged, *, dry_run: bool, prices: Prices) -> dict[str, Any]:
+    return {
+        "source": source_data(result.source),
+        "aim": result.source.aim,
+        "path": result.path,
+        "judges": [
+            {"judge": judge.name, "identity": judge.identity, "looks_for": judge.looks_for, "rows": judge.rows}
+            for judge in result.judges
+        ],
+        "rows": result.rows,
+        "judged": result.judged,
+        "unjudged": result.unjudged,
+        "left_alone": {why.value: result.left_alone.get(why, 0) for why in LeftAlone},
+        "not_allowed": [{"judge": name, "rows": rows} for name, rows in result.not_allowed],
+        "errors": [{"error": error, "rows": rows} for error, rows in result.errors],
+        "verdicts": _verdicts(result.work),
+        "plan": _plan_data(result.work, prices) if dry_run else None,
+        "changes": [
+            {"before": _WORDS[before], "after": _WORDS[after], "rows": rows}
+            for (before, after), rows in sorted(result.changes.items(), key=lambda item: str(item[0]))
+        ],
+        "flips": [_flip(flip) for flip in result.flips],
+        "rates": None if result.rates is None else _rates_data(result.rates),
+    }
+
+
+def _verdicts(work: Work) -> dict[str, Any]:
+    return {
+        "wanted": work.wanted,
+        "known": work.known,
+        "repeated": work.repeated,
+        "asked": work.asked,
+        "failed": work.failed,
+        "not_kept": work.not_kept,
+        "usage": _usage(work.usage),
+    }
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "requests": usage.requests,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": usage.cost,
+    }
+
+
+def _plan_data(work: Work, prices: Prices) -> dict[str, Any]:
+    return {
+        "requests": sum(usage.requests for usage in work.planned.values()),
+        "prompt_tokens": sum(usage.prompt_tokens for usage in work.planned.values()),
+        "completion_tokens": sum(usage.completion_tokens for usage in work.planned.values()),
+        "models": [model or None for model in work.planned],
+        "cost": planned_cost(work, prices),
+    }
+
+
+def _flip(flip: Flip) -> dict[str, Any]:
+    return {
+        "place": flip.place,
+        "id": flip.id,
+        "before": _WORDS[flip.before],
+        "after": _WORDS[flip.after],
+    }
+
+
+def _rates_data(rates: Rates) -> dict[str, Any]:
+    return {
+        "entries": rates.entries,
+        "left_out": rates.left_out,
+        "families": rates.families,
+        "before": estimate_data(rates.before),
+        "after": estimate_data(rates.after),
+        "difference": estimate_data(rates.difference),
+        "gained": rates.gained,
+        "lost": rates.lost,
+        "p": rates.p,
+    }
