@@ -13,12 +13,12 @@ import jsonschema
 import pytest
 
 from faircount.analysis import dataset_matching
-from faircount.analysis.dataset_comparison import Comparison, compare_dataset
-from faircount.analysis.dataset_comparison_report import as_report, document
+from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset
+from faircount.analysis.dataset_comparison_report import as_report
 from faircount.analysis.dataset_options import ComparisonOptions
 from faircount.errors import InputError, UsageError
-from faircount.model import Estimate, Outcome
-from faircount.present import console, html, markdown
+from faircount.model import Estimate
+from faircount.present import console, html, json_text, markdown
 from faircount.reading import datasets
 from faircount.reading.datasets import read_dataset, with_rate
 from faircount.report import Grid, HeatMap, Label, Record
@@ -55,7 +55,7 @@ class Files:
     def __init__(self, write: Write) -> None:
         self._write = write
 
-    def compare(self, dataset: Lines, *targets: Lines, **options: Any) -> Comparison:
+    def compare(self, dataset: Lines, *targets: Lines, **options: Any) -> ComparedDataset:
         path, paths = self.written(dataset, *targets)
         return compare_dataset(path, paths, ComparisonOptions(**{"skip_validation": True, **options}))
 
@@ -69,11 +69,11 @@ def files(write: Write) -> Files:
     return Files(write)
 
 
-def written_rows(comparison: Comparison) -> list[dict[str, Any]]:
+def written_rows(comparison: ComparedDataset) -> list[dict[str, Any]]:
     return [json.loads(line) for line in comparison.rows()]
 
 
-def rates(comparison: Comparison) -> dict[str, float]:
+def rates(comparison: ComparedDataset) -> dict[str, float]:
     return {str(row["id"]): row["success_rate"] for row in written_rows(comparison)}
 
 
@@ -85,7 +85,7 @@ def test_a_rate_is_over_the_targets_that_really_answered(files: Files) -> None:
         [entry(1)], [result(1, True)], [error(1)], [result(1, None)], [], [result(1)], success_threshold=0.4
     )
     assert rates(compared) == {"1": 0.5}
-    told = [(t.count(Outcome.ERROR), t.count(Outcome.UNJUDGED), t.missing.count, t.answered) for t in compared.targets]
+    told = [(t.entries.error, t.entries.unjudged, t.missing.count, t.answered) for t in compared.result.targets]
     assert told == [(0, 0, 0, 1), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
 
 
@@ -106,8 +106,8 @@ def test_by_spikees_rule_all_of_these_have_resisted(files: Files) -> None:
 def test_a_block_is_an_answer_and_shown_apart(files: Files) -> None:
     compared = files.compare([entry(1)], [result(1, True)], [blocked(1)], success_threshold=0.4)
     assert rates(compared) == {"1": 0.5}
-    assert compared.targets[1].count(Outcome.GUARDRAIL) == 1
-    assert compared.targets[1].rate.n == 1
+    assert compared.result.targets[1].entries.guardrail == 1
+    assert compared.result.targets[1].rate.n == 1
 
 
 def test_a_dynamic_attack_counts_for_its_entry(files: Files) -> None:
@@ -118,7 +118,7 @@ def test_a_dynamic_attack_counts_for_its_entry(files: Files) -> None:
 def test_an_entry_that_nobody_answered_has_no_rate_and_is_never_chosen(files: Files) -> None:
     compared = files.compare([entry(1), entry(2)], [error(1), result(2)], success_definition="lt", success_threshold=1)
     assert compared.rates == (None, 0.0)
-    assert compared.without_rate == 1
+    assert compared.result.without_rate == 1
     assert rates(compared) == {"2": 0.0}
 
 
@@ -147,14 +147,14 @@ def test_rows_that_nothing_tells_apart_share_a_rate(files: Files) -> None:
 
 def test_an_id_with_another_content_is_no_match(files: Files) -> None:
     compared = files.compare([entry(1)], [result(1, True, input="something else")])
-    (target,) = compared.targets
+    (target,) = compared.result.targets
     assert (target.missing.count, target.other_content.count) == (1, 1)
     assert target.other_content.where[0].endswith("results_target-0.jsonl:1")
     assert compared.rates == (None,)
 
 
 def test_results_that_the_dataset_does_not_have_are_counted(files: Files) -> None:
-    (target,) = files.compare([entry(1)], [result(1), result(2), result("x")]).targets
+    (target,) = files.compare([entry(1)], [result(1), result(2), result("x")]).result.targets
     assert (target.missing.count, target.not_in_dataset.count) == (0, 2)
 
 
@@ -165,7 +165,7 @@ def test_a_number_and_its_text_are_one_id(files: Files) -> None:
 def test_a_result_without_a_prompt_goes_by_its_id_if_only_one_entry_has_it(files: Files) -> None:
     bare = {"id": 1, "success": True, "attack_name": "None", "response": "yes"}
     assert rates(files.compare([entry(1)], [bare])) == {"1": 1.0}
-    (target,) = files.compare([entry(1), entry(1, content="other")], [bare]).targets
+    (target,) = files.compare([entry(1), entry(1, content="other")], [bare]).result.targets
     assert (target.undecided.count, target.missing.count) == (1, 2)
 
 
@@ -220,7 +220,7 @@ def test_many_rows_are_matched_as_few_are(files: Files, monkeypatch: pytest.Monk
     one_by_one = files.compare(dataset, results)
     monkeypatch.setattr(dataset_matching, "ONE_BY_ONE_UP_TO_ROWS", 0)
     at_once = files.compare(dataset, results)
-    assert at_once.targets == one_by_one.targets
+    assert at_once.result.targets == one_by_one.result.targets
     assert at_once.rates == one_by_one.rates
     assert rates(at_once) == rates(one_by_one) != {}
 
@@ -228,7 +228,7 @@ def test_many_rows_are_matched_as_few_are(files: Files, monkeypatch: pytest.Monk
 # -- what is chosen ---------------------------------------------------------------------------------------------
 
 
-def three_targets(files: Files, **options: Any) -> Comparison:
+def three_targets(files: Files, **options: Any) -> ComparedDataset:
     """Compare four entries that succeed on 1, 3, 0 and 2 of three targets."""
     wins = {1: 1, 2: 3, 3: 0, 4: 2}
     targets = [[result(number, place < count) for number, count in wins.items()] for place in range(3)]
@@ -251,8 +251,8 @@ def test_spikee_keeps_the_highest_rates_with_lt(files: Files) -> None:
 
 
 def test_the_threshold_itself_is_not_above_nor_below(files: Files) -> None:
-    assert three_targets(files, success_threshold=1.0).meeting == 0
-    assert three_targets(files, success_threshold=0.0, success_definition="lt").meeting == 0
+    assert three_targets(files, success_threshold=1.0).result.meeting == 0
+    assert three_targets(files, success_threshold=0.0, success_definition="lt").result.meeting == 0
 
 
 def test_ties_keep_the_order_of_the_dataset(files: Files) -> None:
@@ -271,9 +271,9 @@ def test_a_file_given_twice_is_one_target(files: Files) -> None:
 def test_files_with_the_same_bytes_are_targets_of_their_own_and_pointed_out(files: Files) -> None:
     compared = files.compare([entry(1)], [result(1, True)], [result(1, True)], [result(1)], success_threshold=0.6)
     assert rates(compared) == {"1": pytest.approx(2 / 3)}
-    paths = [target.source.path for target in compared.targets]
-    assert compared.copies == ((paths[1], paths[0]),)
-    shown = console.render(as_report(compared, "new.jsonl"), width=100, colour=False)
+    paths = [target.source.path for target in compared.result.targets]
+    assert compared.result.copies == {paths[1]: paths[0]}
+    shown = console.render(as_report(compared.result, "new.jsonl"), width=100, colour=False)
     assert "Leave out copies." in shown
 
 
@@ -305,14 +305,14 @@ def test_entries_are_counted_by_how_many_targets_fall(files: Files) -> None:
         [result(1, True), result(2, True), result(3), result(4, True), error(5)],
         [result(1, True), result(2), result(3), error(4), error(5)],
     )
-    assert [(f.targets, f.answered_by_all, f.answered_by_some) for f in compared.falls] == [
+    assert [(f.targets, f.answered_by_all, f.answered_by_some) for f in compared.result.falls] == [
         (2, 1, 0),
         (1, 1, 1),
         (0, 1, 0),
     ]
-    assert [name for name, _ in compared.everywhere.examples] == ["1"]
+    assert [entry.id for entry in compared.result.everywhere.examples] == ["1"]
     # Entry 4 succeeds on the first target, but nobody else answered it.
-    assert [[name for name, _ in named.examples] for named in compared.alone] == [["2"], []]
+    assert [[entry.id for entry in target.alone.examples] for target in compared.result.targets] == [["2"], []]
 
 
 def test_transfer_is_over_what_the_second_target_answered(files: Files) -> None:
@@ -321,10 +321,11 @@ def test_transfer_is_over_what_the_second_target_answered(files: Files) -> None:
         [result(1, True), result(2, True), result(3, True), result(4, True), result(5)],
         [result(1, True), result(2), error(3), blocked(4), result(5, True)],
     )
-    forth, back = compared.transfers
-    assert (forth.first, forth.second, forth.both, forth.rate.n) == (0, 1, 1, 3)
+    forth, back = compared.result.transfer
+    assert (forth.first, forth.second) == tuple(target.source.path for target in compared.result.targets)
+    assert (forth.successes, forth.rate.n) == (1, 3)
     assert (forth.rate.low, forth.rate.high) == (wilson(1, 3).low, wilson(1, 3).high)
-    assert (back.both, back.rate.n) == (1, 2)
+    assert (back.successes, back.rate.n) == (1, 2)
 
 
 def test_the_interval_of_a_target_respects_families(files: Files) -> None:
@@ -334,8 +335,8 @@ def test_the_interval_of_a_target_respects_families(files: Files) -> None:
     ]
     dataset = [entry(n, long_id=names[n]) for n in range(40)]
     compared = files.compare(dataset, [result(n, n < 16, long_id=names[n], **facets[n]) for n in range(40)])
-    (target,) = compared.targets
-    assert compared.families == 5
+    (target,) = compared.result.targets
+    assert compared.result.families == 5
     assert target.rate.value == 0.4
     assert target.rate.low is not None
     plain = wilson(16, 40).low
@@ -353,11 +354,11 @@ def test_transfer_respects_families_too(files: Files) -> None:
         [entry(n, long_id=names[n]) for n in range(40)],
         *([result(n, n in won, long_id=names[n], **facets[n]) for n in range(40)] for won in wins),
     )
-    forth, back = compared.transfers
+    forth, back = compared.result.transfer
     expected = cluster_wilson([1, 2, 3, 4, 5], [6] * 5, unit=forth.rate.unit)
-    assert (forth.both, forth.rate) == (15, expected.estimate)
+    assert (forth.successes, forth.rate) == (15, expected.estimate)
     # What succeeds on the second succeeds on the first.
-    assert (back.both, back.rate.value, back.rate.method) == (15, 1.0, "cluster wilson")
+    assert (back.successes, back.rate.value, back.rate.method) == (15, 1.0, "cluster wilson")
 
 
 # -- does the dataset fit ---------------------------------------------------------------------------------------
@@ -388,7 +389,7 @@ def test_the_message_says_what_else_does_not_fit(files: Files) -> None:
 
 
 def test_results_of_more_entries_fit(files: Files) -> None:
-    assert files.compare([entry(1)], [result(1, True), result(2)], skip_validation=False).meeting == 1
+    assert files.compare([entry(1)], [result(1, True), result(2)], skip_validation=False).result.meeting == 1
 
 
 def test_a_dataset_without_entries_is_refused(files: Files) -> None:
@@ -426,7 +427,7 @@ def test_damaged_lines_are_reported_and_left_out(cli: Cli, files: Files, tmp_pat
     done = cli(*words, "-o", str(tmp_path / "a.jsonl"))
     document = json.loads(done.out)
     assert done.code == 0
-    assert (document["dataset"]["entries"], document["dataset"]["bad_lines"]) == (2, 3)
+    assert (document["entries"], document["dataset"]["bad_lines"]) == (2, 3)
     (finding,) = [f for f in document["findings"] if f["code"] == "F001"]
     assert finding["count"] == 4
     assert f"{dataset}:2" in finding["where"]
@@ -470,7 +471,7 @@ def test_the_new_dataset_can_be_compared_again(files: Files, tmp_path: Path) -> 
     compared = three_targets(files, success_threshold=0.3)
     again = tmp_path / "again.jsonl"
     again.write_bytes(b"".join(compared.rows()))
-    second = compare_dataset(str(again), [t.source.path for t in compared.targets], ComparisonOptions())
+    second = compare_dataset(str(again), [t.source.path for t in compared.result.targets], ComparisonOptions())
     assert rates(second) == {"2": 1.0}
 
 
@@ -590,7 +591,7 @@ def test_every_format_is_written_where_it_belongs(cli: Cli, files: Files, in_fol
     assert page.out == "c_analysis.html\n"
     assert "How success transfers" in (in_folder / "c_analysis.html").read_text(encoding="utf-8")
     assert run(cli, files, "-o", "d.jsonl", "--output-format", "json", "--report", "d.json").out == ""
-    assert json.loads((in_folder / "d.json").read_text(encoding="utf-8"))["choice"]["output"] == "d.jsonl"
+    assert json.loads((in_folder / "d.json").read_text(encoding="utf-8"))["output"] == "d.jsonl"
 
 
 def test_several_folders_and_files_are_targets(cli: Cli, write: Write, in_folder: Path) -> None:
@@ -600,7 +601,7 @@ def test_several_folders_and_files_are_targets(cli: Cli, write: Write, in_folder
     folder = Path(last).parent
     words = ["--result-folder", str(folder / "one"), "--result-folder", str(folder / "two"), "--result-file", last]
     done = cli("results", "dataset-comparison", "--dataset", dataset, *words, "--output-format", "json")
-    assert [target["label"] for target in json.loads(done.out)["targets"]] == ["a", "b", "c", "d"]
+    assert [target["source"]["label"] for target in json.loads(done.out)["targets"]] == ["a", "b", "c", "d"]
     assert list((in_folder / "datasets").iterdir()) != []
 
 
@@ -610,11 +611,11 @@ def test_targets_are_called_by_what_tells_them_apart(write: Write) -> None:
     paths = [write([result(1, True), result(2, place > 0)], name) for place, name in enumerate(names)]
     compared = compare_dataset(dataset, paths)
     told = document(compared, "new.jsonl")
-    assert [(target["label"], target["path"]) for target in told["targets"]] == [
+    assert [(target["source"]["label"], target["source"]["path"]) for target in told["targets"]] == [
         ("gpt_4o", paths[0]),
         ("llama", paths[1]),
     ]
-    sections = {section.title: section for section in as_report(compared, "new.jsonl").sections}
+    sections = {section.title: section for section in as_report(compared.result, "new.jsonl").sections}
     grids = {title: sections[title].blocks[0] for title in ("Targets", "Sources", "From target to target")}
     assert all(isinstance(grid, Grid) for grid in grids.values())
     shown = {title: [row[:2] for row in grid.rows] for title, grid in grids.items() if isinstance(grid, Grid)}
@@ -631,7 +632,12 @@ def test_targets_are_called_by_what_tells_them_apart(write: Write) -> None:
 # -- the report -------------------------------------------------------------------------------------------------
 
 
-def rich_comparison(files: Files, **options: Any) -> Comparison:
+def document(compared: ComparedDataset, output: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(json_text.render(as_report(compared.result, output)))
+    return read
+
+
+def rich_comparison(files: Files, **options: Any) -> ComparedDataset:
     first: Lines
     dataset = [
         entry(HOSTILE, content="h"),
@@ -664,7 +670,7 @@ def test_a_target_without_answers_has_no_rate(files: Files) -> None:
 
 
 def test_hostile_text_reaches_nobody(files: Files) -> None:
-    report = as_report(rich_comparison(files, success_threshold=0.1), f"{HOSTILE}.jsonl", figures=True)
+    report = as_report(rich_comparison(files, success_threshold=0.1).result, f"{HOSTILE}.jsonl", figures=True)
     shown = console.render(report, width=100, colour=False)
     pages = [shown, markdown.render(report), html.render(report)]
     assert all("\x1b]" not in page and "\u202e" not in page and "\x07" not in page for page in pages)
@@ -677,7 +683,7 @@ def test_hostile_names_of_targets_reach_nobody(write: Write) -> None:
     paths = [write([result(1, place > 0), result(2, place > 1)], name) for place, name in enumerate(names)]
     compared = compare_dataset(write([entry(1), entry(2)], "cases.jsonl"), paths)
     jsonschema.validate(document(compared, "new.jsonl"), SCHEMA)
-    report = as_report(compared, "new.jsonl", figures=True)
+    report = as_report(compared.result, "new.jsonl", figures=True)
     pages = [console.render(report, width=100, colour=False), markdown.render(report), html.render(report)]
     assert all("\x1b" not in page and "\u202e" not in page and "\x07" not in page for page in pages)
     assert all("\\u202e" in page for page in pages)
@@ -685,7 +691,7 @@ def test_hostile_names_of_targets_reach_nobody(write: Write) -> None:
 
 
 def test_the_report_says_what_could_not_be_matched_and_what_is_alike(files: Files) -> None:
-    shown = console.render(as_report(rich_comparison(files), "new.jsonl"), width=120, colour=False)
+    shown = console.render(as_report(rich_comparison(files).result, "new.jsonl"), width=120, colour=False)
     for words in (
         "What could not be matched",
         "results with an entry's id but other content",
@@ -703,10 +709,10 @@ def test_of_many_pairs_of_targets_the_strongest_and_the_weakest_are_shown(files:
     # Target n falls to the first n + 1 of seven entries: all that one falls to, a weaker one falls to, too.
     targets = [[result(entry_of, entry_of <= number) for entry_of in range(7)] for number in range(7)]
     compared = files.compare([entry(number) for number in range(7)], *targets)
-    told = " ".join(console.render(as_report(compared, "new.jsonl"), width=100, colour=False).split())
+    told = " ".join(console.render(as_report(compared.result, "new.jsonl"), width=100, colour=False).split())
     assert "The strongest 5 of 42 pairs" in told and "The weakest 5 of 42 pairs" in told
     assert len(document(compared, "new.jsonl")["transfer"]) == 42
-    section = next(s for s in as_report(compared, "new.jsonl").sections if s.title == "From target to target")
+    section = next(s for s in as_report(compared.result, "new.jsonl").sections if s.title == "From target to target")
     strongest, weakest = (block for block in section.blocks if isinstance(block, Grid))
     expected = sorted((min(to, of) + 1) / (of + 1) for of in range(7) for to in range(7) if of != to)
     for grid, ends in ((strongest, expected[-5:]), (weakest, expected[:5])):
@@ -719,14 +725,14 @@ def test_the_map_of_transfer_goes_from_the_weakest_target_to_the_strongest(files
     targets = [[result(number, number <= place) for number in range(count)] for place in range(count)]
     compared = files.compare([entry(number) for number in range(count)], *targets)
     section = next(
-        s for s in as_report(compared, "new.jsonl", figures=True).sections if s.title == "From target to target"
+        s for s in as_report(compared.result, "new.jsonl", figures=True).sections if s.title == "From target to target"
     )
     maps = [block for block in section.blocks if isinstance(block, HeatMap)]
     if count > 20:
         assert not maps
         return
     (drawn,) = maps
-    assert drawn.rows == drawn.columns == tuple(Label(target.source.label) for target in reversed(compared.targets))
+    assert drawn.rows == drawn.columns == tuple(Label(t.source.label) for t in reversed(compared.result.targets))
     for row, of in zip(drawn.cells, reversed(range(count)), strict=True):
         for cell, to in zip(row, reversed(range(count)), strict=True):
             assert (cell is None) if of == to else cell is not None and cell.value == (min(to, of) + 1) / (of + 1)
@@ -749,6 +755,6 @@ def test_what_an_analysis_kept_gives_the_same_comparison(cli: Cli, write: Write,
     anew = compare_dataset(dataset, [results], ComparisonOptions(cache=False))
     assert cli("results", "analyze", "--overview", results).code == 0
     kept = compare_dataset(dataset, [results], ComparisonOptions())
-    assert kept.targets == anew.targets
+    assert kept.result.targets == anew.result.targets
     assert kept.rates == anew.rates
-    assert kept.meeting == 4125
+    assert kept.result.meeting == 4125

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from faircount.analysis.dataset_comparison import Comparison, compare_dataset
+from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset
 from faircount.analysis.dataset_options import ComparisonOptions
 from tests.conftest import ROOT, Cli, shared_folder
 
@@ -75,7 +75,7 @@ class Case:
     def file(self) -> Path | None:
         return next((GOLDEN / "out" / self.name).glob("files/datasets/*.jsonl"), None)
 
-    def compared(self, **options: Any) -> Comparison:
+    def compared(self, **options: Any) -> ComparedDataset:
         asked = ComparisonOptions(
             success_threshold=self.asked.success_threshold,
             success_definition=self.asked.success_definition,
@@ -109,7 +109,7 @@ def test_by_spikees_definition_the_rows_are_spikees(case: Case) -> None:
     compared = case.compared(definition="spikee")
     told = re.search(r"(\d+) entries matched", case.printed)
     assert told is not None
-    assert compared.meeting == int(told[1])
+    assert compared.result.meeting == int(told[1])
     if case.file is not None:
         assert b"".join(compared.rows()) == case.file.read_bytes()
 
@@ -131,8 +131,8 @@ def test_the_rows_of_a_run_that_was_not_kept_are_those_of_a_new_one(case: Case, 
 def test_both_numbers_are_known(case: Case) -> None:
     name = case.name.replace("validation_fail", "skip_validation")
     by_spikee, ours = CHOSEN[name]
-    assert case.compared(definition="spikee").meeting == by_spikee
-    assert case.compared().meeting == ours
+    assert case.compared(definition="spikee").result.meeting == by_spikee
+    assert case.compared().result.meeting == ours
 
 
 def test_the_guide_tells_both_numbers() -> None:

@@ -28,7 +28,6 @@ BY_HAND = {
     "attacks-1.json",
     "bench-1.json",
     "comparison-2.json",
-    "dataset-comparison-2.json",
     "judge-agreement-1.json",
     "judge-evaluation-1.json",
     "judge-ranking-1.json",

@@ -443,8 +443,8 @@ def test_datasets_checks_and_single_entries_follow_the_option(write: Write) -> N
     dataset = write([{"id": n, "content": f"prompt {n}"} for n in range(1, 7)], "dataset.jsonl")
     for policy_blocks, blocks in ((True, 3), (False, 1)):
         options = ComparisonOptions(policy_blocks=policy_blocks, cache=False)
-        (target,) = compare_dataset(dataset, [path], options).targets
-        assert target.count(Outcome.GUARDRAIL) == blocks
+        (target,) = compare_dataset(dataset, [path], options).result.targets
+        assert target.entries.guardrail == blocks
         found = check_files([path], CheckOptions(policy_blocks=policy_blocks)).findings
         assert ("F035" in {finding.code for finding in found}) is policy_blocks
         (entry,) = find_entries("3", [path], ShowOptions(policy_blocks=policy_blocks)).entries

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from faircount.analysis.checking import Checks
+from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.model import Document
@@ -17,6 +18,7 @@ from faircount.model import Document
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
     Checks: "faircount results check",
+    DatasetComparison: "faircount results dataset-comparison",
     FoundEntries: "faircount results show",
     Power: "faircount results power",
 }

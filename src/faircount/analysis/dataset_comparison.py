@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import compress
 from pathlib import Path
+from typing import Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import MISSING, PLACES_KEPT, Unmatched
@@ -24,7 +24,7 @@ from faircount.analysis.dataset_reading import ReadAll, ReadTarget, read_all
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.model import Estimate, Finding, Outcome, Source
+from faircount.model import Document, Estimate, Finding, Outcome, Source, Tally
 from faircount.reading import inputs
 from faircount.reading.datasets import Dataset, is_dataset
 from faircount.reading.inputs import Input
@@ -42,32 +42,36 @@ _ANSWERS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)
 # -- what is found out ------------------------------------------------------------------------------------------
 
 
+class NamedEntry(Struct, frozen=True):
+    """An entry of the dataset, and where it stands."""
+
+    id: str
+    where: str
+
+
+class Named(Struct, frozen=True):
+    """Some entries of the dataset: how many, and the first of them."""
+
+    count: int
+    examples: tuple[NamedEntry, ...]
+
+
 class Target(Struct, frozen=True):
-    """A result file: the outcomes of the dataset's entries in it, its rate, and what could not be matched."""
+    """A result file: its results of the dataset's entries, its rate, and what could not be matched.
+
+    `answered` counts the entries that the target really answered; a block is an answer. `alone` are the entries that
+    succeed here and on no other target that answered them.
+    """
 
     source: Source
-    outcomes: bytes
+    entries: Tally
+    answered: int
     rate: Estimate
     missing: Unmatched
     not_in_dataset: Unmatched
     other_content: Unmatched
     undecided: Unmatched
-
-    def count(self, outcome: Outcome) -> int:
-        """Return how many entries of the dataset ended so."""
-        return self.outcomes.count(OUTCOME_NUMBER[outcome])
-
-    @property
-    def answered(self) -> int:
-        """How many entries of the dataset the target really answered; a block is an answer."""
-        return sum(self.count(outcome) for outcome in _ANSWERS)
-
-
-class Named(Struct, frozen=True):
-    """Some entries of the dataset: how many, and the first of them as (id, place)."""
-
-    count: int
-    examples: tuple[tuple[str, str], ...]
+    alone: Named
 
 
 class Falls(Struct, frozen=True):
@@ -81,44 +85,60 @@ class Falls(Struct, frozen=True):
 class Transfer(Struct, frozen=True):
     """Of the entries that succeed on one target and were answered by another, those that succeed there too."""
 
-    first: int
-    second: int
-    both: int
+    first: str = field(name="from")
+    second: str = field(name="to")
+    successes: int
     rate: Estimate
 
 
-class Comparison(Struct, frozen=True):
-    """The rates of a dataset's entries over targets, the entries that were chosen, and how targets differ."""
+class DatasetComparison(Document, frozen=True, kw_only=True):
+    """The rates of a dataset's entries over targets, the entries that were chosen, and how targets differ.
 
-    options: ComparisonOptions
-    dataset: Dataset
-    files: tuple[str, ...]
-    targets: tuple[Target, ...]
-    rates: tuple[float | None, ...]
+    `without_rate` entries were answered by no target, `meeting` meet the threshold, and `written` of them went to
+    `output`. `copies` are targets that hold the same bytes as another. `families` is how many families of variants the
+    intervals of targets respect; None where entries are independent.
+    """
+
+    kind: Literal["dataset-comparison"] = "dataset-comparison"
+    schema: Literal[2] = 2
+    definition: str
+    level: float
+    success_threshold: float
+    success_definition: str
+    number: int | None
+    validated: bool
+    dataset: Source
+    entries: int
+    without_rate: int
+    repeated_ids: int
+    repeated_long_ids: int
+    repeated_entries: int
     meeting: int
-    """How many entries meet the threshold."""
-    chosen: tuple[int, ...]
-    """Their rows in the order in which they are written, as many as were asked for."""
+    written: int
+    output: str | None = None
+    targets: tuple[Target, ...]
     falls: tuple[Falls, ...]
     everywhere: Named
-    alone: tuple[Named, ...]
-    """For each target, the entries that succeed there and on no other that answered them."""
-    transfers: tuple[Transfer, ...]
-    copies: tuple[tuple[str, str], ...]
-    """Targets that hold the same bytes as another, which comes second."""
+    transfer: tuple[Transfer, ...]
+    copies: dict[str, str]
     families: int | None
-    """How many families of variants the intervals of targets respect; None where entries are independent."""
     findings: tuple[Finding, ...]
+    limits: tuple[str, ...]
 
     @property
     def damaged(self) -> bool:
-        """Tell whether any file had lines that could not be read, or broke off."""
+        """Return whether any file had lines that could not be read, or broke off."""
         return any(item.code in ("F001", "F002") for item in self.findings)
 
-    @property
-    def without_rate(self) -> int:
-        """How many entries no target answered."""
-        return self.rates.count(None)
+
+class ComparedDataset(Struct, frozen=True):
+    """A comparison with the dataset that it is of: `chosen` are rows of it, in the order in which they are written."""
+
+    result: DatasetComparison
+    dataset: Dataset
+    files: tuple[str, ...]
+    rates: tuple[float | None, ...]
+    chosen: tuple[int, ...]
 
     def rows(self) -> Iterator[bytes]:
         """Yield the chosen rows of the dataset as they were, each with its success rate."""
@@ -133,7 +153,7 @@ def compare_dataset(
     files: Sequence[str],
     options: ComparisonOptions | None = None,
     progress: Progress = lambda _: None,
-) -> Comparison:
+) -> ComparedDataset:
     """Compare the entries of a dataset over result files, one target each; `progress` hears of bytes read."""
     options = options or ComparisonOptions()
     path = one_dataset([dataset])
@@ -158,10 +178,10 @@ def _by_place(paths: Sequence[str]) -> list[Input]:
     return [Input(first, tuple(others)) for first, *others in spellings.values()]
 
 
-def _copies(chosen: Sequence[Input]) -> tuple[tuple[str, str], ...]:
+def _copies(chosen: Sequence[Input]) -> dict[str, str]:
     """Return the files that hold the same bytes as another before them, with that one."""
     found = inputs.distinct([item.path for item in chosen])
-    return tuple((copy, item.path) for item in found for copy in item.also)
+    return {copy: item.path for item in found for copy in item.also}
 
 
 def one_dataset(names: Sequence[str]) -> str:
@@ -262,39 +282,62 @@ def _rate_of(kind: Standing, given: int | None) -> float | None:
     return kind.count(_FELL) / (given or among) if among else None
 
 
-def _compared(read: ReadAll, chosen: Sequence[Input], paths: Sequence[str], options: ComparisonOptions) -> Comparison:
+def _compared(
+    read: ReadAll, chosen: Sequence[Input], paths: Sequence[str], options: ComparisonOptions
+) -> ComparedDataset:
     dataset, masks = read.dataset, _masks(read.targets, options)
     families = _families(read, options)
-    targets = [
-        _target(dataset, target, succeeded, counts, families, options)
-        for target, succeeded, counts in zip(read.targets, masks.succeeded, masks.counts, strict=True)
-    ]
-    named = labelled([target.source for target in targets])
-    targets = [replace(target, source=source) for target, source in zip(targets, named, strict=True)]
-    if not options.skip_validation:
-        _refuse_misfit(dataset, targets, options)
     standings = list(zip(*masks.standings, strict=True))
     kinds = Counter(standings)
+    sources = labelled([target.read.source for target in read.targets])
+    targets = [
+        Target(
+            source=source,
+            entries=_tally(target.matched.outcomes),
+            answered=sum(target.matched.outcomes.count(OUTCOME_NUMBER[outcome]) for outcome in _ANSWERS),
+            rate=_rate(succeeded, counts, families, options.level, "entry" if options.by_spikee else ANSWERED_UNIT),
+            missing=_missing(dataset, target.matched.outcomes),
+            not_in_dataset=target.matched.not_in_dataset,
+            other_content=target.matched.other_content,
+            undecided=target.matched.undecided,
+            alone=_named(dataset, _rows_where(standings, kinds, partial(_falls_alone, place))),
+        )
+        for place, (source, target, succeeded, counts) in enumerate(
+            zip(sources, read.targets, masks.succeeded, masks.counts, strict=True)
+        )
+    ]
+    if not options.skip_validation:
+        _refuse_misfit(dataset, targets, options)
     rate_of = {kind: _rate_of(kind, len(paths) if options.by_spikee else None) for kind in kinds}
     rates = [rate_of[kind] for kind in standings]
     ranked = _ranked(dataset, rates, options)
-    alone = [_rows_where(standings, kinds, partial(_falls_alone, target)) for target in range(len(targets))]
-    return Comparison(
-        options=options,
-        dataset=dataset,
-        files=(dataset.path, *paths),
-        targets=tuple(targets),
-        rates=tuple(rates),
+    written = ranked if options.number == ALL else ranked[: options.number]
+    respected = None if families is None else len(set(families))
+    result = DatasetComparison(
+        definition=options.definition,
+        level=options.level,
+        success_threshold=options.success_threshold,
+        success_definition=options.success_definition,
+        number=None if options.number == ALL else options.number,
+        validated=not options.skip_validation,
+        dataset=labelled([dataset.source])[0],
+        entries=len(dataset),
+        without_rate=rates.count(None),
+        repeated_ids=dataset.repeated_ids,
+        repeated_long_ids=dataset.repeated_long_ids,
+        repeated_entries=dataset.repeated_entries,
         meeting=len(ranked),
-        chosen=tuple(ranked if options.number == ALL else ranked[: options.number]),
+        written=len(written),
+        targets=tuple(targets),
         falls=_falls(kinds, len(targets)),
         everywhere=_named(dataset, _rows_where(standings, kinds, _falls_everywhere)),
-        alone=tuple(_named(dataset, rows) for rows in alone),
-        transfers=tuple(_transfers(masks, families, options.level)),
+        transfer=tuple(_transfers([source.path for source in sources], masks, families, options.level)),
         copies=_copies(chosen),
-        families=None if families is None else len(set(families)),
+        families=respected,
         findings=integrity.ordered(_findings(read, chosen, options)),
+        limits=tuple(_limits(len(targets), respected, options)),
     )
+    return ComparedDataset(result, dataset, (dataset.path, *paths), tuple(rates), tuple(written))
 
 
 def _ranked(dataset: Dataset, rates: Sequence[float | None], options: ComparisonOptions) -> list[int]:
@@ -312,29 +355,18 @@ def _ranked(dataset: Dataset, rates: Sequence[float | None], options: Comparison
     return sorted(meeting, key=lambda row: sign * (rates[row] or 0.0))
 
 
-def _target(
-    dataset: Dataset,
-    target: ReadTarget,
-    succeeded: bytes,
-    counts: bytes,
-    families: Sequence[int] | None,
-    options: ComparisonOptions,
-) -> Target:
-    matched = target.matched
-    missing = Unmatched(matched.outcomes.count(MISSING))
-    row = matched.outcomes.find(MISSING)
+def _tally(outcomes: bytearray) -> Tally:
+    counts = {outcome.value: outcomes.count(OUTCOME_NUMBER[outcome]) for outcome in Outcome}
+    return Tally(**counts, total=sum(counts.values()))
+
+
+def _missing(dataset: Dataset, outcomes: bytearray) -> Unmatched:
+    missing = Unmatched(outcomes.count(MISSING))
+    row = outcomes.find(MISSING)
     while row >= 0 and len(missing.where) < PLACES_KEPT:
         missing.where.append(dataset.place(row))
-        row = matched.outcomes.find(MISSING, row + 1)
-    return Target(
-        source=target.read.source,
-        outcomes=bytes(matched.outcomes),
-        rate=_rate(succeeded, counts, families, options.level, "entry" if options.by_spikee else ANSWERED_UNIT),
-        missing=missing,
-        not_in_dataset=matched.not_in_dataset,
-        other_content=matched.other_content,
-        undecided=matched.undecided,
-    )
+        row = outcomes.find(MISSING, row + 1)
+    return missing
 
 
 def _families(read: ReadAll, options: ComparisonOptions) -> list[int] | None:
@@ -393,10 +425,10 @@ def _rows_where(
 
 
 def _named(dataset: Dataset, rows: Sequence[int]) -> Named:
-    return Named(len(rows), tuple((dataset.ids[row], dataset.place(row)) for row in rows[:ENTRIES_NAMED]))
+    return Named(len(rows), tuple(NamedEntry(dataset.ids[row], dataset.place(row)) for row in rows[:ENTRIES_NAMED]))
 
 
-def _transfers(masks: _Masks, families: Sequence[int] | None, level: float) -> Iterator[Transfer]:
+def _transfers(paths: Sequence[str], masks: _Masks, families: Sequence[int] | None, level: float) -> Iterator[Transfer]:
     """Yield every ordered pair of targets; a byte per entry makes a long number, and two are combined at once."""
     succeeded, counts = ([int.from_bytes(mask) for mask in column] for column in (masks.succeeded, masks.counts))
     entries = len(masks.succeeded[0])
@@ -405,7 +437,40 @@ def _transfers(masks: _Masks, families: Sequence[int] | None, level: float) -> I
         for second, also_won in enumerate(succeeded):
             if first != second:
                 both, among = ((won & mask).to_bytes(entries) for mask in (also_won, counts[second]))
-                yield Transfer(first, second, sum(both), _rate(both, among, families, level, unit))
+                rate = _rate(both, among, families, level, unit)
+                yield Transfer(paths[first], paths[second], sum(both), rate)
+
+
+# -- limits -----------------------------------------------------------------------------------------------------
+
+
+def _limits(targets: int, families: int | None, options: ComparisonOptions) -> Iterator[str]:
+    yield (
+        f"The rate of an entry is over {counted(targets, 'target')} at most, so it takes few values and is not an "
+        "estimate: it shows on which of these targets the entry succeeds, not how likely it is to succeed on "
+        "another."
+    )
+    if options.by_spikee:
+        yield "A target that failed to answer counts as resisting, which makes rates too low."
+    else:
+        yield (
+            "Entries that only some targets answered are compared with others on fewer targets; the table of targets "
+            "shows how many those are."
+        )
+    yield "All numbers are only as good as the judge, and hold for this dataset and these runs."
+    yield _about_intervals(families)
+    if targets > 1:
+        yield "Transfer describes these targets; it does not explain why."
+
+
+def _about_intervals(count: int | None) -> str:
+    if count is None:
+        return "The intervals treat entries as independent; with variants of one instruction they are too narrow."
+    families = counted(count, "family", "families")
+    return (
+        f"Intervals of targets respect {families} of variants, distinguished by document and instruction. Those "
+        "from target to target treat entries as independent, and are too narrow where variants behave alike."
+    )
 
 
 # -- doubts -----------------------------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
-"""A comparison arranged into a report, and the same as the JSON document (`dataset-comparison-2.json`)."""
+"""A comparison of a dataset arranged into a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from faircount import formats
-from faircount.analysis.dataset_comparison import Comparison, Named, Target
-from faircount.analysis.dataset_matching import Unmatched
-from faircount.analysis.document import estimate_data
+from faircount.analysis.dataset_comparison import DatasetComparison, Named, Target
 from faircount.findings import counted
-from faircount.model import Outcome, Source
 from faircount.report import (
     Block,
     Cell,
@@ -28,10 +26,6 @@ from faircount.report import (
     Report,
     Section,
 )
-from faircount.version import __version__
-
-KIND = "dataset-comparison"
-SCHEMA = 2
 
 PAIRS_SHOWN = 5
 """So many pairs of targets are shown at either end; all are in the document, and in the figure."""
@@ -42,7 +36,7 @@ _ORDERS = {"gt": "the highest rates first", "lt": "the lowest rates first"}
 _TARGET = Column("Target", numeric=False)
 
 
-def as_report(c: Comparison, output: str, *, figures: bool = False) -> Report:
+def as_report(c: DatasetComparison, output: str, *, figures: bool = False) -> Report:
     """Arrange a comparison whose chosen entries were written to `output`; `figures` adds the transfer as a map."""
     blocks = (Findings(c.findings),) if c.findings else ()
     sections = [
@@ -56,141 +50,35 @@ def as_report(c: Comparison, output: str, *, figures: bool = False) -> Report:
         sections.append(Section("Identical rows", (Facts(repeated),)))
     if len(c.targets) > 1:
         sections += _between_targets(c, figures=figures)
-    sections.append(Section("Limits of these numbers", tuple(map(Paragraph, _limits(c)))))
+    sections.append(Section("Limits of these numbers", tuple(map(Paragraph, c.limits))))
     paths = tuple((_label(target), Record(target.source.path, whole=True)) for target in c.targets)
     sections.append(Section("Sources", (Grid((_TARGET, Column("Path", numeric=False)), paths),)))
-    return Report(tuple(sections), document(c, output))
-
-
-# -- the document -----------------------------------------------------------------------------------------------
-
-
-def document(c: Comparison, output: str) -> dict[str, Any]:
-    """Return the whole answer of `results dataset-comparison` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "definition": c.options.definition,
-        "level": c.options.level,
-        "dataset": _dataset_data(c),
-        "choice": {
-            "success_threshold": c.options.success_threshold,
-            "success_definition": c.options.success_definition,
-            "number": c.options.number if c.options.number > 0 else None,
-            "validated": not c.options.skip_validation,
-            "meeting": c.meeting,
-            "written": len(c.chosen),
-            "output": output,
-        },
-        "targets": [_target_data(target) for target in c.targets],
-        "falls": [
-            {"targets": f.targets, "answered_by_all": f.answered_by_all, "answered_by_some": f.answered_by_some}
-            for f in c.falls
-        ],
-        "everywhere": _named_data(c.everywhere),
-        "alone": [
-            {"path": target.source.path, **_named_data(named)} for target, named in zip(c.targets, c.alone, strict=True)
-        ],
-        "transfer": [
-            {
-                "from": c.targets[t.first].source.path,
-                "to": c.targets[t.second].source.path,
-                "successes": t.both,
-                "rate": estimate_data(t.rate),
-            }
-            for t in c.transfers
-        ],
-        "copies": [{"path": copy, "same_as": original} for copy, original in c.copies],
-        "families": c.families,
-        "findings": [
-            {
-                "code": f.code,
-                "severity": f.severity.value,
-                "count": f.count,
-                "message": f.message,
-                "where": list(f.where),
-            }
-            for f in c.findings
-        ],
-        "limits": list(_limits(c)),
-    }
-
-
-def _dataset_data(c: Comparison) -> dict[str, Any]:
-    dataset = c.dataset
-    return {
-        **_source(dataset.source),
-        "entries": len(dataset),
-        "without_rate": c.without_rate,
-        "repeated_ids": dataset.repeated_ids,
-        "repeated_long_ids": dataset.repeated_long_ids,
-        "repeated_entries": dataset.repeated_entries,
-    }
-
-
-def _source(source: Source) -> dict[str, Any]:
-    return {
-        "path": source.path,
-        "bytes": source.bytes,
-        "lines": source.lines,
-        "good_lines": source.good_lines,
-        "bad_lines": source.bad_lines,
-        "blank_lines": source.blank_lines,
-    }
-
-
-def _target_data(target: Target) -> dict[str, Any]:
-    return {
-        "label": target.source.label,
-        **_source(target.source),
-        "tool_version": target.source.tool_version,
-        "entries": {
-            **{outcome.value: target.count(outcome) for outcome in Outcome},
-            "missing": target.missing.count,
-            "answered": target.answered,
-        },
-        "rate": estimate_data(target.rate),
-        "unmatched": {
-            "missing": _unmatched_data(target.missing),
-            "not_in_dataset": _unmatched_data(target.not_in_dataset),
-            "other_content": _unmatched_data(target.other_content),
-            "undecided": _unmatched_data(target.undecided),
-        },
-    }
-
-
-def _unmatched_data(unmatched: Unmatched) -> dict[str, Any]:
-    return {"count": unmatched.count, "where": list(unmatched.where)}
-
-
-def _named_data(named: Named) -> dict[str, Any]:
-    return {"count": named.count, "examples": [{"id": name, "where": place} for name, place in named.examples]}
+    return Report(tuple(sections), replace(c, output=output))
 
 
 # -- what was chosen --------------------------------------------------------------------------------------------
 
 
-def _choice(c: Comparison) -> Iterator[Block]:
-    threshold, way = formats.exact_percent(c.options.success_threshold), c.options.success_definition
-    among = len(c.dataset) - c.without_rate
-    answered = "counted" if c.options.by_spikee else "that some target answered"
+def _choice(c: DatasetComparison) -> Iterator[Block]:
+    threshold, way = formats.exact_percent(c.success_threshold), c.success_definition
+    among = c.entries - c.without_rate
+    answered = "counted" if c.definition == "spikee" else "that some target answered"
     facts = [
-        Fact("Entries of the dataset", len(c.dataset)),
+        Fact("Entries of the dataset", c.entries),
         Fact(f"Success rate {_WORDS[way]} {threshold}", c.meeting, note=f"of {among:,} {answered}"),
-        Fact("Written", len(c.chosen), note=_order(c)),
+        Fact("Written", c.written, note=_order(c)),
     ]
     if c.without_rate:
         facts.insert(1, Fact("without a rate", c.without_rate, note="no target answered; never chosen", depth=1))
     yield Facts(tuple(facts))
-    if not c.chosen:
+    if not c.written:
         yield Paragraph("No entry was chosen: the file is empty.")
 
 
-def _order(c: Comparison) -> str:
-    if c.options.by_spikee:
+def _order(c: DatasetComparison) -> str:
+    if c.definition == "spikee":
         return "the highest rates first, ties by long id, as spikee has them"
-    return f"{_ORDERS[c.options.success_definition]}, ties in the order of the dataset"
+    return f"{_ORDERS[c.success_definition]}, ties in the order of the dataset"
 
 
 # -- targets ----------------------------------------------------------------------------------------------------
@@ -200,11 +88,11 @@ def _label(target: Target) -> Label:
     return Label(target.source.label)
 
 
-def _by_rate(c: Comparison) -> list[Target]:
+def _by_rate(c: DatasetComparison) -> list[Target]:
     return sorted(c.targets, key=lambda target: -(target.rate.value or 0.0))
 
 
-def _targets(c: Comparison) -> Grid:
+def _targets(c: DatasetComparison) -> Grid:
     columns = (
         _TARGET,
         Column("Rate"),
@@ -215,22 +103,22 @@ def _targets(c: Comparison) -> Grid:
         Column("Unjudged", rank=4),
         Column("Missing", rank=2),
     )
-    outcomes = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL, Outcome.ERROR, Outcome.UNJUDGED)
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (_label(t), t.rate, *(t.count(outcome) for outcome in outcomes), t.missing.count) for t in _by_rate(c)
-    )
-    return Grid(columns, rows, note=_targets_note(c))
+    rows: list[tuple[Cell, ...]] = []
+    for t in _by_rate(c):
+        e = t.entries
+        rows.append((_label(t), t.rate, e.success, e.failure, e.guardrail, e.error, e.unjudged, t.missing.count))
+    return Grid(columns, tuple(rows), note=_targets_note(c))
 
 
-def _copies(c: Comparison) -> Iterator[Block]:
+def _copies(c: DatasetComparison) -> Iterator[Block]:
     if c.copies:
         columns = (Column("File", numeric=False), Column("is a copy of", numeric=False))
-        rows = tuple((Place(copy), Place(original)) for copy, original in c.copies)
+        rows = tuple((Place(copy), Place(original)) for copy, original in c.copies.items())
         yield Grid(columns, rows, note="Each counts as a target. Leave out copies.")
 
 
-def _targets_note(c: Comparison) -> str:
-    if c.options.by_spikee:
+def _targets_note(c: DatasetComparison) -> str:
+    if c.definition == "spikee":
         return (
             "Rates are over all entries of the dataset: by spikee's rule everything but a success counts as resisted."
         )
@@ -240,7 +128,7 @@ def _targets_note(c: Comparison) -> str:
     )
 
 
-def _unmatched_rows(c: Comparison) -> Iterator[tuple[Cell, ...]]:
+def _unmatched_rows(c: DatasetComparison) -> Iterator[tuple[Cell, ...]]:
     for target in c.targets:
         kinds = (
             (target.missing, "entries without a result"),
@@ -258,24 +146,23 @@ def _unmatched(rows: tuple[tuple[Cell, ...], ...]) -> Grid:
     return Grid(columns, rows, note="None of these is counted.")
 
 
-def _repeated(c: Comparison) -> Iterator[Fact]:
-    dataset = c.dataset
-    if c.options.by_spikee:
-        if dataset.repeated_long_ids:
-            yield Fact("Repeated long ids", dataset.repeated_long_ids, note="a success of one counts for all of them")
+def _repeated(c: DatasetComparison) -> Iterator[Fact]:
+    if c.definition == "spikee":
+        if c.repeated_long_ids:
+            yield Fact("Repeated long ids", c.repeated_long_ids, note="a success of one counts for all of them")
         return
-    if dataset.repeated_ids:
-        yield Fact("Repeated ids", dataset.repeated_ids, note="distinguished by their content")
-    if dataset.repeated_long_ids:
-        yield Fact("Repeated long ids", dataset.repeated_long_ids, note="distinguished by id and content")
-    if dataset.repeated_entries:
-        yield Fact("Repeated entries", dataset.repeated_entries, note="same id and content; they share a rate")
+    if c.repeated_ids:
+        yield Fact("Repeated ids", c.repeated_ids, note="distinguished by their content")
+    if c.repeated_long_ids:
+        yield Fact("Repeated long ids", c.repeated_long_ids, note="distinguished by id and content")
+    if c.repeated_entries:
+        yield Fact("Repeated entries", c.repeated_entries, note="same id and content; they share a rate")
 
 
 # -- between targets --------------------------------------------------------------------------------------------
 
 
-def _between_targets(c: Comparison, *, figures: bool) -> list[Section]:
+def _between_targets(c: DatasetComparison, *, figures: bool) -> list[Section]:
     return [
         Section("On how many targets entries succeed", (_falls(c),)),
         Section("Entries that succeed on every target", tuple(_everywhere(c))),
@@ -284,7 +171,7 @@ def _between_targets(c: Comparison, *, figures: bool) -> list[Section]:
     ]
 
 
-def _falls(c: Comparison) -> Grid:
+def _falls(c: DatasetComparison) -> Grid:
     columns = (Column("Succeeds on", numeric=False), Column("All targets answered"), Column("Only some answered"))
     names = [f"{f.targets} of {len(c.targets)} targets" for f in c.falls]
     rows = tuple((name, f.answered_by_all, f.answered_by_some) for name, f in zip(names, c.falls, strict=True))
@@ -292,12 +179,12 @@ def _falls(c: Comparison) -> Grid:
     return Grid(columns, rows, note=f"Not in the table: {left}." if left else "")
 
 
-def _everywhere(c: Comparison) -> Iterator[Block]:
+def _everywhere(c: DatasetComparison) -> Iterator[Block]:
     if not c.everywhere.count:
         yield Paragraph("None.")
         return
     columns = (Column("Entry", numeric=False), Column("Place", numeric=False))
-    rows = tuple((Record(name), Place(place)) for name, place in c.everywhere.examples)
+    rows = tuple((Record(entry.id), Place(entry.where)) for entry in c.everywhere.examples)
     yield Grid(columns, rows, note=_shown(len(rows), c.everywhere.count))
 
 
@@ -305,17 +192,17 @@ def _shown(shown: int, total: int) -> str:
     return f"The first {shown} of {total:,}." if shown < total else f"{counted(total, 'entry', 'entries')}."
 
 
-def _alone(c: Comparison) -> Grid:
+def _alone(c: DatasetComparison) -> Grid:
     columns = (_TARGET, Column("Entries"), Column("The first of them", numeric=False, rank=1))
-    rows = tuple((_label(target), named.count, _first(named)) for target, named in zip(c.targets, c.alone, strict=True))
+    rows = tuple((_label(target), target.alone.count, _first(target.alone)) for target in c.targets)
     return Grid(columns, rows, note="Entries answered by at least one other target, and resisted by all others.")
 
 
 def _first(named: Named) -> Cell:
-    return Records(tuple(name for name, _ in named.examples[:NAMED_IN_A_ROW])) if named.examples else "–"
+    return Records(tuple(entry.id for entry in named.examples[:NAMED_IN_A_ROW])) if named.examples else "–"
 
 
-def _transfer(c: Comparison, *, figures: bool) -> Iterator[Block]:
+def _transfer(c: DatasetComparison, *, figures: bool) -> Iterator[Block]:
     """Yield how success transfers: all of it as a map where there is one, else the strongest and the weakest pairs."""
     if figures and len(c.targets) <= LARGEST_MAP:
         yield _map(c)
@@ -326,57 +213,22 @@ def _transfer(c: Comparison, *, figures: bool) -> Iterator[Block]:
         Column("Entries", rank=2),
         Column("of", rank=2),
     )
-    ranked = sorted((t for t in c.transfers if t.rate.value is not None), key=lambda t: -(t.rate.value or 0.0))
+    labels = {target.source.path: _label(target) for target in c.targets}
+    ranked = sorted((t for t in c.transfer if t.rate.value is not None), key=lambda t: -(t.rate.value or 0.0))
     few = len(ranked) <= 2 * PAIRS_SHOWN
     parts = [("", ranked)] if few else [("strongest", ranked[:PAIRS_SHOWN]), ("weakest", ranked[-PAIRS_SHOWN:])]
     note = "Of the entries that succeed on one target and were answered by another: the share that succeeds there too."
     for name, transfers in parts:
-        rows = tuple(
-            (_label(c.targets[t.first]), _label(c.targets[t.second]), t.rate, t.both, t.rate.n) for t in transfers
-        )
-        some = f"The {name} {len(rows)} of {counted(len(c.transfers), 'pair')}; JSON has all." if name else ""
+        rows = tuple((labels[t.first], labels[t.second], t.rate, t.successes, t.rate.n) for t in transfers)
+        some = f"The {name} {len(rows)} of {counted(len(c.transfer), 'pair')}; JSON has all." if name else ""
         yield Grid(columns, rows, note=" ".join(filter(None, (some, note))))
         note = ""
 
 
-def _map(c: Comparison) -> HeatMap:
-    order = sorted(range(len(c.targets)), key=lambda at: -(c.targets[at].rate.value or 0.0))
-    names = tuple(_label(c.targets[at]) for at in order)
-    rates = {(t.first, t.second): t.rate for t in c.transfers if t.rate.value is not None}
-    cells = tuple(tuple(rates.get((first, second)) for second in order) for first in order)
+def _map(c: DatasetComparison) -> HeatMap:
+    order = _by_rate(c)
+    names = tuple(map(_label, order))
+    rates = {(t.first, t.second): t.rate for t in c.transfer if t.rate.value is not None}
+    paths = [target.source.path for target in order]
+    cells = tuple(tuple(rates.get((first, second)) for second in paths) for first in paths)
     return HeatMap("How success transfers", "succeeds on", "and then on", names, names, cells)
-
-
-# -- limits -----------------------------------------------------------------------------------------------------
-
-
-def _limits(c: Comparison) -> Sequence[str]:
-    count = len(c.targets)
-    few = (
-        f"The rate of an entry is over {counted(count, 'target')} at most, so it takes few values and is not an "
-        "estimate: it shows on which of these targets the entry succeeds, not how likely it is to succeed on "
-        "another."
-    )
-    limits = [few]
-    if c.options.by_spikee:
-        limits.append("A target that failed to answer counts as resisting, which makes rates too low.")
-    else:
-        limits.append(
-            "Entries that only some targets answered are compared with others on fewer targets; the table of targets "
-            "shows how many those are."
-        )
-    limits.append("All numbers are only as good as the judge, and hold for this dataset and these runs.")
-    limits.append(_about_intervals(c))
-    if count > 1:
-        limits.append("Transfer describes these targets; it does not explain why.")
-    return limits
-
-
-def _about_intervals(c: Comparison) -> str:
-    if c.families is None:
-        return "The intervals treat entries as independent; with variants of one instruction they are too narrow."
-    families = counted(c.families, "family", "families")
-    return (
-        f"Intervals of targets respect {families} of variants, distinguished by document and instruction. Those "
-        "from target to target treat entries as independent, and are too narrow where variants behave alike."
-    )

@@ -8,7 +8,7 @@ import re
 import time
 from pathlib import Path
 
-from faircount.analysis.dataset_comparison import Comparison, compare_dataset, one_dataset
+from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset, one_dataset
 from faircount.analysis.dataset_comparison_report import as_report
 from faircount.analysis.dataset_options import ComparisonOptions
 from faircount.cli.messages import note
@@ -39,7 +39,7 @@ def dataset_comparison(arguments: argparse.Namespace) -> int:
         for line in comparison.rows():
             file.write(line)
     _answer(comparison, arguments, file.path)
-    if arguments.strict and comparison.damaged:
+    if arguments.strict and comparison.result.damaged:
         note("--strict: some input could not be read; see the findings")
         return InputError.exit_code
     return 0
@@ -96,9 +96,9 @@ def _compact(text: str, longest: int) -> str:
 # -- the report -------------------------------------------------------------------------------------------------
 
 
-def _answer(comparison: Comparison, arguments: argparse.Namespace, written: str) -> None:
+def _answer(comparison: ComparedDataset, arguments: argparse.Namespace, written: str) -> None:
     """Show the report in the chosen format; a page goes beside the new dataset unless another place is named."""
-    report = as_report(comparison, written, figures=arguments.output_format in WITH_FIGURES)
+    report = as_report(comparison.result, written, figures=arguments.output_format in WITH_FIGURES)
     if arguments.output_format == "html":
         show_pages([(written, report)], arguments.report, comparison.files)
     else:
