@@ -17,7 +17,7 @@ from faircount.errors import UsageError
 from tests import run_files
 from tests.conftest import Cli, Ran, Write, analysis_of, attack, some, standard
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "rejudge-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "rejudge-2.json").read_text("utf-8"))
 CANARY: dict[str, Any] = {"judge_name": "canary", "judge_args": "BOMB", "judge_options": None}
 
 
@@ -229,7 +229,7 @@ def test_the_user_may_allow_a_name(cli: Cli, write: Write) -> None:
     after, file = rejudge(cli, path, "--allow-judge", 'mine=contains(text="b")', code=4)
     assert after[0]["rejudged"]["judge"] == 'strings.Contains(text="b")'
     assert after[0]["success"] is True
-    assert file["not_allowed"] == [{"judge": "other", "rows": 1}]
+    assert file["not_allowed"] == {"other": 1}
     assert cli("results", "rejudge", path, "--allow-judge", "mine=").code == 2
     assert cli("results", "rejudge", path, "--allow-judge", "mine").code == 2
 
@@ -298,7 +298,7 @@ def test_a_judge_that_fails_leaves_the_row_unjudged(cli: Cli, write: Write, tmp_
     assert "RuntimeError" in after[0]["judge_error"]
     assert "abcdefgh" not in after[0]["judge_error"]
     assert file["verdicts"]["failed"] == 1
-    assert file["errors"][0]["rows"] == 1
+    assert list(file["errors"].values()) == [1]
     # Failures alone are asked for again.
     _, again = rejudge(cli, path, "--judge", name, "--resume", code=4)
     assert (again["verdicts"]["known"], again["verdicts"]["asked"]) == (1, 1)
@@ -546,12 +546,12 @@ def test_a_dry_run_asks_nobody_and_says_what_it_would_cost(
     words = ("--judge", 'llm(rubric="is it bad?")', "--model", "gpt-4o-mini", "--dry-run")
     after, file = rejudge(cli, path, *words)
     assert after == []
-    assert (file["verdicts"]["asked"], file["plan"]["requests"]) == (10, 10)
-    assert file["plan"]["models"] == ["gpt-4o-mini"]
-    expected = (file["plan"]["prompt_tokens"] * 0.15 + file["plan"]["completion_tokens"] * 0.60) / 1e6
-    assert file["plan"]["cost"] == pytest.approx(expected)
+    ((model, planned),) = file["verdicts"]["planned"].items()
+    assert (file["verdicts"]["asked"], planned["requests"], model) == (10, 10, "gpt-4o-mini")
+    expected = (planned["prompt_tokens"] * 0.15 + planned["completion_tokens"] * 0.60) / 1e6
+    assert planned["cost"] == pytest.approx(expected)
     _, unknown = rejudge(cli, path, "--judge", 'llm(rubric="is it bad?")', "--judge-options", "mystery", "--dry-run")
-    assert (unknown["plan"]["models"], unknown["plan"]["cost"]) == (["mystery"], None)
+    assert unknown["verdicts"]["planned"]["mystery"]["cost"] is None
     name, calls = counting_judge(tmp_path)
     rejudge(cli, path, "--judge", name, "--dry-run")
     assert calls.read_text() == ""

@@ -71,7 +71,7 @@ def test_a_rejudged_run_is_about_tests(cli: Cli, written: Written, tmp_path: Pat
     path, out = written(kind), str(tmp_path / "rejudge_run.jsonl")
     before = analysis_of(path)
     _, file = rejudge(cli, path, "--judge", ANSWER_1, "--rejudged", out)
-    assert file["aim"] == "task"
+    assert file["source"]["aim"] == "task"
     after = analysis_of(out)
     assert (after.aim, before.aim) == ("task", "task")
     (source,) = after.sources
@@ -204,7 +204,7 @@ def test_a_rejudged_run_can_be_rejudged(cli: Cli, written: Written, tmp_path: Pa
     path, once, twice = written("journal"), tmp_path / "once.jsonl", tmp_path / "twice.jsonl"
     rejudge(cli, path, "--judge", ANSWER_1, "--rejudged", str(once))
     rows, file = rejudge(cli, str(once), "--judge", 'contains(text="answer")', "--rejudged", str(twice))
-    assert file["aim"] == "task"
+    assert file["source"]["aim"] == "task"
     assert [row["success"] for row in rows] == [True] * 3
     assert rows[0]["rejudged"]["before"]["rejudged"]["before"]["metric.Correct"] == "failed"
     assert rows[0]["attempt_history"][0]["metrics_before"][0]["name"] == "Correct"
@@ -320,7 +320,7 @@ def test_a_run_over_a_dataset_stays_about_attacks_and_every_attempt_counts(
     path, out = write(records, "run.jsonl"), str(tmp_path / "rejudge_run.jsonl")
     for words, success in [([], True), (["--turns", "last"], False)]:
         (row,), file = rejudge(cli, path, "--judge", 'contains(text="answer 0")', "--rejudged", out, "--force", *words)
-        assert (row["success"], file["aim"]) == (success, "attack")
+        assert (row["success"], file["source"]["aim"]) == (success, "attack")
         assert "rejudged_run" not in row
         assert analysis_of(out).aim == "attack"
 
@@ -330,4 +330,4 @@ def test_a_dry_run_over_a_run_fits_its_schema(cli: Cli, written: Written) -> Non
     document = json.loads(cli(*words).out)
     jsonschema.validate(document, SCHEMA)
     (file,) = document["files"]
-    assert (file["aim"], file["verdicts"]["wanted"], file["path"]) == ("task", 9, None)
+    assert (file["source"]["aim"], file["verdicts"]["wanted"], file["path"]) == ("task", 9, None)

@@ -13,6 +13,7 @@ from faircount.analysis.checking import Checks
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
+from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.model import Document
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
@@ -21,6 +22,7 @@ DOCUMENTS: dict[type[Document], str] = {
     DatasetComparison: "faircount results dataset-comparison",
     FoundEntries: "faircount results show",
     Power: "faircount results power",
+    Rejudged: "faircount results rejudge",
 }
 """Each document, and the command that writes it with `--output-format json`."""
 

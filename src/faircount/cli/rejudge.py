@@ -7,14 +7,15 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from faircount.analysis.rejudging.changes import FlipTexts
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.panel import Panel
-from faircount.analysis.rejudging.rejudge import Rejudged, Rejudging
+from faircount.analysis.rejudging.rejudge import RejudgedFile, Rejudging, rejudged
 from faircount.analysis.rejudging.report import as_report
 from faircount.chat.prices import Prices
 from faircount.cli.extract import PLACES_SHOWN
@@ -51,19 +52,25 @@ def rejudge(arguments: argparse.Namespace) -> int:
     options = _options(arguments, setting)
     panel = _panel(arguments, setting)
     prices = Prices({} if setting.chat is None else setting.chat.prices)
-    results: list[Rejudged] = []
+    results: list[RejudgedFile] = []
+    flips: list[Sequence[FlipTexts]] = []
+    notes: list[Notes] = []
     reverses = panel.chosen is not None and hits_on_refusals(panel.chosen.judge)
     with contextlib.closing(panel), _store(arguments) as store:
         for name in files:
             with CountingBar("Judging", "verdicts") as bar, _kept_so_far(store):
                 work = Rejudging(name, panel, store, options, heard=bar.advance)
-                results.append(_one(work, arguments, files, reverses=reverses))
-    report = as_report(results, options, dry_run=arguments.dry_run, prices=prices)
+                results.append(_one(work, arguments, files, prices, reverses=reverses))
+                flips.append(work.flips)
+                notes.append(work.notes)
+    report = as_report(rejudged(results, options, dry_run=arguments.dry_run), flips)
     show_one("rejudge", report, arguments, files)
-    return _exit_code(results, arguments)
+    return _exit_code(results, notes, arguments)
 
 
-def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str], *, reverses: bool) -> Rejudged:
+def _one(
+    work: Rejudging, arguments: argparse.Namespace, files: list[str], prices: Prices, *, reverses: bool
+) -> RejudgedFile:
     with work:
         if reverses and not work.of_tests:
             note(
@@ -72,7 +79,7 @@ def _one(work: Rejudging, arguments: argparse.Namespace, files: list[str], *, re
                 "refused"
             )
         if arguments.dry_run:
-            work.plan()
+            work.plan(prices)
             return work.result(None)
         place = _place(work.name, arguments, files)
         work.ask()
@@ -99,9 +106,9 @@ def _place(name: str, arguments: argparse.Namespace, files: list[str]) -> NewFil
     return NewFile(path, force=arguments.force, may_number=arguments.rejudged is None)
 
 
-def _nobody(found: Rejudged) -> str:
+def _nobody(found: RejudgedFile) -> str:
     """Return why no row of a file can be judged, and what to do."""
-    names = ", ".join(name for name, _ in found.not_allowed[:PLACES_SHOWN])
+    names = ", ".join(list(found.not_allowed)[:PLACES_SHOWN])
     if not names:
         return f"{found.source.path}: its rows name no judge; name one with --judge"
     return (
@@ -234,14 +241,14 @@ def _beside(name: str) -> str:
 # -- the end ----------------------------------------------------------------------------------------------------
 
 
-def _exit_code(results: list[Rejudged], arguments: argparse.Namespace) -> int:
-    for result in results:
-        for sentence in _problems(result.notes):
+def _exit_code(results: Sequence[RejudgedFile], notes: Sequence[Notes], arguments: argparse.Namespace) -> int:
+    for one in notes:
+        for sentence in _problems(one):
             note(sentence)
-    lost = sum(result.work.not_kept for result in results)
+    lost = sum(result.verdicts.not_kept for result in results)
     if lost:
         note(f"{counted(lost, 'verdict')} could not be written to the store; the next run asks for them again")
-    if arguments.strict and any(result.damaged for result in results):
+    if arguments.strict and any(one.total(code) for one in notes for code in ("F001", "F002")):
         note("--strict: some input could not be read, see above")
         return InputError.exit_code
     unjudged, refused = sum(result.unjudged for result in results), sum(result.refused for result in results)

@@ -20,19 +20,35 @@ from faircount.reading.spikee_families import FAMILY_FIELDS, family
 _SUCCEEDED, _TOLD = 1, 2
 _BITS = 2
 _MASK = (1 << _BITS) - 1
+_ORDER = (Outcome.FAILURE, Outcome.UNJUDGED, Outcome.SUCCESS)
+OUTCOMES: dict[bool | None, Outcome] = {True: Outcome.SUCCESS, False: Outcome.FAILURE, None: Outcome.UNJUDGED}
 
 
 class Flip(Struct, frozen=True):
-    """A row whose verdict changed, with its texts as they are now; `reason` is what the judge said."""
+    """A row whose verdict changed."""
 
     place: str
-    before: bool | None
-    after: bool | None
+    id: str | None
+    before: Outcome
+    after: Outcome
+
+
+class FlipTexts(Struct, frozen=True):
+    """A flip with its texts as they are now, and what the judge said: for people, never in a document."""
+
+    flip: Flip
     judge: str
     reason: str
-    id: str | None
     prompt: str | None
     response: str | None
+
+
+class ChangedRows(Struct, frozen=True):
+    """How many rows had one verdict before and have another, or the same, after."""
+
+    before: Outcome
+    after: Outcome
+    rows: int
 
 
 class Rates(Struct, frozen=True):
@@ -42,14 +58,14 @@ class Rates(Struct, frozen=True):
     """
 
     entries: int
+    left_out: int
+    families: int | None
     before: Estimate
     after: Estimate
     difference: Estimate
-    p: float | None
     gained: int
     lost: int
-    left_out: int
-    families: int | None = None
+    p: float | None
 
 
 class _Entry(Struct):
@@ -64,8 +80,8 @@ class Changes(Struct):
     """Counts rows by their verdicts before and after, and folds them into entries."""
 
     examples: int
-    rows: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter)
-    shown: dict[tuple[bool | None, bool | None], list[Flip]] = field(default_factory=dict)
+    rows: Counter[tuple[Outcome, Outcome]] = field(default_factory=Counter)
+    shown: dict[tuple[Outcome, Outcome], list[FlipTexts]] = field(default_factory=dict)
     _entries: dict[str, _Entry] = field(default_factory=dict)
     _by_id: dict[str, tuple[str, _Entry]] = field(default_factory=dict)
 
@@ -74,7 +90,7 @@ class Changes(Struct):
         row = raw.row
         before = None if row.success is UNSET else row.success
         if judged:
-            self.rows[before, after] += 1
+            self.rows[OUTCOMES[before], OUTCOMES[after]] += 1
         own_id = str(row.id)
         mark = mark_of(row, own_id)
         parent, origin = parent_id_of(row, own_id, mark), row.result_origin or row.source_file or ""
@@ -95,12 +111,18 @@ class Changes(Struct):
             entry.has_standard = entry.has_standard or is_standard
 
     def wants(self, before: bool | None, after: bool | None) -> bool:
-        """Tell whether a row that changed so is still wanted as an example."""
-        return before is not after and len(self.shown.get((before, after), ())) < self.examples
+        """Return whether a row that changed so is still wanted as an example."""
+        shown = self.shown.get((OUTCOMES[before], OUTCOMES[after]), ())
+        return before is not after and len(shown) < self.examples
 
-    def show(self, flip: Flip) -> None:
+    def show(self, texts: FlipTexts) -> None:
         """Keep a row as an example of what changed."""
-        self.shown.setdefault((flip.before, flip.after), []).append(flip)
+        self.shown.setdefault((texts.flip.before, texts.flip.after), []).append(texts)
+
+    def counts(self) -> tuple[ChangedRows, ...]:
+        """Return how many rows changed how; those that were failures come first, and those that were successes last."""
+        order = sorted(self.rows, key=lambda change: tuple(map(_ORDER.index, change)))
+        return tuple(ChangedRows(*change, self.rows[change]) for change in order)
 
     def rates(self, level: float) -> Rates:
         """Return the rates before and after on the same entries, and their difference."""
@@ -130,15 +152,15 @@ def _rates(pairs: list[_Entry], left_out: int, level: float) -> Rates:
     before, after = ([sum(pair[side] for pair in family) for family in members] for side in (0, 1))
     difference = design.paired(gains, losses, sizes)
     return Rates(
-        len(pairs),
-        design.rate(before, sizes).estimate,
-        design.rate(after, sizes).estimate,
-        difference.estimate,
-        difference.p,
-        sum(gains),
-        sum(losses),
-        left_out,
-        None if families is None else len(families),
+        entries=len(pairs),
+        left_out=left_out,
+        families=None if families is None else len(families),
+        before=design.rate(before, sizes).estimate,
+        after=design.rate(after, sizes).estimate,
+        difference=difference.estimate,
+        gained=sum(gains),
+        lost=sum(losses),
+        p=difference.p,
     )
 
 

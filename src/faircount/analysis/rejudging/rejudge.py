@@ -14,12 +14,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
 from xxhash import xxh3_128
 
 from faircount.analysis.recorded import excerpts
-from faircount.analysis.rejudging.changes import Changes, Flip, Rates
+from faircount.analysis.rejudging.changes import OUTCOMES, ChangedRows, Changes, Flip, FlipTexts, Rates
 from faircount.analysis.rejudging.choices import EACH, LAST
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
@@ -37,18 +39,20 @@ from faircount.analysis.rejudging.rows import (
     text_alone,
     unchanged,
 )
+from faircount.chat.prices import Prices
 from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.judging.judge import Judge, Turns, every_part, verdict_of
 from faircount.judging.many import judged
 from faircount.judging.verdict import Usage
 from faircount.judging.verdict_store import KeptVerdict, VerdictStore
-from faircount.model import Source
+from faircount.model import Document, Source
 from faircount.reading.identity import ContentHash
 from faircount.reading.loading import refuse_hopeless
 from faircount.reading.raw_rows import RawReader, RawRow
 from faircount.reading.rejudged_runs import marked
 from faircount.reading.streams import STDIN, open_stream
+from faircount.source_labels import labelled
 from faircount.text import mask_secrets
 
 CHARACTERS_PER_TOKEN = 4
@@ -68,55 +72,84 @@ class _Planned(Struct, frozen=True, gc=False):
 
 
 class Work(Struct):
-    """What judging took, or would take: verdicts wanted, those known before, those asked for now, those that failed."""
+    """What judging took, or would take: verdicts wanted, those known before, those asked for now, those that failed.
+
+    `planned` is what models would be asked in a dry run, by their names; estimated.
+    """
 
     wanted: int = 0
     known: int = 0
-    asked: int = 0
     repeated: int = 0
+    asked: int = 0
     failed: int = 0
     not_kept: int = 0
     usage: Usage = field(default_factory=Usage)
     planned: dict[str, Usage] = field(default_factory=dict)
-    """What models would be asked, by their names; estimated."""
 
 
 class JudgeOfRows(Struct, frozen=True):
     """A judge and how many rows it had; `identity` is the digest of all that it is."""
 
-    name: str
+    judge: str
     identity: str
     looks_for: str
     rows: int
 
 
-class Rejudged(Struct, frozen=True):
-    """What became of a file; `path` is where the rows are, None where none were written."""
+class RejudgedFile(Struct, frozen=True):
+    """What became of a file; `path` is where the rows are, None where none were written.
+
+    `left_alone` counts rows by why they were not judged, `not_allowed` those that name a judge that may not be used, by
+    its name, and `errors` those that are unjudged, by what went wrong: the most frequent.
+    """
 
     source: Source
-    notes: Notes
+    path: str | None
     judges: tuple[JudgeOfRows, ...]
     rows: int
     judged: int
     unjudged: int
     left_alone: dict[LeftAlone, int]
-    not_allowed: tuple[tuple[str, int], ...]
-    errors: tuple[tuple[str, int], ...]
-    work: Work
-    changes: dict[tuple[bool | None, bool | None], int]
+    not_allowed: dict[str, int]
+    errors: dict[str, int]
+    verdicts: Work
+    changes: tuple[ChangedRows, ...]
     flips: tuple[Flip, ...]
     rates: Rates | None
-    path: str | None = None
 
     @property
     def refused(self) -> int:
         """How many rows name no judge, or one that may not be used."""
-        return sum(self.left_alone.get(why, 0) for why in (LeftAlone.NO_JUDGE, LeftAlone.NOT_ALLOWED))
+        return self.left_alone[LeftAlone.NO_JUDGE] + self.left_alone[LeftAlone.NOT_ALLOWED]
 
-    @property
-    def damaged(self) -> bool:
-        """Whether lines could not be read, or the file broke off."""
-        return any(self.notes.total(code) for code in ("F001", "F002"))
+
+class Rejudged(Document, frozen=True, kw_only=True):
+    """What became of rejudged files; without prompts and responses.
+
+    `complete`: every row that should be judged was.
+    """
+
+    kind: Literal["rejudge"] = "rejudge"
+    schema: Literal[2] = 2
+    dry_run: bool
+    turns: str
+    judge_options: str | None
+    fresh: bool
+    complete: bool
+    files: tuple[RejudgedFile, ...]
+
+
+def rejudged(files: Sequence[RejudgedFile], options: RejudgeOptions, *, dry_run: bool = False) -> Rejudged:
+    """Return what became of files, or what would be done with them."""
+    sources = labelled([file.source for file in files])
+    return Rejudged(
+        dry_run=dry_run,
+        turns=options.turns,
+        judge_options=options.judge_options,
+        fresh=options.fresh,
+        complete=not any(file.unjudged or file.refused for file in files),
+        files=tuple(replace(file, source=source) for file, source in zip(files, sources, strict=True)),
+    )
 
 
 class Rejudging:
@@ -168,10 +201,14 @@ class Rejudging:
 
     # -- asking --------------------------------------------------------------------------------------------------
 
-    def plan(self) -> None:
+    def plan(self, prices: Prices | None = None) -> None:
         """Find out what would be asked, and ask nobody."""
+        prices = prices or Prices({})
         for asked in self._unknown():
             self._estimate(asked)
+        for model, usage in self.work.planned.items():
+            tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+            self.work.planned[model] = replace(usage, cost=prices.cost(model or None, **tokens))
 
     def ask(self) -> None:
         """Ask the judges about everything that is not known."""
@@ -362,7 +399,9 @@ class Rejudging:
         if changes.wants(before, new.success):
             place = f"{self.name}:{raw.number}"
             reason = mask_secrets(new.error if new.success is None else new.deciding.reason)
-            changes.show(Flip(place, before, new.success, new.judge, reason, *excerpts(line)))
+            own_id, prompt, response = excerpts(line)
+            flip = Flip(place, own_id, OUTCOMES[before], OUTCOMES[new.success])
+            changes.show(FlipTexts(flip, new.judge, reason, prompt, response))
         if new.failed:
             self._unjudged += 1
             self._errors[mask_secrets(new.error)] += 1
@@ -378,15 +417,24 @@ class Rejudging:
 
     # -- afterwards ----------------------------------------------------------------------------------------------
 
-    def result(self, path: str | None) -> Rejudged:
+    @property
+    def notes(self) -> Notes:
+        """What was found while reading."""
+        assert self._read is not None
+        return self._read[1]
+
+    @property
+    def flips(self) -> tuple[FlipTexts, ...]:
+        """Some rows whose verdicts changed."""
+        return tuple(texts for shown in self._changes.shown.values() for texts in shown)
+
+    def result(self, path: str | None) -> RejudgedFile:
         """Return what became of the file, after the last line; `path` is where the lines went."""
         assert self._read is not None
-        source, notes = self._read
         seats = {seat.digest: seat for seat in self._panel.seats if self._rows_of[seat.digest]}
-        written = path is not None
-        return Rejudged(
-            source=source,
-            notes=notes,
+        return RejudgedFile(
+            source=self._read[0],
+            path=path,
             judges=tuple(
                 JudgeOfRows(seat.called, digest, seat.judge.looks_for, self._rows_of[digest])
                 for digest, seat in seats.items()
@@ -394,14 +442,13 @@ class Rejudging:
             rows=len(self._plans),
             judged=self.judged,
             unjudged=self._unjudged,
-            left_alone=dict(self._left),
-            not_allowed=tuple(self._refused.most_common()),
-            errors=tuple(self._errors.most_common(_ERRORS_TOLD)),
-            work=self.work,
-            changes=dict(self._changes.rows),
-            flips=tuple(flip for flips in self._changes.shown.values() for flip in flips),
-            rates=self._changes.rates(self._options.level) if written else None,
-            path=path,
+            left_alone={why: self._left[why] for why in LeftAlone},
+            not_allowed=dict(self._refused.most_common()),
+            errors=dict(self._errors.most_common(_ERRORS_TOLD)),
+            verdicts=self.work,
+            changes=self._changes.counts(),
+            flips=tuple(texts.flip for texts in self.flips),
+            rates=None if path is None else self._changes.rates(self._options.level),
         )
 
     # -- the file ------------------------------------------------------------------------------------------------
