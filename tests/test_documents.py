@@ -32,7 +32,6 @@ BY_HAND = {
     "judge-evaluation-1.json",
     "judge-ranking-1.json",
     "judges-1.json",
-    "plan-1.json",
     "targets-1.json",
     "test-results-1.json",
     "verdict-1.json",

@@ -15,12 +15,14 @@ from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.model import Document
+from faircount.running.planning import Plan
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
     Checks: "faircount results check",
     DatasetComparison: "faircount results dataset-comparison",
     FoundEntries: "faircount results show",
+    Plan: "faircount plan",
     Power: "faircount results power",
     Rejudged: "faircount results rejudge",
 }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import to_builtins
-
 from faircount.findings import counted
 from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
 from faircount.running.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan, PlannedCase
-from faircount.version import __version__
 
 _COLUMNS = (
     Column("Case", numeric=False),
@@ -40,8 +37,7 @@ def as_report(plan: Plan) -> Report:
     shown = plan.cases[:_SHOWN] if plan.at_most else plan.cases
     more = "" if len(shown) == len(plan.cases) else f", of which the first {len(shown)} are shown"
     grid = Grid(_COLUMNS, tuple(_row(case) for case in shown), note=f"{counted(len(plan.cases), 'case')}{more}.")
-    document = {"kind": "plan", "schema": 1, "version": __version__, **to_builtins(plan)}
-    return Report((Section("Plan", (Facts(facts), Paragraph(how))), Section("Cases", (grid,))), document)
+    return Report((Section("Plan", (Facts(facts), Paragraph(how))), Section("Cases", (grid,))), plan)
 
 
 def _cost(plan: Plan) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
+from faircount.model import Document
 from faircount.running.case import Case
 
 CHARACTERS_PER_TOKEN = 4
@@ -34,17 +35,21 @@ class PlannedCase(Struct, frozen=True):
     cost: float | None
 
 
-class Plan(Struct, frozen=True):
-    """Cases with totals; `cost` is None where the price of any model is not known."""
+class Plan(Document, frozen=True, kw_only=True):
+    """Cases with totals; `cost` is None where the price of any model is not known.
 
+    `at_most`: these are the most that there can be, as attempts on an entry end with the first success.
+    """
+
+    kind: Literal["plan"] = "plan"
+    schema: Literal[1] = 1
     cases: tuple[PlannedCase, ...]
     calls: int
     measurements: int
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
-    at_most: bool = False
-    """Whether these are the most that there can be: attempts on an entry end with the first success."""
+    at_most: bool
 
 
 def planned(
