@@ -26,7 +26,6 @@ BY_HAND = {
     "answer-1.json",
     "attack-trial-1.json",
     "attacks-1.json",
-    "bench-1.json",
     "comparison-2.json",
     "judge-agreement-1.json",
     "judge-evaluation-1.json",

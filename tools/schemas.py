@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.checking import Checks
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
@@ -19,6 +20,7 @@ from faircount.running.planning import Plan
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
+    BenchResults: "faircount bench",
     Checks: "faircount results check",
     DatasetComparison: "faircount results dataset-comparison",
     FoundEntries: "faircount results show",

@@ -6,24 +6,22 @@ Runs that differ in nothing but their target are compared, entry by entry.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.document import document as comparison_document
 from faircount.analysis.comparing.found import Comparison
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import in_short
-from faircount.analysis.document import estimate_data
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze
-from faircount.model import Analysis
+from faircount.model import Analysis, Document, Estimate, Tally
 from faircount.report import Cell, Column, Fact, Facts, Grid, Place, Record, Report, Section
 from faircount.text import clip_middle, visible
-from faircount.version import __version__
 
-KIND, SCHEMA = "bench", 1
 _FIGURES = (
     Column("Entries"),
     Column("Successes"),
@@ -36,61 +34,80 @@ _FIGURES = (
 
 
 class BenchRun(Struct, frozen=True):
-    """A run of a bench: what it is a combination of, its journal, and how it stands: "complete", "planned" ..."""
+    """A run of a bench: what it is a combination of, its journal, and how it stands: "complete", "planned" ...
+
+    The figures are None where there is nothing to analyse.
+    """
 
     parts: Mapping[str, str]
     journal: str
     state: str
-
-    @property
-    def group(self) -> tuple[tuple[str, str], ...]:
-        """What it has in common with the runs that it is compared with."""
-        return tuple((role, name) for role, name in self.parts.items() if role != "target")
+    entries: Tally | None = None
+    asr: Estimate | None = None
+    requests: int | None = None
 
 
-class BenchResults(Struct, frozen=True):
-    """What became of every run, with its analysis where there is anything to analyse, and the comparisons."""
+class TargetsCompared(Struct, frozen=True):
+    """The document of a comparison of runs that differ in their target alone, and what they have in common."""
 
-    path: str
+    parts: dict[str, str]
+    comparison: dict[str, Any]
+
+
+class BenchResults(Document, frozen=True, kw_only=True):
+    """What became of every run, and the comparisons."""
+
+    kind: Literal["bench"] = "bench"
+    schema: Literal[1] = 1
+    file: str
     runs: tuple[BenchRun, ...]
-    analyses: Mapping[str, Analysis]
-    comparisons: tuple[tuple[tuple[tuple[str, str], ...], Comparison], ...]
+    comparisons: tuple[TargetsCompared, ...]
 
 
-def bench_results(path: str, runs: Sequence[BenchRun], with_results: Sequence[str]) -> BenchResults:
+def bench_results(
+    path: str, runs: Sequence[BenchRun], with_results: Sequence[str]
+) -> tuple[BenchResults, tuple[Comparison, ...]]:
     """Analyse the journals in which there is anything, and compare those that differ in their target alone."""
     options = AnalyzeOptions(cache=False, overview=True)
     analyses = {journal: analyze([journal], options).analyses[0] for journal in with_results}
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
         if run.journal in analyses:
-            groups.setdefault(run.group, []).append(run.journal)
+            common = tuple((role, name) for role, name in run.parts.items() if role != "target")
+            groups.setdefault(common, []).append(run.journal)
     targets = {run.journal: clip_middle(visible(run.parts.get("target", run.journal)), 60) for run in runs}
-    comparisons = tuple(
-        (
-            group,
-            compare_files(journals, CompareOptions(cache=False, flips=0), labels=[targets[name] for name in journals]),
+    compared = {
+        group: compare_files(
+            journals, CompareOptions(cache=False, flips=0), labels=[targets[name] for name in journals]
         )
         for group, journals in groups.items()
         if len(journals) > 1
+    }
+    results = BenchResults(
+        file=path,
+        runs=tuple(_with_figures(run, analyses.get(run.journal)) for run in runs),
+        comparisons=tuple(TargetsCompared(dict(group), comparison_document(c)) for group, c in compared.items()),
     )
-    return BenchResults(path, tuple(runs), analyses, comparisons)
+    return results, tuple(compared.values())
 
 
-def as_report(results: BenchResults) -> Report:
+def _with_figures(run: BenchRun, analysis: Analysis | None) -> BenchRun:
+    if analysis is None:
+        return run
+    return replace(run, entries=analysis.tally, asr=analysis.asr, requests=analysis.attempts)
+
+
+def as_report(results: BenchResults, comparisons: Sequence[Comparison]) -> Report:
     """Arrange a bench; `results compare` shows more of a comparison, with the entries that differ."""
     sections = [
-        Section("Bench", (_facts(results),), level=1, subject=Place(results.path)),
+        Section("Bench", (_facts(results),), level=1, subject=Place(results.file)),
         Section("Runs", (_grid(results),)),
     ]
-    for group, comparison in results.comparisons:
+    for compared, comparison in zip(results.comparisons, comparisons, strict=True):
         claims, *more = in_short(comparison)
-        sections += [Section("Targets compared:", claims.blocks, subject=Record(_named(group))), *more]
-    return Report(tuple(sections), document(results))
-
-
-def _named(group: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{role} {name}" for role, name in group)
+        named = ", ".join(f"{role} {name}" for role, name in compared.parts.items())
+        sections += [Section("Targets compared:", claims.blocks, subject=Record(named)), *more]
+    return Report(tuple(sections), results)
 
 
 def _facts(results: BenchResults) -> Facts:
@@ -105,37 +122,13 @@ def _roles(results: BenchResults) -> tuple[str, ...]:
 def _grid(results: BenchResults) -> Grid:
     roles = _roles(results)
     columns = (*(Column(role.capitalize(), numeric=False) for role in roles), *_FIGURES)
-    return Grid(columns, tuple(_row(run, roles, results.analyses.get(run.journal)) for run in results.runs))
+    return Grid(columns, tuple(_row(run, roles) for run in results.runs))
 
 
-def _row(run: BenchRun, roles: Sequence[str], analysis: Analysis | None) -> tuple[Cell, ...]:
+def _row(run: BenchRun, roles: Sequence[str]) -> tuple[Cell, ...]:
     names: tuple[Cell, ...] = tuple(Record(run.parts.get(role)) for role in roles)
-    if analysis is None:
+    if run.entries is None:
         return (*names, None, None, None, None, None, None, run.state)
-    tally = analysis.tally
-    figures: tuple[Cell, ...] = (tally.total, tally.success, analysis.asr, tally.error, tally.guardrail)
-    return (*names, *figures, analysis.attempts, run.state)
-
-
-def document(results: BenchResults) -> dict[str, Any]:
-    """Return the whole answer of `bench` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "file": results.path,
-        "runs": [_run_data(run, results.analyses.get(run.journal)) for run in results.runs],
-        "comparisons": [
-            {"parts": dict(group), "comparison": comparison_document(comparison)}
-            for group, comparison in results.comparisons
-        ],
-    }
-
-
-def _run_data(run: BenchRun, analysis: Analysis | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"parts": dict(run.parts), "journal": run.journal, "state": run.state}
-    if analysis is None:
-        return {**told, "entries": None, "asr": None, "requests": None}
-    tally = analysis.tally
-    entries = {name: getattr(tally, name) for name in tally.__struct_fields__}
-    return {**told, "entries": entries, "asr": estimate_data(analysis.asr), "requests": analysis.attempts}
+    tally = run.entries
+    figures: tuple[Cell, ...] = (tally.total, tally.success, run.asr, tally.error, tally.guardrail)
+    return (*names, *figures, run.requests, run.state)
