@@ -42,7 +42,7 @@ HOSTILE = "\x1b]0;owned\x07 \u202eevil <script>alert(1)</script>"
 
 
 def validator(name: str) -> Any:
-    text = resources.files("faircount.present").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
+    text = resources.files("faircount.present").joinpath("schemas", f"{name}.json").read_text("utf-8")
     schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -52,7 +52,7 @@ def tried(cli: Cli, *words: str) -> tuple[int, dict[str, Any]]:
     ran = cli("attacks", "try", *words, "--output-format", "json")
     assert ran.out, ran.err
     read: dict[str, Any] = json.loads(ran.out)
-    validator("attack-trial").validate(read)
+    validator("attack-trial-1").validate(read)
     return ran.code, read
 
 
@@ -75,10 +75,10 @@ def test_every_attack_built_in_is_listed_with_its_options_and_its_purpose(cli: C
     ran = cli("attacks", "list", "--output-format", "json")
     assert ran.code == 0
     read = json.loads(ran.out)
-    validator("attacks").validate(read)
+    validator("attacks-2").validate(read)
     attacks = {one["name"]: one for one in read["attacks"]}
     assert list(attacks) == [one.name for one in registry.BUILT_IN]
-    assert {"name": "seed", "required": False, "default": 0} in attacks["best-of-n"]["options"]
+    assert {"name": "seed", "required": False, "several": False, "default": 0} in attacks["best-of-n"]["options"]
     assert all(one["name"] != "chat" for one in attacks["multi-turn"]["options"])
     assert attacks["multi-turn"]["aliases"] == ["crescendo"]
     assert "systems that you own" in read["purpose"]
@@ -114,11 +114,11 @@ def test_attacks_of_packages_and_those_that_are_broken_are_listed(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     read = json.loads(cli("attacks", "list", "--output-format", "json").out)
-    validator("attacks").validate(read)
+    validator("attacks-2").validate(read)
     mine = read["attacks"][-1]
     assert (mine["name"], mine["package"], mine["package_version"]) == ("mine", "listed", "1.0")
     assert mine["does"] == "Does what I want."
-    assert mine["options"][0] == {"name": "depth", "required": True, "default": None}
+    assert mine["options"][0] == {"name": "depth", "required": True, "several": False, "default": None}
     assert [one["name"] for one in read["broken"]] == ["gone"]
     console = cli("attacks", "list").out
     assert "From installed packages" in console

@@ -468,9 +468,8 @@ OFFERED = """\
 from faircount.analysis.judges.listing import list_judges
 from faircount.chat.settings import ChatSettings
 from faircount.judging.making import Setting, make
-(tool,) = [tool for tool in list_judges().tools if tool.prefix == sys.argv[1]]
-for example in tool.examples:
-    print(make(example, Setting(chat=ChatSettings(model="m", base_url="http://localhost:1/v1"))).called)
+(tool,) = [tool for tool in list_judges().adapters if tool.prefix == sys.argv[1]]
+print(make(tool.example, Setting(chat=ChatSettings(model="m", base_url="http://localhost:1/v1"))).called)
 """
 
 

@@ -13,6 +13,8 @@ from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.checking import Checks
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
+from faircount.analysis.attacks.listing import Attacks
+from faircount.analysis.judges.listing import Judges
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.model import Document
@@ -27,6 +29,9 @@ DOCUMENTS: dict[type[Document], str] = {
     Plan: "faircount plan",
     Power: "faircount results power",
     Rejudged: "faircount results rejudge",
+    Power: "faircount results power",
+    Judges: "faircount judges list",
+    Attacks: "faircount attacks list",
 }
 """Each document, and the command that writes it with `--output-format json`."""
 

@@ -24,8 +24,8 @@ class Takes(Struct, frozen=True):
 
     name: str
     required: bool
-    default: Any = None
-    several: bool = False
+    several: bool
+    default: Any
 
     @property
     def shown(self) -> str:
@@ -39,7 +39,7 @@ def takes(parameter: Parameter) -> Takes:
     """Return what a class takes, by a parameter of its signature."""
     several = parameter.kind is Parameter.VAR_POSITIONAL
     required = parameter.default is Parameter.empty and not several
-    return Takes(parameter.name, required, None if required or several else _plain(parameter.default), several)
+    return Takes(parameter.name, required, several, None if required or several else _plain(parameter.default))
 
 
 def _plain(value: object) -> Any:
@@ -58,15 +58,24 @@ def shown(parameters: Iterable[Takes]) -> str:
 # -- installed packages -----------------------------------------------------------------------------------------
 
 
-def sorted_out(offered: Iterable[Offered[T]]) -> tuple[list[tuple[type[T], Offered[T]]], tuple[Offered[T], ...]]:
+class Broken(Struct, frozen=True):
+    """What a package offers and cannot be used, and why."""
+
+    name: str
+    package: str
+    package_version: str
+    error: str
+
+
+def sorted_out(offered: Iterable[Offered[T]]) -> tuple[list[tuple[type[T], Offered[T]]], tuple[Broken, ...]]:
     """Return what of packages can be used, each with its class, and what cannot."""
     every = list(offered)
     usable = [(one.kind, one) for one in every if one.kind is not None]
-    return usable, tuple(one for one in every if one.kind is None)
+    return usable, tuple(Broken(one.name, one.package, one.version, one.error) for one in every if one.kind is None)
 
 
 def packages(
-    columns: tuple[Column, ...], rows: Sequence[Sequence[str | None]], broken: Sequence[Offered[Any]]
+    columns: tuple[Column, ...], rows: Sequence[Sequence[str | None]], broken: Sequence[Broken]
 ) -> Iterator[Section]:
     """Yield the section of what packages offer, where they offer anything; all of it is anybody's text.
 
@@ -83,56 +92,37 @@ def packages(
         yield Section("From installed packages", tuple(blocks))
 
 
-def broken_data(broken: Iterable[Offered[Any]]) -> list[dict[str, Any]]:
-    """Return what cannot be used as plain data."""
-    return [
-        {"name": one.name, "package": one.package, "package_version": one.version, "error": one.error} for one in broken
-    ]
-
-
 # -- other tools ------------------------------------------------------------------------------------------------
 
 
 class Tool(Struct, frozen=True):
-    """Another tool, whose own can be used when its package is installed; `version` is None where it is not."""
+    """Another tool, whose own can be used when its package is installed."""
 
     prefix: str
     package: str
-    version: str | None
-    examples: tuple[str, ...]
+    installed: bool
+    package_version: str | None
+    example: str
 
 
-def tool(prefix: str, module: str, package: str, *examples: str) -> Tool:
+def tool(prefix: str, module: str, package: str, example: str) -> Tool:
     """Return what is known of another tool; it is not imported."""
-    return Tool(prefix, package, version_of(package) if is_there(module) else None, examples)
+    version = version_of(package) if is_there(module) else None
+    return Tool(prefix, package, version is not None, version, example)
 
 
-def tools(known: Iterable[Tool]) -> Grid:
+def tools(known: Iterable[Tool], *more_examples: str) -> Grid:
     """Arrange the other tools."""
     rows = tuple(
         (
             f"{one.prefix}:",
             one.package,
-            "not installed" if one.version is None else Place(one.version),
-            ", ".join(one.examples),
+            "not installed" if one.package_version is None else Place(one.package_version),
+            ", ".join((one.example, *more_examples)),
         )
         for one in known
     )
     return Grid(_columns("prefix", "package", "version", "example"), rows)
-
-
-def tools_data(known: Iterable[Tool]) -> list[dict[str, Any]]:
-    """Return the other tools as plain data."""
-    return [
-        {
-            "prefix": one.prefix,
-            "package": one.package,
-            "installed": one.version is not None,
-            "package_version": one.version,
-            "example": one.examples[0],
-        }
-        for one in known
-    ]
 
 
 def _columns(*titles: str) -> tuple[Column, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import Parameter
-from typing import Any
+from typing import Literal
 
 from msgspec import Struct
 
@@ -12,11 +12,9 @@ from faircount.judging.judge import Judge
 from faircount.judging.making import parameters_of
 from faircount.judging.plugins import Offered
 from faircount.judging.registry import BUILT_IN, plugins
+from faircount.model import Document
 from faircount.report import Column, Grid, Paragraph, Report, Section
-from faircount.version import __version__
 
-KIND = "judges"
-SCHEMA = 1
 _ADAPTED = (
     ("spikee", "spikee", "spikee", 'spikee:canary(judge_args="BYPASSED")'),
     ("rebel", "rebel", "rebel-eval", "rebel:ToolCallsAccuracy(threshold=0.8)"),
@@ -35,99 +33,77 @@ _COLUMNS = (
 )
 
 
-class Listed(Struct, frozen=True):
+class ListedJudge(Struct, frozen=True):
     """A judge that can be named; `package` is None where it is built in."""
 
     name: str
     short: str | None
+    package: str | None
     looks_for: str
     version: str
     scores: bool
     string_matcher: bool
     parameters: tuple[offered.Takes, ...]
-    package: str | None = None
 
 
-class Listing(Struct, frozen=True):
-    """All judges, the packages whose judges cannot be used, and the other tools."""
+class Judges(Document, frozen=True, kw_only=True):
+    """All judges, those of packages that cannot be used, and the other tools."""
 
-    judges: tuple[Listed, ...]
-    plugins: tuple[Listed, ...]
-    broken: tuple[Offered[Judge], ...]
-    tools: tuple[offered.Tool, ...]
+    kind: Literal["judges"] = "judges"
+    schema: Literal[1] = 1
+    judges: tuple[ListedJudge, ...]
+    broken: tuple[offered.Broken, ...]
+    adapters: tuple[offered.Tool, ...]
 
 
-def list_judges() -> Listing:
+def list_judges() -> Judges:
     """Load every judge that is built in or offered by a package; no other tool is imported."""
     built_in = [_listed(judge.load(), judge.short) for judge in BUILT_IN]
     usable, broken = offered.sorted_out(plugins())
-    return Listing(
-        tuple(built_in),
-        tuple(_listed(judge, None, plugin) for judge, plugin in usable),
-        broken,
-        tuple(offered.tool(*words) for words in _ADAPTED),
+    return Judges(
+        judges=(*built_in, *(_listed(judge, None, plugin) for judge, plugin in usable)),
+        broken=broken,
+        adapters=tuple(offered.tool(*words) for words in _ADAPTED),
     )
 
 
-def _listed(judge: type[Judge], short: str | None, plugin: Offered[Judge] | None = None) -> Listed:
-    return Listed(
+def _listed(judge: type[Judge], short: str | None, plugin: Offered[Judge] | None = None) -> ListedJudge:
+    return ListedJudge(
         judge.name,
         short,
+        None if plugin is None else plugin.package,
         str(getattr(judge, "looks_for", "")),
         judge.version if plugin is None else plugin.version,
         bool(judge.scores),
         bool(judge.string_matcher),
         tuple(offered.takes(one) for one in parameters_of(judge) if one.kind is not Parameter.VAR_KEYWORD),
-        None if plugin is None else plugin.package,
     )
 
 
 # -- the report -------------------------------------------------------------------------------------------------
 
 
-def as_report(listing: Listing) -> Report:
+def as_report(listing: Judges) -> Report:
     """Arrange the judges into a report."""
     rows = [
-        (one.name, one.looks_for, offered.shown(one.parameters), one.package, one.version) for one in listing.plugins
+        (one.name, one.looks_for, offered.shown(one.parameters), one.package, one.version)
+        for one in listing.judges
+        if one.package is not None
     ]
     sections = (
         Section("Judges", (Paragraph(_HOW),), level=1),
         Section("Built in", (_built_in(listing.judges),)),
         *offered.packages(_COLUMNS, rows, listing.broken),
-        Section("Other tools' judges", (offered.tools(listing.tools),)),
+        Section("Other tools' judges", (offered.tools(listing.adapters),)),
     )
-    return Report(sections, document(listing))
+    return Report(sections, listing)
 
 
-def _built_in(judges: tuple[Listed, ...]) -> Grid:
+def _built_in(judges: tuple[ListedJudge, ...]) -> Grid:
     columns = (*_COLUMNS, Column("full name", rank=2, numeric=False), Column("version", rank=3, numeric=False))
-    rows = tuple((one.short, one.looks_for, offered.shown(one.parameters), one.name, one.version) for one in judges)
+    rows = tuple(
+        (one.short, one.looks_for, offered.shown(one.parameters), one.name, one.version)
+        for one in judges
+        if one.package is None
+    )
     return Grid(columns, rows)
-
-
-def document(listing: Listing) -> dict[str, Any]:
-    """Return the whole answer of `judges list` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "judges": [_judge_data(one) for one in (*listing.judges, *listing.plugins)],
-        "broken": offered.broken_data(listing.broken),
-        "adapters": offered.tools_data(listing.tools),
-    }
-
-
-def _judge_data(judge: Listed) -> dict[str, Any]:
-    return {
-        "name": judge.name,
-        "short": judge.short,
-        "package": judge.package,
-        "looks_for": judge.looks_for,
-        "version": judge.version,
-        "scores": judge.scores,
-        "string_matcher": judge.string_matcher,
-        "parameters": [
-            {"name": one.name, "required": one.required, "several": one.several, "default": one.default}
-            for one in judge.parameters
-        ],
-    }
