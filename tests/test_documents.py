@@ -37,5 +37,4 @@ BY_HAND = {
     "rejudge-1.json",
     "targets-1.json",
     "test-results-1.json",
-    "verdict-1.json",
 }

@@ -136,6 +136,19 @@ def test_a_score_that_is_none_is_not_shown_as_one(cli: Cli, tmp_path: Path) -> N
     assert "nan" not in cli("judges", "try", f"{path}:odd", "x").out
 
 
+def test_an_error_and_a_price_of_types_of_its_own_are_written_as_text_and_number(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from faircount.judging.verdict import *\n"
+        "class Text(str): pass\n"
+        "class Price(float): pass\n"
+        "def own(attempt):\n    return Verdict.unjudged(Text('no idea'), usage=Usage(cost=Price(0.5)))\n",
+        encoding="utf-8",
+    )
+    read = tried(cli, f"{path}:own", "x")[1]
+    assert (read["error"], read["usage"]["cost"]) == ("no idea", 0.5)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -15,6 +15,7 @@ from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.attacks.listing import Attacks
 from faircount.analysis.judges.listing import Judges
+from faircount.analysis.judges.trying import JudgeTrial
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.model import Document
@@ -31,6 +32,7 @@ DOCUMENTS: dict[type[Document], str] = {
     Rejudged: "faircount results rejudge",
     Power: "faircount results power",
     Judges: "faircount judges list",
+    JudgeTrial: "faircount judges try",
     Attacks: "faircount attacks list",
 }
 """Each document, and the command that writes it with `--output-format json`."""

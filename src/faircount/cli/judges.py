@@ -30,10 +30,9 @@ def try_judge(arguments: argparse.Namespace) -> int:
     finally:
         judge.close()
     show_one("verdict", trying.as_report(trial), arguments, [arguments.config] if arguments.config else [])
-    if trial.decided:
+    if trial.decision is not None:
         return 0
-    error = trial.verdict.error or "the judge did not decide"
-    note(f"{trial.called}: {error}")
+    note(f"{trial.judge}: {trial.error or 'the judge did not decide'}")
     return InputError.exit_code
 
 

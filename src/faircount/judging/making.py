@@ -148,7 +148,7 @@ def _called(judge: Judge, name: str, bound: Call) -> Judge:
     keywords = {key: _by_name(value) for key, value in bound.keywords.items()}
     judge.called = render(Call(name, positional, keywords))
     try:
-        _ = judge.identity.digest
+        _ = judge.identity
     except Exception as error:  # a class of anybody's
         raise UsageError(f"{name}: its parameters are not plain data: {in_short(error)}") from error
     return judge

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 
 class Decision(enum.StrEnum):
@@ -80,10 +81,10 @@ class Identity(Struct, frozen=True):
     version: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     prompt: str | None = None
+    digest: str = ""
+    """The SHA-256 of everything else that an identity holds."""
 
-    @property
-    def digest(self) -> str:
-        """Return the SHA-256 of everything that an identity holds."""
+    def __post_init__(self) -> None:
         content = {"name": self.name, "version": self.version, "parameters": self.parameters, "prompt": self.prompt}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        force_setattr(self, "digest", hashlib.sha256(text.encode()).hexdigest())

@@ -130,7 +130,7 @@ class JudgeMetric(Metric):
         }
 
     def _code_version(self) -> str:
-        return self.judge.identity.version
+        return self.judge.version
 
 
 def is_our_own(judge: Judge) -> bool:

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 from msgspec import Struct
 
 from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.outside import share
-from faircount.judging.verdict import Identity, Usage, Verdict
+from faircount.judging.verdict import Decision, Identity, Usage, Verdict
+from faircount.model import Document
 from faircount.report import Block, Column, Fact, Facts, Grid, Paragraph, Record, Report, Section
 from faircount.text import mask_secrets
-from faircount.version import __version__
 
-KIND = "verdict"
-SCHEMA = 1
 _AROUND = 40
-
-
-class Trial(Struct, frozen=True):
-    """What a judge said of a response, and who it was."""
-
-    called: str
-    looks_for: str
-    identity: Identity
-    response: str | None
-    verdict: Verdict
-
-    @property
-    def decided(self) -> bool:
-        """Whether there is a decision."""
-        return self.verdict.decision is not None
 
 
 class Quote(Struct, frozen=True):
@@ -50,17 +33,41 @@ class Quote(Struct, frozen=True):
         return f"{self.before}»{self.text}«{self.after}"
 
 
-def try_judge(judge: Judge, attempt: Attempt) -> Trial:
+class JudgeTrial(Document, frozen=True, kw_only=True):
+    """What a judge said of a response, and who it was; `judge` is the expression that names it."""
+
+    kind: Literal["verdict"] = "verdict"
+    schema: Literal[1] = 1
+    judge: str
+    looks_for: str
+    identity: Identity
+    decision: Decision | None
+    score: float | None
+    reason: str
+    evidence: Quote | None
+    error: str | None
+    usage: Usage | None
+
+
+def try_judge(judge: Judge, attempt: Attempt) -> JudgeTrial:
     """Ask a judge about an attempt."""
     verdict = verdict_of(judge, attempt)
-    return Trial(
-        judge.called or judge.name, str(getattr(judge, "looks_for", "")), judge.identity, attempt.response, verdict
+    return JudgeTrial(
+        judge=judge.called or judge.name,
+        looks_for=str(getattr(judge, "looks_for", "")),
+        identity=judge.identity,
+        decision=verdict.decision,
+        score=share(verdict.score),
+        reason=str(verdict.reason or ""),
+        evidence=_quoted(verdict, attempt.response),
+        error=verdict.error,
+        usage=verdict.usage,
     )
 
 
-def quoted(trial: Trial) -> Quote | None:
+def _quoted(verdict: Verdict, response: str | None) -> Quote | None:
     """Return the evidence of a verdict, with secrets masked; None where there is none in the response."""
-    span, response = trial.verdict.span, trial.response
+    span = verdict.span
     if span is None or response is None or not 0 <= span.start <= span.end <= len(response):
         return None
     first, last = max(span.start - _AROUND, 0), min(span.end + _AROUND, len(response))
@@ -76,30 +83,28 @@ def quoted(trial: Trial) -> Quote | None:
 # -- the report -------------------------------------------------------------------------------------------------
 
 
-def as_report(trial: Trial) -> Report:
+def as_report(trial: JudgeTrial) -> Report:
     """Arrange a verdict into a report. Reasons and errors may repeat the response, which is anybody's text."""
-    verdict = trial.verdict
-    rows = [Fact("Decision", verdict.decision.value if verdict.decision else "unjudged")]
-    score = share(verdict.score)
-    rows.append(Fact("Score", "none" if score is None else f"{score:.4g}"))
-    if verdict.usage is not None:
-        rows.append(Fact("Usage", _used(verdict.usage)))
+    rows = [Fact("Decision", trial.decision.value if trial.decision else "unjudged")]
+    rows.append(Fact("Score", "none" if trial.score is None else f"{trial.score:.4g}"))
+    if trial.usage is not None:
+        rows.append(Fact("Usage", _used(trial.usage)))
     rows.append(Fact("Version", Record(trial.identity.version)))
     rows.append(Fact("Identity", trial.identity.digest))
     blocks: list[Block] = [Facts(tuple(rows)), *_words(trial)]
-    if verdict.decision is None:
+    if trial.decision is None:
         blocks.append(Paragraph("The response is unjudged; that is not a pass."))
-    return Report((Section("Verdict of", tuple(blocks), level=1, subject=Record(trial.called)),), document(trial))
+    return Report((Section("Verdict of", tuple(blocks), level=1, subject=Record(trial.judge)),), trial)
 
 
-def _words(trial: Trial) -> Iterator[Grid]:
+def _words(trial: JudgeTrial) -> Iterator[Grid]:
     """Yield what the judge said in words, as long as it is; facts would be cut."""
-    verdict, quote = trial.verdict, quoted(trial)
+    quote = trial.evidence
     told: list[tuple[str, Record]] = []
-    if verdict.error:
-        told.append(("Error", Record(verdict.error)))
-    if verdict.reason:
-        told.append(("Reason", Record(verdict.reason)))
+    if trial.error:
+        told.append(("Error", Record(trial.error)))
+    if trial.reason:
+        told.append(("Reason", Record(trial.reason)))
     if quote is not None:
         told.append((f"Evidence, characters {quote.start:,} to {quote.end:,}", Record(quote.marked)))
     if told:
@@ -109,44 +114,3 @@ def _words(trial: Trial) -> Iterator[Grid]:
 def _used(usage: Usage) -> str:
     cost = "" if usage.cost is None else f", {usage.cost:.4g} US dollars"
     return f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens{cost}"
-
-
-def document(trial: Trial) -> dict[str, Any]:
-    """Return the whole answer of `judges try` as plain data; every key is always present."""
-    verdict, identity, quote = trial.verdict, trial.identity, quoted(trial)
-    usage = verdict.usage
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "judge": trial.called,
-        "looks_for": trial.looks_for,
-        "identity": {
-            "name": identity.name,
-            "version": identity.version,
-            "parameters": dict(identity.parameters),
-            "prompt": identity.prompt,
-            "digest": identity.digest,
-        },
-        "decision": None if verdict.decision is None else verdict.decision.value,
-        "score": share(verdict.score),
-        "reason": str(verdict.reason or ""),
-        "evidence": None
-        if quote is None
-        else {
-            "start": quote.start,
-            "end": quote.end,
-            "text": quote.text,
-            "before": quote.before,
-            "after": quote.after,
-        },
-        "error": verdict.error,
-        "usage": None
-        if usage is None
-        else {
-            "requests": usage.requests,
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "cost": usage.cost,
-        },
-    }
