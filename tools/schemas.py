@@ -14,6 +14,7 @@ from faircount.analysis.checking import Checks
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.attacks.listing import Attacks
+from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.judges.listing import Judges
 from faircount.analysis.judges.trying import JudgeTrial
 from faircount.analysis.power import Power
@@ -34,6 +35,7 @@ DOCUMENTS: dict[type[Document], str] = {
     Judges: "faircount judges list",
     JudgeTrial: "faircount judges try",
     Attacks: "faircount attacks list",
+    AttackTrial: "faircount attacks try",
 }
 """Each document, and the command that writes it with `--output-format json`."""
 

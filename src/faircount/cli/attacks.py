@@ -43,14 +43,14 @@ def try_attack(arguments: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         trial = asyncio.run(_tried(attack, entry, arguments))
     inputs = [] if arguments.config is None else [arguments.config]
-    show_one("attack", trying.as_report(trial), arguments, inputs)
+    show_one("attack", trying.as_report(trial, entry), arguments, inputs)
     if not trial.error:
         return 0
     note(f"{trial.attack}: {trial.error}")
     return InputError.exit_code
 
 
-async def _tried(attack: Attack, entry: Entry, arguments: argparse.Namespace) -> trying.Trial:
+async def _tried(attack: Attack, entry: Entry, arguments: argparse.Namespace) -> trying.AttackTrial:
     from faircount.running.targets.making import TargetSetting, make_target
 
     chat = setting_of(arguments).chat

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -28,7 +29,9 @@ def render(report: Report) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a text or a number of a subclass, which anybody's judge may hand over, as one of the plain type."""
+    """Return what anybody's judge or attack may hand over, such as a text of a subclass, as one of a plain type."""
+    if isinstance(value, Mapping):
+        return dict(value)
     for kind in (str, int, float):
         if isinstance(value, kind):
             return kind(value)

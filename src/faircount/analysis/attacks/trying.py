@@ -7,12 +7,12 @@ kept, and no journal is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.judging.outside import in_short
-from faircount.model import Passage
+from faircount.model import Document, Passage
 from faircount.report import (
     Block,
     Cell,
@@ -35,43 +35,39 @@ from faircount.running.entry_metric import EntryMetric
 from faircount.running.targets.blocks import classified
 from faircount.running.targets.seam import BLOCKED, Request, Target, TargetError
 from faircount.testing.messages import text_of
-from faircount.version import __version__
 
 if TYPE_CHECKING:
     from faircount.judging.judge import Judge
 
-KIND = "attack-trial"
-SCHEMA = 1
 NO_ANSWER = "(the target's answer)"
 
 
-class Trial(Struct, frozen=True):
-    """What an attack sent, step by step; `error` is its own, where it failed. `target` is None where there was none."""
+class AttackTrial(Document, frozen=True, kw_only=True):
+    """What an attack sent, step by step; `error` is its own, where it failed. `target` is None where there was none.
 
+    `success` tells whether an iteration succeeded; None where nobody judged.
+    """
+
+    kind: Literal["attack-trial"] = "attack-trial"
+    schema: Literal[1] = 1
     attack: str
     settings: Mapping[str, Any]
-    entry: Entry
+    prompt: str
     iterations: int
     target: str | None
     judge: str | None
+    success: bool | None
     steps: tuple[Step, ...]
-    error: str = ""
-
-    @property
-    def success(self) -> bool | None:
-        """Whether an iteration succeeded; None where nobody judged."""
-        if self.judge is None:
-            return None
-        return any(step.success for step in self.steps)
+    error: str | None
 
 
 async def try_attack(
     attack: Attack, entry: Entry, *, iterations: int, target: Target | None = None, judge: Judge | None = None
-) -> Trial:
+) -> AttackTrial:
     """Play an attack on an entry up to its first success; what it raises is told in the trial."""
     metric = None if judge is None else EntryMetric(judge)
     steps: list[Step] = []
-    error = ""
+    error = None
     play = None
     try:
         play = attack.begin(entry, iterations=iterations)
@@ -86,15 +82,18 @@ async def try_attack(
     finally:
         if play is not None:
             await play.close()
-    return Trial(
-        attack.name,
-        attack.settings(),
-        entry,
-        iterations,
-        None if target is None else target.name,
-        None if judge is None else judge.called or judge.name,
-        tuple(steps),
-        error,
+    if target is None:
+        steps = [replace(step, response=None, success=None) for step in steps]
+    return AttackTrial(
+        attack=attack.name,
+        settings=attack.settings(),
+        prompt=entry.text,
+        iterations=iterations,
+        target=None if target is None else target.name,
+        judge=None if judge is None else judge.called or judge.name,
+        success=None if judge is None else any(step.success for step in steps),
+        steps=tuple(steps),
+        error=error or None,
     )
 
 
@@ -125,8 +124,8 @@ async def _asked(target: Target, entry: Entry, sent: Step, metric: EntryMetric |
 # -- the report -------------------------------------------------------------------------------------------------
 
 
-def as_report(trial: Trial) -> Report:
-    """Arrange a trial into a report. Prompts, answers and errors are anybody's text."""
+def as_report(trial: AttackTrial, entry: Entry) -> Report:
+    """Arrange a trial of an attack on an entry into a report. Prompts, answers and errors are anybody's text."""
     rows = [Fact("Iterations", f"{len(trial.steps):,} of {trial.iterations:,}")]
     if trial.target is not None:
         rows.append(Fact("Target", Record(trial.target)))
@@ -145,12 +144,12 @@ def as_report(trial: Trial) -> Report:
         blocks.append(Paragraph("Nothing was sent: name a --target to send it."))
     sections = [Section("Attack", tuple(blocks), level=1, subject=Record(trial.attack))]
     if trial.steps:
-        shown = tuple(_exhibit(trial, number, step) for number, step in enumerate(trial.steps, 1))
+        shown = tuple(_exhibit(trial, entry, number, step) for number, step in enumerate(trial.steps, 1))
         sections.append(Section("Prompts", (Evidence(shown, len(shown), "iterations"),)))
-    return Report(tuple(sections), document(trial))
+    return Report(tuple(sections), trial)
 
 
-def _grid(trial: Trial) -> Grid:
+def _grid(trial: AttackTrial) -> Grid:
     columns = [Column("Iteration")]
     if trial.target is not None:
         columns.append(Column("Result", numeric=False))
@@ -167,13 +166,13 @@ def _grid(trial: Trial) -> Grid:
     return Grid(tuple(columns), tuple(rows))
 
 
-def _exhibit(trial: Trial, number: int, step: Step) -> Exhibit:
+def _exhibit(trial: AttackTrial, entry: Entry, number: int, step: Step) -> Exhibit:
     return Exhibit(
-        entry=Record(trial.entry.name),
+        entry=Record(entry.name),
         place=Place(f"iteration {number}"),
         known=(("attack", Record(trial.attack)), ("judge", Record(trial.judge))),
         said=(
-            ("prompt", Passage(_sent(step.messages, trial.entry.messages))),
+            ("prompt", Passage(_sent(step.messages, entry.messages))),
             ("response", Passage(None if trial.target is None else step.error or step.response or "")),
         ),
     )
@@ -197,33 +196,3 @@ def _result(step: Step) -> str:
 
 def _note(note: Mapping[str, Any] | None) -> str:
     return ", ".join(f"{name}: {value}" for name, value in (note or {}).items())
-
-
-def document(trial: Trial) -> dict[str, Any]:
-    """Return the whole answer of `attacks try` as plain data; every key is always present."""
-    asked = trial.target is not None
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "attack": trial.attack,
-        "settings": dict(trial.settings),
-        "prompt": trial.entry.text,
-        "iterations": trial.iterations,
-        "target": trial.target,
-        "judge": trial.judge,
-        "success": trial.success,
-        "steps": [
-            {
-                "messages": [dict(message) for message in step.messages],
-                "note": None if step.note is None else dict(step.note),
-                "response": step.response if asked else None,
-                "success": step.success if asked else None,
-                "score": step.score,
-                "error": step.error,
-                "blocked": step.blocked,
-            }
-            for step in trial.steps
-        ],
-        "error": trial.error or None,
-    }
