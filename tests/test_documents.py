@@ -35,6 +35,5 @@ BY_HAND = {
     "judges-1.json",
     "plan-1.json",
     "rejudge-1.json",
-    "targets-1.json",
     "test-results-1.json",
 }

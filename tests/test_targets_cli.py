@@ -51,7 +51,9 @@ def tried(cli: Cli, *words: str) -> tuple[int, dict[str, Any]]:
 
 def test_every_target_is_listed_with_a_sentence(cli: Cli, tmp_path: Path) -> None:
     listed = valid("targets", cli("targets", "list", "--output-format", "json").out)
-    assert [(one["name"], one["sentence"]) for one in listed["targets"]] == [tuple(one) for one in available()]
+    assert [(one["name"], one["sentence"]) for one in listed["targets"]] == [
+        (one.name, one.sentence) for one in available()
+    ]
     console, markdown = cli("targets", "list").out, cli("targets", "list", "--output-format", "markdown").out
     for one in available():
         assert one.name.partition("(")[0] in console and one.name.partition("(")[0] in markdown

@@ -19,6 +19,7 @@ from faircount.analysis.judges.listing import Judges
 from faircount.analysis.judges.trying import JudgeTrial
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
+from faircount.analysis.target_report import Targets, TriedTarget
 from faircount.model import Document
 from faircount.running.planning import Plan
 
@@ -36,6 +37,8 @@ DOCUMENTS: dict[type[Document], str] = {
     JudgeTrial: "faircount judges try",
     Attacks: "faircount attacks list",
     AttackTrial: "faircount attacks try",
+    Targets: "faircount targets list",
+    TriedTarget: "faircount targets try",
 }
 """Each document, and the command that writes it with `--output-format json`."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.target_report import TriedTarget, answer_report, list_report
+from faircount.analysis.target_report import RequestError, Targets, TriedTarget, answer_report, list_report
 from faircount.chat.settings import ChatSettings
 from faircount.cli.judge_setting import setting_of
 from faircount.cli.messages import note
@@ -27,7 +27,7 @@ EXIT_NO_ANSWER = 4
 def list_targets(arguments: argparse.Namespace) -> int:
     """Run `targets list`."""
     refuse_page_without_place(arguments)
-    show_one("targets", list_report((one.name, one.sentence) for one in available()), arguments)
+    show_one("targets", list_report(Targets(targets=tuple(available()))), arguments)
     return 0
 
 
@@ -38,9 +38,9 @@ def try_target(arguments: argparse.Namespace) -> int:
     target = make_target(arguments.target, _setting(arguments))
     tried = _tried(arguments.target, request, *asyncio.run(_asked(target, request)))
     show_one("answer", answer_report(tried), arguments)
-    if tried.error_kind is None or tried.blocked:
+    if tried.error is None or tried.blocked:
         return 0
-    note(f"{arguments.target}: {tried.error_message or ''}")
+    note(f"{arguments.target}: {tried.error.message}")
     return EXIT_NO_ANSWER
 
 
@@ -69,14 +69,13 @@ def _tried(
         given |= {
             "blocked": error.kind == BLOCKED,
             "categories": (*error.categories, *filter(None, [error.policy_block])),
-            "error_kind": error.kind,
-            "error_message": error.message,
+            "error": RequestError(error.kind, error.message),
         }
     if answer is not None:
         names = ("output", "let_through", "tools_called", "model", "finish_reason", "prompt_tokens")
         given |= {one: getattr(answer, one) for one in (*names, "completion_tokens", "cost")}
     latency = seconds if answer is None else answer.latency
-    return TriedTarget(name, str(request.messages[-1]["content"]), latency=latency, **given)
+    return TriedTarget(target=name, prompt=str(request.messages[-1]["content"]), latency=latency, **given)
 
 
 def _request(arguments: argparse.Namespace) -> Request:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 _LONGEST_NAME = 200
 
 
-class Available(NamedTuple):
+class Available(msgspec.Struct, frozen=True):
     """What can be named, and a sentence about it."""
 
     name: str
