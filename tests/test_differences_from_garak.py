@@ -109,7 +109,7 @@ def test_without_passes_garak_says_0_and_we_say_undefined(history: Summary) -> N
 
 @pytest.mark.shared
 def test_the_ranking_of_garaks_file_notes_the_missing_class(current: Summary) -> None:
-    (item,) = [item for item in ranked([current]).placed if item.called == "malwaregen.AnyCode"]
+    (item,) = [item for item in ranked([current]).ranking if item.judge == "malwaregen.AnyCode"]
     assert any("there were no hits in the data" in note for note in item.notes)
 
 
@@ -162,7 +162,7 @@ def test_an_interval_without_width_is_shown_with_a_warning() -> None:
 
 @pytest.mark.shared
 def test_a_tier_says_if_the_interval_does_not_support_it(history: Summary) -> None:
-    words = {item.called: item.tier.words for item in ranked([history]).placed if item.tier is not None}
+    words = {item.judge: item.tier.words for item in ranked([history]).ranking if item.tier is not None}
     for called in ("dan.DAN", "packagehallucination.PythonPypi", BYPASS):
         by_f1_alone = str(tier_name(metrics_of(history, called)["hit_f1"]))
         has_row("Tiers", f"`{called}`", by_f1_alone, words[called])
@@ -196,7 +196,7 @@ def test_failures_are_counted_apart() -> None:
 @pytest.mark.shared
 def test_string_detectors_of_garaks_files_have_a_note(current: Summary, history: Summary) -> None:
     for name, summary in (("January 2026, the first", history), ("four days later", current)):
-        noted = [item for item in ranked([summary]).placed if STRING_MATCHER in item.notes]
+        noted = [item for item in ranked([summary]).ranking if STRING_MATCHER in item.notes]
         has_row("String matchers", name, str(len(summary.judges)), str(len(noted)))
 
 
@@ -205,7 +205,7 @@ def test_string_detectors_of_garaks_files_have_a_note(current: Summary, history:
 
 @pytest.mark.shared
 def test_equal_figures_share_a_rank(history: Summary) -> None:
-    placed = ranked([history], "hit_precision").placed
+    placed = ranked([history], "hit_precision").ranking
     perfect = [item for item in placed if item.estimate.value == 1]
     assert len(perfect) == 8
     (shared_rank,) = {item.rank for item in perfect}
@@ -217,23 +217,23 @@ def test_equal_figures_share_a_rank(history: Summary) -> None:
 def test_a_place_has_a_range(history: Summary) -> None:
     figures = sorted((metrics_of(history, judge.called)["hit_f1"] for judge in history.judges), reverse=True)
     ranking = ranked([history])
-    (item,) = [item for item in ranking.placed if item.called == "packagehallucination.PythonPypi"]
-    assert sum(other.estimate.low is None for other in ranking.placed) == 26
+    (item,) = [item for item in ranking.ranking if item.judge == "packagehallucination.PythonPypi"]
+    assert sum(other.estimate.low is None for other in ranking.ranking) == 26
     has_row("Ranking", "rank", str(figures.index(item.estimate.value) + 1), str(item.rank))
-    has_row("Ranking", "places that it may have", "not told", f"{item.low} to {item.high}")
+    has_row("Ranking", "places that it may have", "not told", f"{item.rank_low} to {item.rank_high}")
 
 
 def test_an_undefined_figure_has_no_place() -> None:
     document = written(measured(0, 0, 10, 0, called="malwaregen.AnyCode"), measured(4, 0, 3, 1, called="dan.DAN"))
     ranking = ranked([summary_of(document, "ours.json")])
-    assert [item.called for item in ranking.placed] == ["dan.DAN"]
-    assert [(item.called, item.why) for item in ranking.left_out] == [("malwaregen.AnyCode", "hit_f1 is undefined")]
+    assert [item.judge for item in ranking.ranking] == ["dan.DAN"]
+    assert [(item.judge, item.why) for item in ranking.left_out] == [("malwaregen.AnyCode", "hit_f1 is undefined")]
     assert "*hit_f1 is undefined*" in part("Ranking")
 
 
 def test_a_judge_that_was_not_evaluated_is_named() -> None:
     summary = Summary("s.json", (JudgeRecord("a.B", None), JudgeRecord("c.D", None, Confusion(4, 0, 3, 1))))
-    assert [item.called for item in ranked([summary]).left_out] == ["a.B"]
+    assert [item.judge for item in ranked([summary]).left_out] == ["a.B"]
 
 
 # -- data and files ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 
@@ -49,11 +50,11 @@ def counted(*cells: int, matcher: bool = False) -> JudgeRecord:
 
 
 def places(ranking: Ranking) -> list[tuple[int, str]]:
-    return [(item.rank, item.called) for item in ranking.placed]
+    return [(item.rank, item.judge) for item in ranking.ranking]
 
 
 def note_of(ranking: Ranking, called: str) -> str:
-    return " ".join(note for item in ranking.placed if item.called == called for note in item.notes)
+    return " ".join(note for item in ranking.ranking if item.judge == called for note in item.notes)
 
 
 # -- published files --------------------------------------------------------------------------------------------
@@ -67,8 +68,8 @@ def test_published_judges_rank_as_their_figures_do(shared: Path, name: str, by: 
     results = json.loads(path.read_text(encoding="utf-8"))["results"]
     ranking = ranked([read_summary(str(path))], by)
     ranks = oracle("scipy.stats").rankdata([-round(result["metrics"][by], 12) for result in results.values()], "min")
-    assert {item.called: item.rank for item in ranking.placed} == dict(zip(results, ranks, strict=True))
-    values = [known(item.estimate.value) for item in ranking.placed]
+    assert {item.judge: item.rank for item in ranking.ranking} == dict(zip(results, ranks, strict=True))
+    values = [known(item.estimate.value) for item in ranking.ranking]
     assert values == sorted(values, reverse=True)
     assert ranking.left_out == ()
 
@@ -76,9 +77,9 @@ def test_published_judges_rank_as_their_figures_do(shared: Path, name: str, by: 
 @pytest.mark.shared
 def test_tiers_of_the_28_published_detectors(shared: Path) -> None:
     ranking = ranked([read_summary(str(shared / "golden/garak/detector_metrics" / HISTORY))])
-    tiers = Counter(item.tier.name for item in ranking.placed if item.tier)
+    tiers = Counter(item.tier.name for item in ranking.ranking if item.tier)
     assert tiers == {"Excellent": 5, "Good": 5, "Moderate": 1, "Poor": 2, "Critical": 15}
-    assert sum(item.estimate.low is not None for item in ranking.placed) == 2
+    assert sum(item.estimate.low is not None for item in ranking.ranking) == 2
 
 
 @pytest.mark.shared
@@ -94,9 +95,9 @@ def test_published_judges_without_a_class_are_recognised(shared: Path) -> None:
 @pytest.mark.shared
 def test_every_string_detector_of_garaks_own_file_has_the_note(shared: Path) -> None:
     ranking = ranked([read_summary(str(shared / "golden/garak/detector_metrics" / HISTORY))])
-    noted = {item.called for item in ranking.placed if any("it matches strings" in note for note in item.notes)}
+    noted = {item.judge for item in ranking.ranking if any("it matches strings" in note for note in item.notes)}
     words = ("LDNOOBW", "Ofcom", "Slurs", "Surge")
-    lists = {item.called for item in ranking.placed if item.called.partition(".")[2].startswith(words)}
+    lists = {item.judge for item in ranking.ranking if item.judge.partition(".")[2].startswith(words)}
     assert len(lists) == 7
     assert noted == lists | {
         "dan.DAN",
@@ -122,7 +123,7 @@ def test_n_is_shown_whatever_the_figure_where_the_file_has_it(shared: Path, cli:
 @pytest.mark.shared
 def test_published_intervals_are_taken_as_they_are(shared: Path) -> None:
     ranking = ranked([read_summary(str(shared / "golden/garak/detector_metrics" / CURRENT))], level=0.9)
-    (item,) = [item for item in ranking.placed if item.estimate.low is not None]
+    (item,) = [item for item in ranking.ranking if item.estimate.low is not None]
     assert (item.estimate.low, item.estimate.high) == (0.7201670685506444, 0.732868655214754)
     assert (item.estimate.n, item.estimate.level) == (7166, 0.95)
     assert any("at a level of 95%" in note for note in ranking.notes)
@@ -152,7 +153,7 @@ def test_equal_figures_share_a_rank_and_the_next_one_is_skipped() -> None:
 def test_a_judge_without_the_figure_is_left_out_and_named() -> None:
     ranking = ranked([summary(a=published(0.5), b=published(None), c=JudgeRecord("c", None), d=counted(0, 0, 9, 1))])
     assert places(ranking) == [(1, "a")]
-    assert [(item.called, item.why) for item in ranking.left_out] == [
+    assert [(item.judge, item.why) for item in ranking.left_out] == [
         ("b", "hit_f1 is undefined"),
         ("c", "it was not evaluated"),
         ("d", "hit_f1 is undefined"),
@@ -166,13 +167,13 @@ def test_a_figure_that_a_summary_lacks_leaves_its_judges_out() -> None:
     assert places(ranking) == [(1, "b")]
     assert ranking.left_out[0].why == "the summary has no mcc of it"
     balanced = ranked([summary(a=published(0.5, hit_recall=0.9, pass_recall=0.7))], "balanced_accuracy")
-    assert balanced.placed[0].estimate.value == pytest.approx(0.8)
+    assert balanced.ranking[0].estimate.value == pytest.approx(0.8)
 
 
 def test_nobody_to_rank_is_said() -> None:
     report = as_report(ranked([summary(c=JudgeRecord("c", None))]))
     assert "No judge can be ranked" in console.render(report)
-    VALIDATOR.validate(report.document)
+    VALIDATOR.validate(json.loads(msgspec.json.encode(report.document)))
     with pytest.raises(InputError, match=r"s\.json: contains no judge"):
         ranked([summary()])
     with pytest.raises(UsageError, match="judges can be ranked by hit_f1"):
@@ -183,7 +184,7 @@ def test_nobody_to_rank_is_said() -> None:
 
 def test_the_same_judge_in_two_summaries_is_shown_with_both_files() -> None:
     ranking = ranked([summary("one.json", a=published(0.5)), summary("two.json", a=published(0.6))])
-    assert [(item.rank, item.path) for item in ranking.placed] == [(1, "two.json"), (2, "one.json")]
+    assert [(item.rank, item.summary) for item in ranking.ranking] == [(1, "two.json"), (2, "one.json")]
     assert any("several summaries" in note for note in ranking.notes)
     text = console.render(as_report(ranking), width=120)
     assert "one.json" in text and "two.json" in text
@@ -205,12 +206,12 @@ def test_every_figure_can_be_ranked_by_from_counts(by: str) -> None:
     }
     tables = {"a": (40, 20, 30, 10), "b": (33, 27, 35, 5), "c": (55, 5, 12, 28)}
     ranking = ranked([summary(**{name: counted(*cells) for name, cells in tables.items()})], by)
-    for item in ranking.placed:
-        tp, fn, tn, fp = tables[item.called]
+    for item in ranking.ranking:
+        tp, fn, tn, fp = tables[item.judge]
         truth, said = [1] * (tp + fn) + [0] * (tn + fp), [1] * tp + [0] * (fn + tn) + [1] * fp
         assert item.estimate.value == pytest.approx(functions[by](truth, said))
-        assert item.low is not None and item.high is not None
-        assert item.low <= item.rank <= item.high
+        assert item.rank_low is not None and item.rank_high is not None
+        assert item.rank_low <= item.rank <= item.rank_high
     assert by in NAMES
 
 
@@ -225,25 +226,29 @@ def test_places_from_intervals_that_overlap() -> None:
         "last": published(0.2, 0.1, 0.3),
     }
     ranking = ranked([summary(**judges)])
-    assert ranking.method == OVERLAP
-    assert [(item.low, item.high) for item in ranking.placed] == [(1, 1), (2, 3), (2, 3), (4, 4)]
+    assert ranking.places_by == OVERLAP
+    assert [(item.rank_low, item.rank_high) for item in ranking.ranking] == [(1, 1), (2, 3), (2, 3), (4, 4)]
 
 
 def test_a_judge_without_an_interval_may_be_anywhere() -> None:
     ranking = ranked([summary(a=published(0.9, 0.85, 0.95), b=published(0.2, 0.1, 0.3), c=published(1.0))])
-    assert {item.called: (item.low, item.high) for item in ranking.placed} == {
+    assert {item.judge: (item.rank_low, item.rank_high) for item in ranking.ranking} == {
         "c": (None, None),
         "a": (1, 2),
         "b": (2, 3),
     }
-    assert ranked([summary(a=published(0.9))]).method == UNKNOWN
+    assert ranked([summary(a=published(0.9))]).places_by == UNKNOWN
 
 
 def test_places_from_draws_separate_what_is_far_apart_and_not_what_is_close() -> None:
     far = {"a": counted(950, 50, 950, 50), "b": counted(500, 500, 500, 500), "c": counted(505, 495, 500, 500)}
     ranking = ranked([summary(**far)])
-    assert ranking.method == DRAWN
-    assert {item.called: (item.low, item.high) for item in ranking.placed} == {"a": (1, 1), "c": (2, 3), "b": (2, 3)}
+    assert ranking.places_by == DRAWN
+    assert {item.judge: (item.rank_low, item.rank_high) for item in ranking.ranking} == {
+        "a": (1, 1),
+        "c": (2, 3),
+        "b": (2, 3),
+    }
     assert ranking == ranked([summary(**far)])
 
 
@@ -266,11 +271,11 @@ def test_drawn_places_equal_a_bootstrap_of_the_samples_themselves() -> None:
 def test_few_samples_are_not_drawn_from() -> None:
     """A judge that is right 4 times out of 4 would stay right in every draw."""
     ranking = ranked([summary(a=counted(4, 0, 4, 0), b=counted(40, 20, 30, 10))])
-    assert ranking.method == OVERLAP
+    assert ranking.places_by == OVERLAP
     assert places(ranking)[0] == (1, "a")
-    assert ranking.placed[0].low is None
+    assert ranking.ranking[0].rank_low is None
     by_recall = ranked([summary(a=counted(4, 0, 4, 0), b=counted(40, 20, 30, 10))], "hit_recall")
-    assert [(item.low, item.high) for item in by_recall.placed] == [(1, 2), (1, 2)]
+    assert [(item.rank_low, item.rank_high) for item in by_recall.ranking] == [(1, 2), (1, 2)]
 
 
 def test_where_f1_says_little_is_said() -> None:
@@ -300,7 +305,7 @@ def test_the_report_is_harmless_in_every_form(by: str) -> None:
         "c": published(0.7, 0.6, 0.8),
     }
     report = as_report(ranked([summary(f"{HOSTILE}.json", **judges), summary("two.json", **judges)], by))
-    VALIDATOR.validate(report.document)
+    VALIDATOR.validate(json.loads(msgspec.json.encode(report.document)))
     assert harmless(console.render(report))
     assert_inert(markdown.render(report))
     assert "<script" not in html.render(report)
@@ -353,9 +358,9 @@ def test_mistakes_have_their_exit_codes(cli: Cli, tmp_path: Path) -> None:
 
 def test_tiers_of_the_report_follow_the_figure() -> None:
     ranking = ranked([summary(a=counted(40, 20, 30, 10))], "pass_f1")
-    assert ranking.placed[0].tier is not None
-    assert ranking.placed[0].tier.name == tier_name(ranking.placed[0].estimate.value)
-    assert ranked([summary(a=counted(40, 20, 30, 10))], "accuracy").placed[0].tier is None
+    assert ranking.ranking[0].tier is not None
+    assert ranking.ranking[0].tier.name == tier_name(ranking.ranking[0].estimate.value)
+    assert ranked([summary(a=counted(40, 20, 30, 10))], "accuracy").ranking[0].tier is None
 
 
 def test_judges_that_were_measured_on_different_labels_are_told_apart() -> None:

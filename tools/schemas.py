@@ -16,6 +16,7 @@ from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.attacks.listing import Attacks
 from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.judges.listing import Judges
+from faircount.analysis.judges.ranking import Ranking
 from faircount.analysis.judges.trying import JudgeTrial
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
@@ -35,6 +36,7 @@ DOCUMENTS: dict[type[Document], str] = {
     Power: "faircount results power",
     Judges: "faircount judges list",
     JudgeTrial: "faircount judges try",
+    Ranking: "faircount judges rank",
     Attacks: "faircount attacks list",
     AttackTrial: "faircount attacks try",
     Targets: "faircount targets list",

@@ -7,8 +7,7 @@ says little about a judge, a note says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +24,7 @@ from faircount.analysis.judges.quality import (
 from faircount.analysis.judges.summary import JudgeRecord, Summary
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
 from faircount.errors import InputError, UsageError
-from faircount.model import Estimate
+from faircount.model import Document, Estimate
 from faircount.stats import balanced_accuracy
 from faircount.stats.detector_bootstrap import DEFAULT_REPLICATES, DEFAULT_SEED
 from faircount.stats.detectors import confusion_metrics
@@ -48,42 +47,42 @@ _SECOND_CLASS = ("pass_f1", "pass_precision", "pass_recall")
 
 
 class Placed(Struct, frozen=True):
-    """A judge with its place. `low` and `high` are the places that it may really have; None where that is not known.
+    """A judge with its place, and the summary that it is from.
 
-    `n` counts the labelled items that it decided, whatever the denominator of the figure; None where nobody says.
+    `rank_low` and `rank_high` are the places that it may really have; None where that is not known. `n` counts the
+    labelled items that it decided, whatever the denominator of the figure; None where nobody says.
     """
 
-    called: str
-    path: str
     rank: int
+    judge: str
+    summary: str
     estimate: Estimate
-    low: int | None
-    high: int | None
-    tier: Tier | None
-    counts: Confusion | None
     n: int | None
+    rank_low: int | None
+    rank_high: int | None
+    tier: Tier | None
     notes: tuple[str, ...]
-    labels: frozenset[str] = frozenset()
-    """The digests of the label files that it was measured with, where they are known."""
 
 
 class LeftOut(Struct, frozen=True):
     """A judge without a place, and why."""
 
-    called: str
-    path: str
+    judge: str
+    summary: str
     why: str
 
 
-class Ranking(Struct, frozen=True):
-    """Judges by a figure, the best first; `method` is how the range of places was found: see `METHODS`."""
+class Ranking(Document, frozen=True, kw_only=True):
+    """Judges by a figure, the best first; `places_by` is how the range of places was found: see `METHODS`."""
 
+    kind: Literal["judge-ranking"] = "judge-ranking"
+    schema: Literal[1] = 1
     by: str
     level: float
-    seed: int
-    method: str
-    files: tuple[str, ...]
-    placed: tuple[Placed, ...]
+    places_by: str
+    random_seed: int
+    summaries: tuple[str, ...]
+    ranking: tuple[Placed, ...]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
 
@@ -110,18 +109,31 @@ def ranked(
     if not 0 < level < 1:
         raise UsageError(f"--level must be between 0 and 1, not {level:g}")
     found = [_candidate(record, summary.path, by, level) for summary in summaries for record in summary.judges]
-    candidates = [item for item in found if isinstance(item, Placed)]
+    candidates = [item for item in found if not isinstance(item, LeftOut)]
     left_out = tuple(item for item in found if isinstance(item, LeftOut))
     if not found:
         raise InputError(f"{', '.join(summary.path for summary in summaries)}: contains no judge")
     ordered = _in_order(candidates)
     method, ranges = _ranges(ordered, by, level, seed)
-    placed = tuple(replace(item, low=low, high=high) for item, (low, high) in zip(ordered, ranges, strict=True))
-    files = tuple(summary.path for summary in summaries)
-    return Ranking(by, level, seed, method, files, placed, left_out, tuple(_notes(placed, by, level)))
+    return Ranking(
+        by=by,
+        level=level,
+        places_by=method,
+        random_seed=seed,
+        summaries=tuple(summary.path for summary in summaries),
+        ranking=tuple(
+            replace(item, rank_low=low, rank_high=high) for (item, _), (low, high) in zip(ordered, ranges, strict=True)
+        ),
+        left_out=left_out,
+        notes=tuple(_notes(ordered, by, level)),
+    )
 
 
-def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Placed | LeftOut:
+Candidate = tuple[Placed, JudgeRecord]
+"""A judge whose place is to be found, and what its summary tells of it."""
+
+
+def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Candidate | LeftOut:
     if record.metrics is None and record.counts is None:
         return LeftOut(record.called, path, "it was not evaluated")
     estimate = _estimate(record, by, level)
@@ -129,7 +141,7 @@ def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Placed 
         return LeftOut(record.called, path, _why(record, by))
     tier = tier_of(estimate) if by in ("hit_f1", "pass_f1") else None
     doubts = tuple(_doubts(record, by))
-    return Placed(record.called, path, 0, estimate, None, None, tier, record.counts, record.n, doubts, record.labels)
+    return Placed(0, record.called, path, estimate, record.n, None, None, tier, doubts), record
 
 
 def _why(record: JudgeRecord, by: str) -> str:
@@ -187,19 +199,18 @@ def _mean_recall(metrics: Mapping[str, Any], level: float) -> Estimate | None:
 # -- places -----------------------------------------------------------------------------------------------------
 
 
-def _in_order(candidates: Sequence[Placed]) -> list[Placed]:
+def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates with their ranks, the highest figure first; equal figures have equal ranks, by name."""
-    ordered = sorted(candidates, key=lambda item: (-_value(item), item.called, item.path))
-    ranks: list[int] = []
-    for place, item in enumerate(ordered):
-        tied = place > 0 and abs(_value(ordered[place - 1]) - _value(item)) <= _SAME
-        ranks.append(ranks[-1] if tied else place + 1)
-    by_rank = groupby(zip(ranks, ordered, strict=True), key=lambda pair: pair[0])
-    return [
-        replace(item, rank=rank)
-        for rank, pairs in by_rank
-        for _, item in sorted(pairs, key=lambda pair: (pair[1].called, pair[1].path))
-    ]
+    ordered = sorted(candidates, key=lambda pair: (-_value(pair[0]), *_named(pair)))
+    ranked: list[Candidate] = []
+    for place, (item, record) in enumerate(ordered):
+        tied = place > 0 and abs(_value(ordered[place - 1][0]) - _value(item)) <= _SAME
+        ranked.append((replace(item, rank=ranked[-1][0].rank if tied else place + 1), record))
+    return sorted(ranked, key=lambda pair: (pair[0].rank, *_named(pair)))
+
+
+def _named(candidate: Candidate) -> tuple[str, str]:
+    return candidate[0].judge, candidate[0].summary
 
 
 def _value(item: Placed) -> float:
@@ -210,23 +221,25 @@ def _value(item: Placed) -> float:
 Range = tuple[int | None, int | None]
 
 
-def _ranges(ordered: Sequence[Placed], by: str, level: float, seed: int) -> tuple[str, list[Range]]:
+def _ranges(ordered: Sequence[Candidate], by: str, level: float, seed: int) -> tuple[str, list[Range]]:
     """Return how the possible places were found, and the first and the last for each judge."""
-    counts = [item.counts for item in ordered if item.counts is not None and item.counts.n >= LEAST_SAMPLES]
+    known = [record.counts for _, record in ordered if record.counts is not None]
+    counts = [cells for cells in known if cells.n >= LEAST_SAMPLES]
     if counts and len(counts) == len(ordered):
         return DRAWN, drawn_ranges(counts, by, level, seed)
-    if all(item.estimate.low is None for item in ordered):
+    estimates = [item.estimate for item, _ in ordered]
+    if all(estimate.low is None for estimate in estimates):
         return UNKNOWN, [(None, None)] * len(ordered)
-    return OVERLAP, [_overlapping(item, ordered) for item in ordered]
+    return OVERLAP, [_overlapping(estimate, estimates) for estimate in estimates]
 
 
-def _overlapping(item: Placed, all_of_them: Sequence[Placed]) -> Range:
+def _overlapping(one: Estimate, all_of_them: Sequence[Estimate]) -> Range:
     """Return the places that a judge may have: behind all that are surely better, before all that are surely worse."""
-    low, high = item.estimate.low, item.estimate.high
+    low, high = one.low, one.high
     if low is None or high is None:
         return None, None
-    better = sum(other.estimate.low is not None and other.estimate.low > high for other in all_of_them)
-    worse = sum(other.estimate.high is not None and other.estimate.high < low for other in all_of_them)
+    better = sum(other.low is not None and other.low > high for other in all_of_them)
+    worse = sum(other.high is not None and other.high < low for other in all_of_them)
     return 1 + better, len(all_of_them) - worse
 
 
@@ -347,19 +360,19 @@ def _doubts_of_figures(metrics: Mapping[str, Any], by: str) -> Iterator[str]:
         yield f"n < {LEAST_SAMPLES}: no interval"
 
 
-def _notes(placed: Sequence[Placed], by: str, level: float) -> Iterator[str]:
+def _notes(placed: Sequence[Candidate], by: str, level: float) -> Iterator[str]:
     """Yield what is to be known about the ranking as a whole."""
-    without = sum(item.estimate.low is None for item in placed)
+    without = sum(item.estimate.low is None for item, _ in placed)
     if without and by != "mcc":
         yield f"{without:,} of {len(placed):,} judges have no interval: their places may be chance"
     if by == "mcc" and placed:
         yield "MCC has no interval here"
-    if len({item.labels for item in placed}) > 1:
+    if len({record.labels for _, record in placed}) > 1:
         yield "the judges were not all measured on the same labels, so the ranking also compares the labels"
-    published = sum(item.estimate.method == _PUBLISHED for item in placed)
+    published = sum(item.estimate.method == _PUBLISHED for item, _ in placed)
     if published and level != PUBLISHED_LEVEL:
         yield f"published intervals are taken as they are, at a level of 95%: {published:,} of {len(placed):,}"
-    names = [item.called for item in placed]
+    names = [item.judge for item, _ in placed]
     repeated = len({name for name in names if names.count(name) > 1})
     if repeated:
         yield f"{repeated:,} judges are in several summaries: each is listed with its file"

@@ -1,17 +1,12 @@
-"""A ranking of judges arranged into a report, and the same as the JSON document (`judge-ranking-1.json`)."""
+"""A ranking of judges arranged into a report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from faircount.analysis.document import estimate_data
 from faircount.analysis.judges.ranking import METHODS, Placed, Ranking
 from faircount.report import Bar, Bars, Block, Cell, Column, Grid, Paragraph, Place, Record, Report, Section
-from faircount.version import __version__
 
-KIND = "judge-ranking"
-SCHEMA = 1
 NAMES = {
     "hit_f1": "F1 of hits",
     "hit_precision": "precision of hits",
@@ -31,23 +26,23 @@ def as_report(ranking: Ranking) -> Report:
     name = NAMES[ranking.by]
     sections = [
         Section(f"Judges by {name}", tuple(_opening(ranking)), level=1),
-        *([Section("Ranking", tuple(_blocks(ranking)))] if ranking.placed else []),
+        *([Section("Ranking", tuple(_blocks(ranking)))] if ranking.ranking else []),
         *_doubts(ranking),
         *_left_out(ranking),
     ]
-    return Report(tuple(sections), document(ranking))
+    return Report(tuple(sections), ranking)
 
 
 def _opening(ranking: Ranking) -> Iterator[Block]:
-    yield Grid((Column("Summary", numeric=False),), tuple((Place(path),) for path in ranking.files))
-    if not ranking.placed:
+    yield Grid((Column("Summary", numeric=False),), tuple((Place(path),) for path in ranking.summaries))
+    if not ranking.ranking:
         yield Paragraph(f"No judge can be ranked: none has {NAMES[ranking.by]}.")
     yield from (Paragraph(note) for note in ranking.notes)
 
 
 def _blocks(ranking: Ranking) -> Iterator[Block]:
-    several = len(ranking.files) > 1
-    tiers = any(item.tier is not None for item in ranking.placed)
+    several = len(ranking.summaries) > 1
+    tiers = any(item.tier is not None for item in ranking.ranking)
     title = NAMES[ranking.by]
     columns = (
         Column("Rank"),
@@ -58,74 +53,40 @@ def _blocks(ranking: Ranking) -> Iterator[Block]:
         *([Column("Tier", rank=1, numeric=False)] if tiers else []),
         *([Column("Summary", rank=3, numeric=False)] if several else []),
     )
-    rows = tuple(tuple(_cells(item, ranking, tiers=tiers, several=several)) for item in ranking.placed)
-    yield Grid(columns, rows, note=f"Places: the range of ranks that the data support; {METHODS[ranking.method]}.")
+    rows = tuple(tuple(_cells(item, ranking, tiers=tiers, several=several)) for item in ranking.ranking)
+    yield Grid(columns, rows, note=f"Places: the range of ranks that the data support; {METHODS[ranking.places_by]}.")
     if ranking.by != "mcc":
-        labels = [Record(item.called) for item in ranking.placed]
-        bars = tuple(Bar(label, item.estimate) for label, item in zip(labels, ranking.placed, strict=True))
+        labels = [Record(item.judge) for item in ranking.ranking]
+        bars = tuple(Bar(label, item.estimate) for label, item in zip(labels, ranking.ranking, strict=True))
         yield Bars(title[0].upper() + title[1:], bars)
 
 
 def _cells(item: Placed, ranking: Ranking, *, tiers: bool, several: bool) -> Iterator[Cell]:
     yield item.rank
-    yield Record(item.called)
+    yield Record(item.judge)
     yield f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate
-    yield "?" if item.low is None else f"{item.low:,} to {item.high:,}"
+    yield "?" if item.rank_low is None else f"{item.rank_low:,} to {item.rank_high:,}"
     yield item.n
     if tiers:
         yield None if item.tier is None else item.tier.words
     if several:
-        yield Place(item.path)
+        yield Place(item.summary)
 
 
 def _doubts(ranking: Ranking) -> Iterator[Section]:
-    several = len(ranking.files) > 1
+    several = len(ranking.summaries) > 1
     columns = (_JUDGE, Column("Note", numeric=False), *([Column("Summary", rank=1, numeric=False)] if several else []))
     rows: list[tuple[Cell, ...]] = []
-    for item in ranking.placed:
-        place: list[Cell] = [Place(item.path)] if several else []
+    for item in ranking.ranking:
+        place: list[Cell] = [Place(item.summary)] if several else []
         if item.notes:
-            rows.append((Record(item.called), "; ".join(item.notes), *place))
+            rows.append((Record(item.judge), "; ".join(item.notes), *place))
     if rows:
         yield Section("Weak figures", (Grid(columns, tuple(rows)),))
 
 
 def _left_out(ranking: Ranking) -> Iterator[Section]:
     columns = (_JUDGE, Column("Why", numeric=False), Column("Summary", rank=1, numeric=False))
-    rows = tuple((Record(item.called), item.why, Place(item.path)) for item in ranking.left_out)
+    rows = tuple((Record(item.judge), item.why, Place(item.summary)) for item in ranking.left_out)
     if rows:
         yield Section("Left out", (Grid(columns, rows),))
-
-
-def document(ranking: Ranking) -> dict[str, Any]:
-    """Return the whole answer of `judges rank` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "by": ranking.by,
-        "level": ranking.level,
-        "places_by": ranking.method,
-        "random_seed": ranking.seed,
-        "summaries": list(ranking.files),
-        "ranking": [_placed(item) for item in ranking.placed],
-        "left_out": [{"judge": item.called, "summary": item.path, "why": item.why} for item in ranking.left_out],
-        "notes": list(ranking.notes),
-    }
-
-
-def _placed(item: Placed) -> dict[str, Any]:
-    tier = item.tier
-    return {
-        "rank": item.rank,
-        "judge": item.called,
-        "summary": item.path,
-        "estimate": estimate_data(item.estimate),
-        "n": item.n,
-        "rank_low": item.low,
-        "rank_high": item.high,
-        "tier": None
-        if tier is None
-        else {"name": tier.name, "supported": tier.supported, "reaches": list(tier.reaches)},
-        "notes": list(item.notes),
-    }

@@ -19,13 +19,21 @@ class Tier(Struct, frozen=True):
     """A tier by its name, None where F1 is undefined.
 
     `supported` tells whether the whole interval lies in it, `reaches` names the other tiers that the interval touches,
-    the better ones first. `words` says all of it.
+    the better ones first.
     """
 
     name: str | None
     supported: bool
     reaches: tuple[str, ...]
-    words: str
+
+    @property
+    def words(self) -> str:
+        """All of it in words."""
+        if self.name is None:
+            return "undefined"
+        if self.reaches:
+            return f"{self.name}, but the interval reaches {' and '.join(self.reaches)}"
+        return self.name if self.supported else f"{self.name}, not supported: n < {LEAST_SAMPLES}"
 
 
 def tier_name(f1: float | None) -> str | None:
@@ -40,12 +48,10 @@ def tier_of(f1: Estimate) -> Tier:
     """Return the tier of an F1 and whether its interval lies in that tier."""
     name = tier_name(f1.value)
     if name is None:
-        return Tier(None, False, (), "undefined")
+        return Tier(None, False, ())
     low, high = tier_name(f1.low), tier_name(f1.high)
     if low is None or high is None:
-        return Tier(name, False, (), f"{name}, not supported: n < {LEAST_SAMPLES}")
+        return Tier(name, False, ())
     touched = NAMES[NAMES.index(high) : NAMES.index(low) + 1]
     others = tuple(other for other in touched if other != name)
-    if not others:
-        return Tier(name, True, (), name)
-    return Tier(name, False, others, f"{name}, but the interval reaches {' and '.join(others)}")
+    return Tier(name, not others, others)
