@@ -30,6 +30,8 @@ BY_HAND = {
     "check-1.json",
     "comparison-2.json",
     "judge-agreement-1.json",
+    "dataset-comparison-2.json",
+    "entry-2.json",
     "judge-evaluation-1.json",
     "judge-ranking-1.json",
     "judges-1.json",

@@ -15,6 +15,7 @@ from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.attacks.listing import Attacks
 from faircount.analysis.attacks.trying import AttackTrial
+from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.listing import Judges
 from faircount.analysis.judges.ranking import Ranking
 from faircount.analysis.judges.trying import JudgeTrial
@@ -37,6 +38,7 @@ DOCUMENTS: dict[type[Document], str] = {
     Judges: "faircount judges list",
     JudgeTrial: "faircount judges try",
     Ranking: "faircount judges rank",
+    Agreement: "faircount judges agree",
     Attacks: "faircount attacks list",
     AttackTrial: "faircount attacks try",
     Targets: "faircount targets list",

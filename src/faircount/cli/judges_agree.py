@@ -58,7 +58,7 @@ def _options(arguments: argparse.Namespace) -> AgreementOptions:
 def _troubles(agreement: Agreement, judges: list[Judge]) -> int:
     """Say which of the judges that were asked decided nothing; return the exit code."""
     asked = {judge.identity.digest for judge in judges}
-    silent = [figures for figures in agreement.raters if figures.rater.identity in asked and not figures.decided]
+    silent = [figures for figures in agreement.raters if figures.identity in asked and not figures.decided]
     for figures in silent:
         reason = figures.error or "no reason given"
         print(  # noqa: T201

@@ -9,23 +9,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, cases_of, excerpt
+from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, PartedItem, cases_of, excerpt
 from faircount.analysis.judges.agreement_scores import has_scores, label_scores
-from faircount.analysis.judges.agreement_table import JUDGE, MISSING, PERSON, Rater, Ratings, RatingTable, item_key
+from faircount.analysis.judges.agreement_table import (
+    JUDGE,
+    MISSING,
+    PERSON,
+    Kind,
+    Rater,
+    Ratings,
+    RatingTable,
+    item_key,
+)
 from faircount.analysis.judges.predictions import (
     KeptPredictions,
     Prediction,
     Predictions,
+    PredictionsSource,
     prediction_line,
     read_predictions,
+    whole,
 )
 from faircount.errors import InputError
-from faircount.model import Estimate, Finding, Source
-from faircount.reading.labelled import DEFAULT_THRESHOLD, Doubt, Labelled, LabelSource
+from faircount.model import Document, Estimate, Finding
+from faircount.reading.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
 from faircount.stats.agreement import (
     DEFAULT_REPLICATES,
     DEFAULT_SEED,
@@ -48,9 +59,12 @@ if TYPE_CHECKING:
 
 LABEL = "label"
 """The rater that stands for people whose single ratings are not known."""
-ALL, PEOPLE, JUDGES = "people and judges", "people", "judges"
+ALL, PEOPLE, JUDGES = "people_and_judges", "people", "judges"
 DECISIONS, SCORES = "decisions", "scores"
+ONE_SIDED = 0.9
+"""From this share of one category on, kappa says little."""
 _UNIT = "item"
+_COUNTS = ("pass_pass", "pass_hit", "hit_pass", "hit_hit")
 _STEPS = (100, 20, 10)
 _MOST_WORK = 2_000_000
 """Kinds of items times values squared: what one replicate of the bootstrap of scores may cost."""
@@ -73,39 +87,42 @@ class AgreementOptions(Struct, frozen=True):
 
 
 class RaterFigures(Struct, frozen=True):
-    """How a rater decided. `undecided` are items of the table that it did not decide, whatever the reason."""
+    """How a rater decided. `name` is unique among the people and among the judges; see `Rater` for the others.
 
-    rater: Rater
+    `undecided` are items of the table that it did not decide, whatever the reason; `error` is why a judge could not
+    decide, the first time. `judge` is None for people.
+    """
+
     name: str
+    kind: Kind
+    judge: str | None
+    identity: str | None
     decided: int
     undecided: int
     hits: Estimate
     scored: int
     repeated: int
-    error: str
-    """Why a judge could not decide, the first time; empty if it always could."""
+    error: str | None
 
 
 class Pair(Struct, frozen=True):
-    """Two raters, by their numbers, on the items that both decided.
+    """Two raters, by their names and by their places among all raters, on the items that both decided.
 
     `counts` are the items by decision of the first and of the second: pass and pass, pass and hit, hit and pass, hit
-    and hit. `prevailing` is the share of the category that the two used most.
+    and hit. `prevailing` is the share of the category that the two used most; where that is nearly all, a pair is
+    `one_sided`, and kappa says little.
     """
 
-    one: int
-    other: int
-    counts: tuple[int, int, int, int]
+    raters: tuple[str, str]
+    places: tuple[int, int]
+    items: int
+    counts: Mapping[str, int]
     kappa: Estimate
     observed: Estimate
     pabak: float | None
     ac1: float | None
     prevailing: float | None
-
-    @property
-    def n(self) -> int:
-        """How many items both decided."""
-        return sum(self.counts)
+    one_sided: bool
 
 
 class Together(Struct, frozen=True):
@@ -121,31 +138,33 @@ class Together(Struct, frozen=True):
     step: float | None = None
 
 
-class Agreement(Struct, frozen=True):
-    """What `judges agree` found. `compared` are the items with two decisions or more, `parted` those that differ."""
+class Agreement(Document, frozen=True, kw_only=True):
+    """What `judges agree` found. `compared` are the items with two decisions or more, `parted` those that differ.
 
-    options: AgreementOptions
+    `label_threshold` is from which score of people on an item is a hit; None where labels are no scores.
+    `scores_apart`: people's scores and judges' are on different scales, so that they cannot be compared. `cases` are
+    the first of those that differ, `parted_items` all of them; None where they were not asked for.
+    """
+
+    kind: Literal["judge-agreement"] = "judge-agreement"
+    schema: Literal[2] = 2
+    level: float
+    seed: int
+    replicates: int
+    label_threshold: float | None
+    scores_apart: bool
+    labels: tuple[LabelSource, ...]
+    predictions: tuple[PredictionsSource, ...]
     items: int
     compared: int
     parted: int
     raters: tuple[RaterFigures, ...]
-    pairs: tuple[Pair, ...]
     together: tuple[Together, ...]
+    pairs: tuple[Pair, ...]
     cases: tuple[Case, ...]
-    labels: tuple[LabelSource, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    predictions: tuple[Source, ...] = ()
-    digests: Mapping[str, str] = {}
-    findings: tuple[Finding, ...] = ()
-    threshold: float | None = None
-    """From which score of people on an item is a hit; None where labels are no scores."""
-    scores_apart: bool = False
-    """Whether people's scores and judges' are on different scales, so that they cannot be compared."""
-
-    @property
-    def shown(self) -> tuple[Case, ...]:
-        """The cases that are shown with texts and reasons."""
-        return self.cases[: self.options.cases]
+    parted_items: tuple[PartedItem, ...] | None
+    doubts: tuple[Doubt, ...]
+    findings: tuple[Finding, ...]
 
 
 def measure_agreement(
@@ -164,26 +183,30 @@ def measure_agreement(
         raise InputError(f"nothing to compare: {_only(table)}; give labels and a judge, or several of either")
     parting, distances = table.parting()
     wanted = len(parting) if options.every_case else options.cases
-    cases = cases_of(
+    cases, parted_items = cases_of(
         table, parting[:wanted], distances[:wanted], options.cases, labels, lambda: itertools.chain(predictions, asked)
     )
     passes, hits = table.counts(range(len(table.raters)))
+    raters = tuple(_rater_figures(table, options))
     return Agreement(
-        options,
+        level=options.level,
+        seed=options.seed,
+        replicates=options.replicates,
+        label_threshold=_threshold(labels),
+        scores_apart=_scores_apart(table),
+        labels=() if labels is None else labels.sources,
+        predictions=predictions.sources,
         items=len(table.items),
         compared=int((passes + hits >= 2).sum()),
         parted=len(parting),
-        raters=tuple(_rater_figures(table, options)),
-        pairs=tuple(_pair(table, one, other, options) for one, other in _pairs(table)),
+        raters=raters,
         together=tuple(_together(table, options)),
+        pairs=tuple(_pair(table, raters, places, options) for places in _pairs(table)),
         cases=cases,
-        labels=() if labels is None else labels.sources,
-        doubts=() if labels is None else labels.doubts,
-        predictions=predictions.sources,
-        digests=predictions.digests,
+        parted_items=parted_items if options.every_case else None,
+        # Raters who differ are what this is about, and no doubt.
+        doubts=() if labels is None else tuple(doubt for doubt in labels.doubts if doubt.kind != DoubtKind.TIE),
         findings=predictions.findings,
-        threshold=_threshold(labels),
-        scores_apart=_scores_apart(table),
     )
 
 
@@ -281,21 +304,23 @@ def _rater_figures(table: RatingTable, options: AgreementOptions) -> Iterator[Ra
         decided = int((decisions != MISSING).sum())
         scores = table.scores.get(index)
         yield RaterFigures(
-            rater,
             _name(table, rater),
+            rater.kind,
+            whole(rater.name) if rater.kind == JUDGE else None,
+            rater.identity or None,
             decided,
             len(table.items) - decided,
             wilson(int((decisions == 1).sum()), decided, unit=_UNIT, level=options.level),
             0 if scores is None else int((scores == scores).sum()),
             table.repeated.get(rater, 0),
-            excerpt(table.errors.get(rater, ""), LONGEST_REASON).text,
+            excerpt(table.errors.get(rater, ""), LONGEST_REASON).text or None,
         )
 
 
 def _name(table: RatingTable, rater: Rater) -> str:
     """Return a rater's name; a judge that is there in several versions also has the beginning of its digest."""
     versions = sum(other.kind == rater.kind and other.name == rater.name for other in table.raters)
-    return f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name
+    return whole(f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name)
 
 
 def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:
@@ -305,19 +330,24 @@ def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:
     yield from sorted(every, key=lambda pair: (kinds[pair[0]] == kinds[pair[1]], kinds[pair[0]] == JUDGE))
 
 
-def _pair(table: RatingTable, one: int, other: int, options: AgreementOptions) -> Pair:
-    counts = table.pair(one, other)
+def _pair(
+    table: RatingTable, raters: Sequence[RaterFigures], places: tuple[int, int], options: AgreementOptions
+) -> Pair:
+    counts = table.pair(*places)
     n = int(counts.sum())
     hits = int(counts.sum(axis=0)[1] + counts.sum(axis=1)[1])
+    prevailing = max(hits, 2 * n - hits) / (2 * n) if n else None
     return Pair(
-        one,
-        other,
-        tuple(int(count) for count in counts.ravel()),  # type: ignore[arg-type]
+        (raters[places[0]].name, raters[places[1]].name),
+        places,
+        n,
+        {name: int(count) for name, count in zip(_COUNTS, counts.ravel(), strict=True)},
         cohen_kappa(counts, unit=_UNIT, level=options.level),
         wilson(int(counts.trace()), n, unit=_UNIT, level=options.level),
         pabak(counts),
         gwet_ac1(counts),
-        max(hits, 2 * n - hits) / (2 * n) if n else None,
+        prevailing,
+        prevailing is not None and prevailing > ONE_SIDED,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
-from faircount.analysis.judges.predictions import Prediction
+from faircount.analysis.judges.predictions import Prediction, whole
 from faircount.analysis.recorded import masked
 from faircount.judging.verdict import Decision
 
@@ -44,17 +44,22 @@ class Opinion(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """An item on which raters differ. `distance` is how far people and judges are apart: 1 is opposite.
 
-    `decisions` are those of all raters in their order, None where missing. The texts are None where only predictions
-    were given, and of a case that is not shown.
+    The texts are None where only predictions were given.
     """
 
     item: str
-    place: str
+    place: str | None
     distance: float
+    opinions: tuple[Opinion, ...]
+    prompt: Excerpt | None
+    response: Excerpt | None
+
+
+class PartedItem(Struct, frozen=True):
+    """An item on which raters differ, in short: the decisions of all in their order, None where missing."""
+
+    item: str
     decisions: tuple[Decision | None, ...]
-    opinions: tuple[Opinion, ...] = ()
-    prompt: Excerpt | None = None
-    response: Excerpt | None = None
 
 
 class _Told(Struct):
@@ -74,8 +79,8 @@ def cases_of(
     shown: int,
     labels: Iterable[Labelled] | None,
     predictions: Callable[[], Iterable[Prediction]],
-) -> tuple[Case, ...]:
-    """Return items as cases, in the order given; texts and reasons only of the first `shown`."""
+) -> tuple[tuple[Case, ...], tuple[PartedItem, ...]]:
+    """Return the first `shown` items as cases, and all of them in short, in the order given."""
     keys = [int(key) for key in table.items[parting]]
     told = {key: _Told() for key in keys}
     for key in keys[:shown]:
@@ -85,9 +90,13 @@ def cases_of(
         _from_predictions(predictions(), told)
     # Among many items there are few patterns of decisions: each is made once.
     patterns: dict[bytes, tuple[Decision | None, ...]] = {}
-    return tuple(
-        _case(table, int(row), float(distance), told[key], patterns)
-        for key, row, distance in zip(keys, parting, distances, strict=True)
+    cases = tuple(
+        _case(table, int(row), float(distance), told[key])
+        for key, row, distance in zip(keys[:shown], parting, distances, strict=False)
+    )
+    return cases, tuple(
+        PartedItem(whole(told[key].item), _decisions(table, int(row), patterns))
+        for key, row in zip(keys, parting, strict=True)
     )
 
 
@@ -115,17 +124,19 @@ def _from_predictions(predictions: Iterable[Prediction], told: dict[int, _Told])
             wanted.reasons[prediction.judge, prediction.identity] = prediction
 
 
-def _case(
-    table: RatingTable, row: int, distance: float, told: _Told, patterns: dict[bytes, tuple[Decision | None, ...]]
-) -> Case:
+def _decisions(
+    table: RatingTable, row: int, patterns: dict[bytes, tuple[Decision | None, ...]]
+) -> tuple[Decision | None, ...]:
     numbers = table.decisions[:, row]
     pattern = numbers.tobytes()
     if pattern not in patterns:
         patterns[pattern] = tuple(DECISIONS[int(number)] for number in numbers)
-    opinions: tuple[Opinion, ...] = ()
-    if told.reasons is not None:
-        opinions = tuple(_opinion(table, rater, row, told.reasons) for rater in range(len(table.raters)))
-    return Case(told.item, told.place, distance, patterns[pattern], opinions, told.prompt, told.response)
+    return patterns[pattern]
+
+
+def _case(table: RatingTable, row: int, distance: float, told: _Told) -> Case:
+    opinions = tuple(_opinion(table, rater, row, told.reasons or {}) for rater in range(len(table.raters)))
+    return Case(whole(told.item), whole(told.place) or None, distance, opinions, told.prompt, told.response)
 
 
 def _opinion(table: RatingTable, rater: int, row: int, reasons: dict[tuple[str, str], Prediction]) -> Opinion:
@@ -143,7 +154,7 @@ def _opinion(table: RatingTable, rater: int, row: int, reasons: dict[tuple[str, 
 def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> Excerpt:
     """Return the beginning of a text without its secrets."""
     # Masking looks a little further than is shown, so that no half of a secret stands at the end.
-    shown = masked(text[: longest + _LOOKED_AT])
+    shown = whole(masked(text[: longest + _LOOKED_AT]))
     cut = len(shown) > longest or len(text) > longest + _LOOKED_AT
     return Excerpt(shown[:longest], len(text), cut)
 

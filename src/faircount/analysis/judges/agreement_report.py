@@ -1,33 +1,29 @@
-"""How far raters agree, arranged into a report, and the same as the JSON document (`judge-agreement-1.json`).
+"""How far raters agree, arranged into a report.
 
 Kappa and alpha are no shares of anything and can be below 0: they are written as plain numbers, never as percentages.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from faircount import formats
-from faircount.analysis.document import estimate_data, finding_data, source_data
 from faircount.analysis.judges.agreement import (
     ALL,
     DECISIONS,
     JUDGES,
     LABEL,
+    ONE_SIDED,
     PEOPLE,
     SCORES,
     Agreement,
     Pair,
-    RaterFigures,
     Together,
 )
 from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
 from faircount.analysis.judges.agreement_table import JUDGE, PERSON
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.reading.labelled import Doubt, DoubtKind
 from faircount.report import (
     Bar,
     Bars,
@@ -47,23 +43,15 @@ from faircount.report import (
 )
 from faircount.stats.proportion import wilson
 from faircount.text import visible
-from faircount.version import __version__
 
-KIND = "judge-agreement"
-SCHEMA = 1
-
-ONE_SIDED = 0.9
-"""From this share of one category on, kappa says little."""
 _SMALL = 30
 _WIDEST_MATRIX = 10
 _MOST_BARS = 20
 _PIECE_WIDTH = 60
 """As much of a text as every presenter shows in a cell."""
 _DIGEST = 12
-_OF_LABELS = ("path", "sha256", "format", "lines", "good", "bad", "hits", "passes", "ties", "unlabelled")
 _UNDEFINED = "undefined"
 _NONE = "–"
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _KINDS = {PERSON: "person", JUDGE: "judge"}
 
 _KAPPA = (
@@ -84,24 +72,25 @@ def as_report(agreement: Agreement) -> Report:
         Section("All together", tuple(_all_together(agreement))),
         Section("Two by two", tuple(_two_by_two(agreement))),
         Section("Where they disagree", (Paragraph(_parting(agreement)),)),
-        *(_case(agreement, number, case) for number, case in enumerate(agreement.shown, start=1)),
+        *(_case(agreement, number, case) for number, case in enumerate(agreement.cases, start=1)),
     ]
     sections.append(Section("What was read", tuple(_read(agreement))))
-    return Report(tuple(sections), document(agreement))
+    return Report(tuple(sections), agreement)
 
 
 # -- sections ---------------------------------------------------------------------------------------------------
 
 
 def _title(agreement: Agreement) -> str:
-    kinds = {figures.rater.kind for figures in agreement.raters}
-    return f"Agreement of {ALL if len(kinds) > 1 else PEOPLE if PERSON in kinds else JUDGES}"
+    kinds = {figures.kind for figures in agreement.raters}
+    who = ALL if len(kinds) > 1 else PEOPLE if PERSON in kinds else JUDGES
+    return f"Agreement of {who.replace('_', ' ')}"
 
 
 def _overview(agreement: Agreement) -> Iterator[Block]:
-    people = sum(figures.rater.kind == PERSON for figures in agreement.raters)
+    people = sum(figures.kind == PERSON for figures in agreement.raters)
     judges = len(agreement.raters) - people
-    level = agreement.options.level
+    level = agreement.level
     yield Facts(
         (
             Fact("Items", agreement.items),
@@ -124,13 +113,13 @@ def _overview(agreement: Agreement) -> Iterator[Block]:
 
 
 def _cautions(agreement: Agreement) -> Iterator[str]:
-    one_sided = sum((pair.prevailing or 0) > ONE_SIDED for pair in agreement.pairs)
+    one_sided = sum(pair.one_sided for pair in agreement.pairs)
     if one_sided:
         yield (
             f"In {counted(one_sided, 'pair')} over {formats.exact_percent(ONE_SIDED)} of the decisions are the "
             "same. There kappa can be low although the two rarely differ: read AC1 as well."
         )
-    apart = sum(pair.n == 0 for pair in agreement.pairs)
+    apart = sum(pair.items == 0 for pair in agreement.pairs)
     if apart:
         yield (
             f"{counted(apart, 'pair')} decided no common items, so they cannot be compared. Items are matched by id."
@@ -138,9 +127,9 @@ def _cautions(agreement: Agreement) -> Iterator[str]:
     repeated = sum(figures.repeated for figures in agreement.raters)
     if repeated:
         yield f"{counted(repeated, 'rating')} of an item that the same rater had rated before: the last one counts."
-    if agreement.threshold is not None:
-        yield f"People gave scores: as decisions, a score counts as a hit from {agreement.threshold:g} on."
-        if not any(figures.rater.kind == PERSON and figures.scored for figures in agreement.raters):
+    if agreement.label_threshold is not None:
+        yield f"People gave scores: as decisions, a score counts as a hit from {agreement.label_threshold:g} on."
+        if not any(figures.kind == PERSON and figures.scored for figures in agreement.raters):
             yield (
                 "Only decisions are compared: scores cannot be read from standard input or from labels keyed to "
                 "results."
@@ -162,7 +151,7 @@ def _raters(agreement: Agreement) -> Grid:
     rows = tuple(
         (
             Record(figures.name),
-            _KINDS[figures.rater.kind],
+            _KINDS[figures.kind],
             figures.decided,
             figures.undecided,
             figures.hits,
@@ -174,7 +163,7 @@ def _raters(agreement: Agreement) -> Grid:
     if failed:
         columns = (*columns, Column("First error", numeric=False))
     note = ""
-    if any(figures.rater.kind == PERSON and figures.name == LABEL for figures in agreement.raters):
+    if any(figures.kind == PERSON and figures.name == LABEL for figures in agreement.raters):
         note = f"The rater {LABEL} stands for people whose individual ratings are unknown."
     return Grid(columns, rows, note=note)
 
@@ -210,12 +199,12 @@ def _together_row(figures: Together) -> tuple[Cell, ...]:
 
 
 def _alpha_note(agreement: Agreement) -> str:
-    level = formats.exact_percent(agreement.options.level)
-    words = f"{level} interval: bootstrap over items, seed {agreement.options.seed}."
+    level = formats.exact_percent(agreement.level)
+    words = f"{level} interval: bootstrap over items, seed {agreement.seed}."
     if any(figures.fleiss is not None for figures in agreement.together):
         words += " Fleiss' kappa is over the items that all of these raters decided."
     told = [one for figures in agreement.together for one in (figures.alpha, figures.fleiss) if one is not None]
-    if agreement.options.replicates and any(map(_lacks_interval, told)):
+    if agreement.replicates and any(map(_lacks_interval, told)):
         words += f" {_NO_INTERVAL}"
     steps = [figures.step for figures in agreement.together if figures.step is not None]
     if steps:
@@ -233,9 +222,9 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
         Column("PABAK", rank=2),
         Column("Most used", rank=3),
     )
-    rows = tuple(_pair_row(agreement, pair) for pair in agreement.pairs)
-    marked = frozenset(number for number, pair in enumerate(agreement.pairs) if pair.n < _SMALL)
-    level = formats.exact_percent(agreement.options.level)
+    rows = tuple(_pair_row(pair) for pair in agreement.pairs)
+    marked = frozenset(number for number, pair in enumerate(agreement.pairs) if pair.items < _SMALL)
+    level = formats.exact_percent(agreement.level)
     note = (
         f"{level} intervals: of kappa by its standard error (Fleiss, Cohen and Everitt 1969), of the share decided "
         f"alike by Wilson. {_AC1} Most used: the share of the category that both used most."
@@ -245,17 +234,17 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
     yield Grid(columns, rows, marked, note)
     if 3 <= len(agreement.raters) <= _WIDEST_MATRIX:
         yield _matrix(agreement)
-    compared = [pair for pair in agreement.pairs if pair.n]
+    compared = [pair for pair in agreement.pairs if pair.items]
     if 1 < len(compared) <= _MOST_BARS:
-        bars = tuple(Bar(_names(agreement, pair), pair.observed, pair.n < _SMALL) for pair in compared)
+        bars = tuple(Bar(Records(pair.raters), pair.observed, pair.items < _SMALL) for pair in compared)
         yield Bars("Share of items decided the same, chance included", bars)
 
 
-def _pair_row(agreement: Agreement, pair: Pair) -> tuple[Cell, ...]:
+def _pair_row(pair: Pair) -> tuple[Cell, ...]:
     prevailing = _NONE if pair.prevailing is None else formats.percent(pair.prevailing)
     return (
-        _names(agreement, pair),
-        pair.n,
+        Records(pair.raters),
+        pair.items,
         _figure(pair.kappa),
         pair.observed,
         _number(pair.ac1),
@@ -264,13 +253,9 @@ def _pair_row(agreement: Agreement, pair: Pair) -> tuple[Cell, ...]:
     )
 
 
-def _names(agreement: Agreement, pair: Pair) -> Records:
-    return Records((agreement.raters[pair.one].name, agreement.raters[pair.other].name))
-
-
 def _matrix(agreement: Agreement) -> Grid:
     """Return the kappas of every two raters as a table; the rows say which number a rater has in the columns."""
-    kappas = {frozenset((pair.one, pair.other)): pair.kappa for pair in agreement.pairs}
+    kappas = {frozenset(pair.places): pair.kappa for pair in agreement.pairs}
     count = len(agreement.raters)
     columns = (Column("Kappa"), Column("Rater", numeric=False), *(Column(str(number + 1)) for number in range(count)))
     rows: list[tuple[Cell, ...]] = []
@@ -307,7 +292,7 @@ def _number(value: float | None) -> str:
 def _parting(agreement: Agreement) -> str:
     if not agreement.parted:
         return "No item was decided differently by two raters."
-    shown = len(agreement.shown)
+    shown = len(agreement.cases)
     if not shown:
         return f"{counted(agreement.parted, 'item')} are decided differently; --cases shows some."
     which = (
@@ -315,7 +300,7 @@ def _parting(agreement: Agreement) -> str:
     )
     order = (
         "Items on which people and judges differ most come first, then the most evenly split."
-        if len({figures.rater.kind for figures in agreement.raters}) > 1
+        if len({figures.kind for figures in agreement.raters}) > 1
         else "The most evenly split items come first."
     )
     differ = f"{counted(agreement.parted, 'item')} {'is' if agreement.parted == 1 else 'are'} decided differently"
@@ -325,7 +310,7 @@ def _parting(agreement: Agreement) -> str:
 def _case(agreement: Agreement, number: int, case: Case) -> Section:
     blocks: list[Block] = []
     # An item without an id of its own is called by its place.
-    if case.place not in ("", case.item):
+    if case.place not in (None, case.item):
         blocks.append(Facts((Fact("Place", Place(case.place)),)))
     columns = (
         Column("Rater", numeric=False),
@@ -389,12 +374,13 @@ def _read(agreement: Agreement) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = [
         (Place(source.path), "labels", source.good, source.bad, source.sha256[:_DIGEST]) for source in agreement.labels
     ]
-    for source in agreement.predictions:
-        digest = agreement.digests[source.path][:_DIGEST]
-        rows.append((Place(source.path), "predictions", source.good_lines, source.bad_lines, digest))
+    rows += [
+        (Place(source.path), "predictions", source.good_lines, source.bad_lines, source.sha256[:_DIGEST])
+        for source in agreement.predictions
+    ]
     yield Grid(columns, tuple(rows))
     doubts = tuple(
-        (doubt.kind.value, Record(doubt.reason), doubt.count, Records(doubt.places)) for doubt in _told(agreement)
+        (doubt.kind.value, Record(doubt.reason), doubt.count, Records(doubt.places)) for doubt in agreement.doubts
     )
     if doubts:
         heads = (
@@ -406,112 +392,3 @@ def _read(agreement: Agreement) -> Iterator[Block]:
         yield Grid(heads, doubts)
     if agreement.findings:
         yield Findings(agreement.findings)
-
-
-def _told(agreement: Agreement) -> list[Doubt]:
-    """Return what is doubtful about the labels. Raters who differ are what this report is about, and no doubt."""
-    return [doubt for doubt in agreement.doubts if doubt.kind != DoubtKind.TIE]
-
-
-# -- the document -----------------------------------------------------------------------------------------------
-
-
-def document(agreement: Agreement) -> dict[str, Any]:
-    """Return the whole answer of `judges agree` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "level": agreement.options.level,
-        "seed": agreement.options.seed,
-        "label_threshold": agreement.threshold,
-        "labels": [{name: getattr(source, name) for name in _OF_LABELS} for source in agreement.labels],
-        "predictions": [
-            {**source_data(source), "sha256": agreement.digests[source.path]} for source in agreement.predictions
-        ],
-        "items": {"total": agreement.items, "compared": agreement.compared, "parted": agreement.parted},
-        "raters": [_rater_data(figures) for figures in agreement.raters],
-        "together": [_together_data(figures) for figures in agreement.together],
-        "pairs": [_pair_data(agreement, pair) for pair in agreement.pairs],
-        "cases": [_case_data(case) for case in agreement.shown],
-        "parted_items": _parted_items(agreement) if agreement.options.every_case else None,
-        "doubts": [
-            {"kind": doubt.kind.value, "reason": doubt.reason, "count": doubt.count, "places": list(doubt.places)}
-            for doubt in _told(agreement)
-        ],
-        "findings": [finding_data(item) for item in agreement.findings],
-    }
-
-
-def _rater_data(figures: RaterFigures) -> dict[str, Any]:
-    return {
-        "name": _whole(figures.name),
-        "kind": figures.rater.kind,
-        "judge": _whole(figures.rater.name) if figures.rater.kind == JUDGE else None,
-        "identity": figures.rater.identity or None,
-        "decided": figures.decided,
-        "undecided": figures.undecided,
-        "hits": estimate_data(figures.hits),
-        "scored": figures.scored,
-        "repeated": figures.repeated,
-        "error": _whole(figures.error) or None,
-    }
-
-
-def _together_data(figures: Together) -> dict[str, Any]:
-    return {
-        "who": figures.who.replace(" ", "_"),
-        "what": figures.what,
-        "raters": figures.raters,
-        "measurement": figures.measurement,
-        "alpha": estimate_data(figures.alpha),
-        "fleiss": None if figures.fleiss is None else estimate_data(figures.fleiss),
-        "step": figures.step,
-    }
-
-
-def _pair_data(agreement: Agreement, pair: Pair) -> dict[str, Any]:
-    names = ("pass_pass", "pass_hit", "hit_pass", "hit_hit")
-    return {
-        "raters": [_whole(agreement.raters[pair.one].name), _whole(agreement.raters[pair.other].name)],
-        "items": pair.n,
-        "counts": dict(zip(names, pair.counts, strict=True)),
-        "kappa": estimate_data(pair.kappa),
-        "observed": estimate_data(pair.observed),
-        "pabak": pair.pabak,
-        "ac1": pair.ac1,
-        "prevailing": pair.prevailing,
-        "one_sided": pair.prevailing is not None and pair.prevailing > ONE_SIDED,
-    }
-
-
-def _case_data(case: Case) -> dict[str, Any]:
-    return {
-        "item": _whole(case.item),
-        "place": _whole(case.place) or None,
-        "distance": case.distance,
-        "opinions": [_opinion_data(opinion) for opinion in case.opinions],
-        "prompt": None if case.prompt is None else _whole(case.prompt.text),
-        "response": None if case.response is None else _whole(case.response.text),
-    }
-
-
-def _opinion_data(opinion: Opinion) -> dict[str, Any]:
-    return {
-        "rater": opinion.rater,
-        "decision": None if opinion.decision is None else opinion.decision.value,
-        "score": opinion.score,
-        "reason": _whole(opinion.reason),
-        "error": None if opinion.error is None else _whole(opinion.error),
-    }
-
-
-def _parted_items(agreement: Agreement) -> list[dict[str, Any]]:
-    """Return every item on which raters differ, shortly: there may be very many. Equal lists are one list."""
-    lists = {case.decisions: [None if d is None else d.value for d in case.decisions] for case in agreement.cases}
-    return [{"item": _whole(case.item), "decisions": lists[case.decisions]} for case in agreement.cases]
-
-
-def _whole(text: str) -> str:
-    """Return text that every JSON parser reads: half a surrogate pair becomes U+FFFD."""
-    return _HALF_CHARACTER.sub("\ufffd", text)

@@ -19,7 +19,7 @@ from faircount.analysis.recorded import masked
 from faircount.errors import UsageError
 from faircount.findings import Notes, counted, finding
 from faircount.judging.verdict import Decision, Verdict
-from faircount.model import Finding, Source
+from faircount.model import Finding
 from faircount.reading.label_rows import Sha256
 from faircount.reading.loose import BadLine, parse
 from faircount.reading.streams import MAX_LINE_BYTES, STDIN, TOO_LONG, Stream, blocks, open_stream
@@ -81,8 +81,12 @@ def prediction_line(judge: str, identity: str, labelled: Labelled, verdict: Verd
 
 
 def _whole(value: Any) -> Any:
-    """Return a value with what is half a surrogate pair replaced."""
-    return _HALF_CHARACTER.sub("\ufffd", value) if isinstance(value, str) else value
+    return whole(value) if isinstance(value, str) else value
+
+
+def whole(text: str) -> str:
+    """Return text that every JSON parser reads: half a surrogate pair becomes U+FFFD."""
+    return _HALF_CHARACTER.sub("\ufffd", text)
 
 
 def _masked(text: str) -> str:
@@ -95,6 +99,18 @@ def _masked_once(text: str) -> str:
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
+
+
+class PredictionsSource(msgspec.Struct, frozen=True):
+    """A file of predictions that was read, and how its lines fared."""
+
+    path: str
+    sha256: str
+    bytes: int
+    lines: int
+    good_lines: int
+    bad_lines: int
+    blank_lines: int
 
 
 class Predictions:
@@ -116,14 +132,9 @@ class Predictions:
             yield from file.predictions()
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[PredictionsSource, ...]:
         """How the lines of each file fared."""
         return tuple(file.source for file in self._read.values())
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """The SHA-256 of each file, in hexadecimal."""
-        return {path: file.digest.hexdigest() for path, file in self._read.items()}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -176,17 +187,16 @@ class _PredictionsFile:
         return None
 
     @property
-    def source(self) -> Source:
+    def source(self) -> PredictionsSource:
         """How the lines fared."""
-        return Source(
-            path=self.path,
-            tool="faircount",
-            reader="predictions",
-            lines=self._lines,
-            good_lines=self._good,
-            bad_lines=self.notes.total("F001"),
-            blank_lines=self._blank,
-            bytes=0 if self._stream is None else self._stream.bytes_read,
+        return PredictionsSource(
+            self.path,
+            self.digest.hexdigest(),
+            0 if self._stream is None else self._stream.bytes_read,
+            self._lines,
+            self._good,
+            self.notes.total("F001"),
+            self._blank,
         )
 
     def findings(self) -> Iterator[Finding]:
