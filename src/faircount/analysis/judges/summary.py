@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from faircount.analysis.document import estimate_data
 from faircount.analysis.judges.quality import (
     Confusion,
     Evaluation,
@@ -23,7 +23,6 @@ from faircount.analysis.judges.quality import (
     JudgeTrouble,
     LabelSource,
     ScoreQuality,
-    Step,
 )
 from faircount.analysis.judges.tiers import LEAST_SAMPLES
 from faircount.errors import InputError
@@ -131,7 +130,7 @@ def as_document(qualities: Sequence[JudgeQuality], metadata: Metadata) -> dict[s
             "balance_datasets": metadata.balance_datasets,
             "save_datasets": metadata.save_datasets,
             "num_detectors_evaluated": len(results),
-            "errors": [{"judge": trouble.judge, "error": trouble.error} for trouble in metadata.errors],
+            "errors": [asdict(trouble) for trouble in metadata.errors],
         },
     }
 
@@ -145,23 +144,18 @@ def _key(quality: JudgeQuality) -> str:
 
 
 def _result(quality: JudgeQuality, metadata: Metadata) -> dict[str, Any]:
-    counts = quality.counts
     return {
         "metrics": _metrics(quality),
-        "counts": {name: getattr(counts, name) for name in (*_CELLS, "errors")},
+        "counts": asdict(quality.counts),
         "mcc": quality.mcc,
         "balanced_accuracy": quality.balanced_accuracy.value,
-        "tier": {
-            "name": quality.tier.name,
-            "supported": quality.tier.supported,
-            "reaches": list(quality.tier.reaches),
-        },
-        "intervals": {name: estimate_data(getattr(quality, name)) for name in (*_ESTIMATES, "pass_recall")},
+        "tier": {**asdict(quality.tier), "reaches": list(quality.tier.reaches)},
+        "intervals": {name: asdict(getattr(quality, name)) for name in (*_ESTIMATES, "pass_recall")},
         "threshold": quality.options.threshold,
         "scores": None if quality.scores is None else _scores(quality.scores),
         "identity": identity_data(quality.identity),
         "string_matcher": quality.options.string_matcher,
-        "labels": [{name: getattr(source, name) for name in source.__struct_fields__} for source in metadata.labels],
+        "labels": [asdict(source) for source in metadata.labels],
         "evaluated_at": metadata.evaluation_date,
         "random_seed": metadata.random_seed,
         "balanced": metadata.balance_datasets,
@@ -207,22 +201,18 @@ def _scores(scores: ScoreQuality) -> dict[str, Any]:
     return {
         "n": scores.n,
         "unscored": scores.unscored,
-        "roc_auc": estimate_data(scores.roc_auc),
+        "roc_auc": asdict(scores.roc_auc),
         "average_precision": scores.average_precision,
         "best_threshold": None
         if best is None
-        else {**_step_data(best), "thresholds_as_good": scores.best_count, "note": "tuned on this data"},
-        "in_use": None if scores.in_use is None else _step_data(scores.in_use),
+        else {**asdict(best), "thresholds_as_good": scores.best_count, "note": "tuned on this data"},
+        "in_use": None if scores.in_use is None else asdict(scores.in_use),
         "operating_point": None if scores.operating_point is None else _point_data(scores.operating_point),
         "thresholds": scores.thresholds,
-        "sweep": [_step_data(step) for step in scores.sweep],
+        "sweep": [asdict(step) for step in scores.sweep],
         "roc": [list(point) for point in scores.roc],
         "precision_recall": [list(point) for point in scores.precision_recall],
     }
-
-
-def _step_data(step: Step) -> dict[str, Any]:
-    return {name: getattr(step, name) for name in step.__struct_fields__}
 
 
 def _point_data(point: OperatingPoint) -> dict[str, Any]:
@@ -230,8 +220,8 @@ def _point_data(point: OperatingPoint) -> dict[str, Any]:
         "wanted_false_positive_rate": point.wanted,
         "level": point.level,
         "threshold": point.threshold,
-        "false_positive_rate": estimate_data(point.false_positive_rate),
-        "recall": estimate_data(point.recall),
+        "false_positive_rate": asdict(point.false_positive_rate),
+        "recall": asdict(point.recall),
         "passes_needed": point.passes_needed,
     }
 
