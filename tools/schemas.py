@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
+from faircount.analysis.attacks.listing import Attacks
+from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.checking import Checks
 from faircount.analysis.dataset_comparison import DatasetComparison
-from faircount.analysis.one_entry import FoundEntries
-from faircount.analysis.attacks.listing import Attacks
-from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.listing import Judges
 from faircount.analysis.judges.ranking import Ranking
 from faircount.analysis.judges.trying import JudgeTrial
+from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.analysis.target_report import Targets, TriedTarget
@@ -34,7 +34,6 @@ DOCUMENTS: dict[type[Document], str] = {
     Plan: "faircount plan",
     Power: "faircount results power",
     Rejudged: "faircount results rejudge",
-    Power: "faircount results power",
     Judges: "faircount judges list",
     JudgeTrial: "faircount judges try",
     Ranking: "faircount judges rank",

@@ -1,4 +1,4 @@
-"""The presenter for programs: the report's document as JSON, in pure ASCII, so that no text in it can act."""
+"""A report as JSON. Pure ASCII, and no command to a CI job: nothing in it acts on where it is sent to."""
 
 import json
 import re
@@ -18,12 +18,10 @@ def render(report: Report) -> str:
 
     Lone surrogates, which most parsers of JSON refuse, become U+FFFD.
     """
-    text = json.dumps(msgspec.to_builtins(report.document), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
-    if r"\ud" in text:
-        text = _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
-    """Return the report's document as indented JSON with a final line feed; NaN is never written."""
     plain = msgspec.to_builtins(report.document, enc_hook=_plain)
     text = json.dumps(plain, ensure_ascii=True, allow_nan=False, indent=2) + "\n"
+    if r"\ud" in text:
+        text = _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
     # Only strings hold this sign.
     return text.replace("##", r"\u0023#")
 
