@@ -115,7 +115,7 @@ def test_the_document_of_an_entry_fits_its_schema(journal: str, cli: Cli) -> Non
     jsonschema.validate(document, schema)
     (entry,) = document["entries"]
     assert entry["outcome"] == "failure"
-    assert entry["attempts"][0]["history"]["items"][0]["metrics"] == "Correct: passed (1.0), because of Correct"
+    assert entry["attempts"][0]["recorded"]["history"][0]["metrics"] == "Correct: passed (1.0), because of Correct"
 
 
 def test_attacks_are_spoken_of_as_before(write: Write) -> None:

@@ -31,12 +31,25 @@ SCHEMA = 2
 
 def document(analyses: Sequence[Analysis]) -> dict[str, Any]:
     """Return the whole answer of `results analyze` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "analyses": [_analysis(analysis) for analysis in analyses],
-    }
+    return with_lists(
+        {
+            "kind": KIND,
+            "schema": SCHEMA,
+            "version": __version__,
+            "analyses": [_analysis(analysis) for analysis in analyses],
+        }
+    )
+
+
+def with_lists(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document in which tuples are lists, as JSON has them."""
+    return {name: _as_lists(part) for name, part in document.items()}
+
+
+def _as_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return with_lists(value)
+    return [_as_lists(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _analysis(a: Analysis) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from faircount.analysis.comparing.found import (
     Pair,
     Scores,
 )
-from faircount.analysis.document import estimate_data, labelled_source_data
+from faircount.analysis.document import estimate_data, labelled_source_data, with_lists
 from faircount.model import Estimate, JudgeCorrection
 from faircount.version import __version__
 
@@ -30,19 +30,21 @@ SCHEMA = 2
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the whole answer of `results compare` as plain data; every key is always present."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "version": __version__,
-        "aim": comparison.aim,
-        "level": comparison.level,
-        "files": [_file(file) for file in comparison.files],
-        "pairs": [_pair(pair, comparison) for pair in comparison.pairs],
-        "overall": to_builtins(comparison.overall),
-        "copies": [{"path": copy, "same_as": original} for copy, original in comparison.copies],
-        "findings": to_builtins(comparison.findings),
-        "limits": list(comparison.limits),
-    }
+    return with_lists(
+        {
+            "kind": KIND,
+            "schema": SCHEMA,
+            "version": __version__,
+            "aim": comparison.aim,
+            "level": comparison.level,
+            "files": [_file(file) for file in comparison.files],
+            "pairs": [_pair(pair, comparison) for pair in comparison.pairs],
+            "overall": to_builtins(comparison.overall),
+            "copies": [{"path": copy, "same_as": original} for copy, original in comparison.copies],
+            "findings": to_builtins(comparison.findings),
+            "limits": list(comparison.limits),
+        }
+    )
 
 
 def _file(file: File) -> dict[str, Any]:
