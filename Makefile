@@ -11,8 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/.run
 	$(BIN)/faircount demo
 
+# A worker more than there are cores: some tests wait.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') $(PYTEST_ARGS)
 
 # The coverage of the intervals, 100,000 damaged records, and 200 interrupts of each command; about half an hour.
 test-slow: $(VENV)/.dev

@@ -155,7 +155,7 @@ def test_both_directions_agree_for_different_entries(rate: float, entries: int, 
             assert less >= entries
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(discordant=st.floats(0.01, 1), entries=st.integers(20, 10**5))
 def test_both_directions_agree_for_the_same_entries(discordant: float, entries: int) -> None:
     (point,) = ask(PowerOptions(entries=entries, discordant=discordant)).questions[2].answers
