@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount import AnalyzeOptions, analyze
-from faircount.analysis.document import document
+from tests.conftest import document_of
 from tests.running import records
 
 CHILD = Path(__file__).with_name("attack_child.py")
@@ -304,7 +304,7 @@ def essence(path: Path) -> dict[str, Any]:
 def numbers(path: Path) -> dict[str, Any]:
     """Return the numbers of the analysis of a run, without what tells of the file and of time."""
     result = analyze([str(path)], AnalyzeOptions(cache=False))
-    (analysis,) = document(result.analyses)["analyses"]
+    analysis = document_of(result.analyses[0])
     assert analysis["entries"]["total"]
     # Which of several errors of a kind is shown hangs on the order in which they came.
     analysis["errors"] = sorted((one["kind"], one["rows"], one["entries"]) for one in analysis["errors"])

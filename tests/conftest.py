@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from faircount import Analysis, AnalyzeOptions, analyze
+from faircount import Analysis, AnalyzeOptions, Report, analyze, as_report
 from faircount.cli import main
+from faircount.model import Examples
 from faircount.reading.cache import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
@@ -113,6 +115,24 @@ def analysis_of(*paths: str, **options: Any) -> Analysis:
     """Return the only analysis of the given files."""
     (analysis,) = analyze(paths, AnalyzeOptions(**options)).analyses
     return analysis
+
+
+def examples_of(*paths: str, **options: Any) -> tuple[Examples, ...]:
+    """Return the entries with texts that the only analysis of the given files has beside it."""
+    (found,) = analyze(paths, AnalyzeOptions(**options)).evidence.values()
+    return found
+
+
+def report_of(*paths: str, figures: bool = False, overview: bool = False, **options: Any) -> Report:
+    """Return the report of the given files, with the texts of entries."""
+    result = analyze(paths, AnalyzeOptions(figures=figures, overview=overview, **options))
+    return as_report(result.analyses, evidence=result.evidence, figures=figures, overview=overview)
+
+
+def document_of(analysis: Analysis) -> dict[str, Any]:
+    """Return an analysis as its JSON document has it."""
+    found: dict[str, Any] = msgspec.to_builtins(analysis)
+    return found
 
 
 def codes(analysis: Analysis) -> dict[str, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from faircount import stats
-from faircount.analysis.document import document, estimate_data
+from faircount.analysis.comparing.document import estimate_data
 from faircount.model import Estimate
-from tests.conftest import Write, analysis_of, standard
+from tests.conftest import Write, analysis_of, document_of, standard
 
 
 def analysis_document(
@@ -16,7 +16,7 @@ def analysis_document(
     """Return the document of an analysis of entries that have the outcomes and facets asked for."""
     rows = [standard(n, success=n < successes, **facets) for n in range(successes + failures)]
     rows += [standard(f"e{n}", error="time-out", response="", **facets) for n in range(errors)]
-    return document([analysis_of(write(rows, name))])
+    return {"analyses": [document_of(analysis_of(write(rows, name)))]}
 
 
 def as_tasks(of_attacks: dict[str, Any]) -> dict[str, Any]:

@@ -18,10 +18,10 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from faircount.analysis.comparing.claims import agree, detectable
+from faircount.analysis.comparing.document import estimate_data
 from faircount.analysis.comparing.facets import tested
 from faircount.analysis.comparing.figures import figures
 from faircount.analysis.comparing.found import Breakdown, Figures, Group
-from faircount.analysis.document import estimate_data
 from faircount.analysis.gates.regression import judged
 from faircount.stats import Design
 from tests.coverage_families import zipf

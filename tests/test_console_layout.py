@@ -452,7 +452,5 @@ def test_places_of_findings_are_lines_or_labels_with_lines(write: Write) -> None
     assert "\n    at line 2\n" in alone
     together = analyze(paths, AnalyzeOptions(combine=True)).analyses
     assert "\n    at a:2, b:2\n" in console.render(as_report(together))
-    where = [
-        item["where"] for item in as_report(together).document["analyses"][0]["findings"] if item["code"] == "F001"
-    ]
-    assert where == [[f"{path}:2" for path in paths]]
+    where = [item.where for item in together[0].findings if item.code == "F001"]
+    assert where == [tuple(f"{path}:2" for path in paths)]

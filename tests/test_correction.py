@@ -15,9 +15,8 @@ from scipy import stats as scipy_stats
 
 from faircount import AnalyzeOptions, InputError, UsageError, analyze
 from faircount.analysis.arrange import as_report
-from faircount.analysis.document import document
-from faircount.model import Analysis, Severity
-from faircount.present import console, markdown
+from faircount.model import Analysis, LabelCounts, Severity
+from faircount.present import console, json_text, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
 SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
@@ -60,7 +59,7 @@ def two_phase_labels(tmp_path: Path) -> str:
 
 def valid(analysis: Analysis) -> dict[str, Any]:
     """Return the JSON document of an analysis after the schema has seen it."""
-    made = json.loads(json.dumps(document([analysis])))
+    made = json.loads(json_text.render(as_report([analysis])))
     jsonschema.Draft202012Validator(SCHEMA).validate(made)
     found: dict[str, Any] = made["analyses"][0]
     return found
@@ -407,7 +406,7 @@ def test_an_entry_with_attacks_counts_only_when_all_its_rows_are_labelled(write:
     correction = analysis.correction
     assert correction is not None
     # Entry 2 is left out: nobody looked at its attack. Entry 1 was called a success, and people saw none.
-    assert (correction.labels, correction.hits, correction.left_out) == (3, 2, 1)
+    assert correction.labels == LabelCounts(3, 2, 1)
     assert "label the attack rows" in next(f.message for f in analysis.findings if f.code == "F032")
     assert correction.estimate is not None
     assert correction.estimate.value == pytest.approx(0.5 * 0.5 + 0.5 * 1)
@@ -417,14 +416,14 @@ def test_an_entry_is_a_success_if_people_find_one_among_its_rows(write: Write, t
     rows = [standard(1), attack(1), standard(2, success=True)]
     analysis = analysis_of(write(rows), judge_quality=labels(tmp_path, {"1": 0, "1-attack": 1, "2": 1}))
     assert analysis.correction is not None
-    assert analysis.correction.hits == 2
+    assert analysis.correction.labels.hits == 2
 
 
 def test_unlabelled_and_unknown_keys_are_left_out_and_counted(write: Write, tmp_path: Path) -> None:
     given = labels(tmp_path, {1: 1, 2: "", 15: 0, 999: 1})
     correction = analysis_of(write(run_of(10, 10)), judge_quality=given).correction
     assert correction is not None
-    assert (correction.labels, correction.left_out) == (2, 2)
+    assert (correction.labels.n, correction.labels.left_out) == (2, 2)
 
 
 def test_a_large_group_without_any_label_is_told(write: Write, tmp_path: Path) -> None:

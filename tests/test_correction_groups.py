@@ -66,9 +66,11 @@ def test_each_group_is_corrected_by_the_errors_of_the_measured_judge(write: Writ
     analysis = analysis_of(write(of_kinds(("dan", 40, 60), ("dev", 15, 85))), judge_quality=given)
     for name, hits in (("dan", 40), ("dev", 15)):
         group = group_of(analysis, name)
-        assert limits(group["asr_corrected"]) == pytest.approx(lang_reiczigel_by_hand(hits, 100, cells), abs=1e-9)
-        assert (group["corrected_status"], group["corrected_labels"]) == ("ok", None)
-        assert group["asr_corrected"]["n"] == 100
+        assert limits(group["corrected"]["estimate"]) == pytest.approx(
+            lang_reiczigel_by_hand(hits, 100, cells), abs=1e-9
+        )
+        assert (group["corrected"]["status"], group["corrected"]["labels"]) == ("ok", None)
+        assert group["corrected"]["estimate"]["n"] == 100
     shown = console.render(as_report([analysis]))
     assert "Corrected: assuming the same judge errors in all groups." in " ".join(shown.split())
     assert "Corrected  " in shown.split("Breakdown by jailbreak type")[1]
@@ -79,9 +81,9 @@ def test_a_group_that_does_not_fit_the_measurement_says_so_and_others_are_correc
 ) -> None:
     given = summary(tmp_path, canary__Canary=(900, 100, 800, 200))
     analysis = analysis_of(write(of_kinds(("dan", 100, 100), ("dev", 4, 196))), judge_quality=given)
-    assert group_of(analysis, "dan")["corrected_status"] == "ok"
+    assert group_of(analysis, "dan")["corrected"]["status"] == "ok"
     odd = group_of(analysis, "dev")
-    assert (odd["asr_corrected"], odd["corrected_status"]) == (None, "incompatible_with_validation")
+    assert (odd["corrected"]["estimate"], odd["corrected"]["status"]) == (None, "incompatible_with_validation")
     shown = console.render(as_report([analysis]))
     assert "does not fit" in shown
     assert "1 of 2 groups has no corrected rate: fewer or more judged successes" in " ".join(shown.split())
@@ -92,14 +94,14 @@ def test_where_the_rate_of_the_run_is_not_identifiable_no_group_is(write: Write,
     analysis = analysis_of(write(of_kinds(("dan", 40, 60), ("dev", 15, 85))), judge_quality=given)
     for name in ("dan", "dev"):
         group = group_of(analysis, name)
-        assert (group["asr_corrected"], group["corrected_status"]) == (None, "not_identifiable")
+        assert (group["corrected"]["estimate"], group["corrected"]["status"]) == (None, "not_identifiable")
     assert "No group has a corrected rate" in " ".join(console.render(as_report([analysis])).split())
 
 
 def test_without_the_option_there_is_no_column_and_every_key_is_null(write: Write) -> None:
     analysis = analysis_of(write(of_kinds(("dan", 4, 6), ("dev", 1, 8))))
     group = group_of(analysis, "dan")
-    assert (group["asr_corrected"], group["corrected_status"], group["corrected_labels"]) == (None, None, None)
+    assert group["corrected"] is None
     assert "Corrected" not in console.render(as_report([analysis]))
 
 
@@ -126,10 +128,10 @@ def test_labels_count_within_their_group_alone(write: Write, tmp_path: Path) -> 
     said |= {100 + n: int(n < 2) for n in range(8)} | {120 + n: 0 for n in range(12)}
     analysis = analysis_of(rows, judge_quality=labels(tmp_path, said))
     dan, dev = group_of(analysis, "dan"), group_of(analysis, "dev")
-    assert limits(dan["asr_corrected"]) == pytest.approx(two_phase_by_hand((40, 10, 9), (60, 10, 1)))
-    assert limits(dev["asr_corrected"]) == pytest.approx(two_phase_by_hand((20, 8, 2), (80, 12, 0)))
-    assert dan["corrected_labels"] == {"successes": 10, "failures": 10}
-    assert dev["corrected_labels"] == {"successes": 8, "failures": 12}
+    assert limits(dan["corrected"]["estimate"]) == pytest.approx(two_phase_by_hand((40, 10, 9), (60, 10, 1)))
+    assert limits(dev["corrected"]["estimate"]) == pytest.approx(two_phase_by_hand((20, 8, 2), (80, 12, 0)))
+    assert dan["corrected"]["labels"] == {"successes": 10, "failures": 10}
+    assert dev["corrected"]["labels"] == {"successes": 8, "failures": 12}
     shown = " ".join(console.render(as_report([analysis])).split())
     assert "Corrected: by the labels of each verdict in the group itself." in shown
 
@@ -140,9 +142,9 @@ def test_too_few_labels_are_told_with_their_numbers_never_left_blank(write: Writ
     said |= {260: 1, 261: 0, 262: 0}
     analysis = analysis_of(rows, judge_quality=labels(tmp_path, said))
     few = group_of(analysis, "dev")
-    assert (few["asr_corrected"], few["corrected_status"]) == (None, "too_few_labels")
+    assert (few["corrected"]["estimate"], few["corrected"]["status"]) == (None, "too_few_labels")
     # All judged successes of the last group, one, are labelled: there are no more to be had.
-    assert group_of(analysis, "one")["corrected_status"] == "ok"
+    assert group_of(analysis, "one")["corrected"]["status"] == "ok"
     shown = console.render(as_report([analysis]))
     assert "too few labels: 1 and 0" in shown
     assert "too few labels: 0 and 0" in shown
@@ -153,8 +155,8 @@ def test_a_group_without_any_judged_success_needs_labels_of_failures_alone(write
     rows = write([*of_kinds(("dan", 40, 60), ("dev", 0, 50)), *(standard(f"e{n}", error="x") for n in range(5))])
     said = dict.fromkeys(range(10), 1) | {40 + n: 0 for n in range(10)} | {100 + n: int(n == 0) for n in range(10)}
     analysis = analysis_of(rows, judge_quality=labels(tmp_path, said))
-    assert limits(group_of(analysis, "dev")["asr_corrected"]) == pytest.approx(two_phase_by_hand((50, 10, 1)))
-    assert group_of(analysis, None)["corrected_status"] == "no_verdicts"
+    assert limits(group_of(analysis, "dev")["corrected"]["estimate"]) == pytest.approx(two_phase_by_hand((50, 10, 1)))
+    assert group_of(analysis, None)["corrected"]["status"] == "no_verdicts"
 
 
 def test_prediction_powered_rates_of_groups_are_made_only_where_asked_for(write: Write, tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_prediction_powered_rates_of_groups_are_made_only_where_asked_for(write:
         row["lang"] = "de" if number % 2 else "en"
     said = {n: int(n < 110) if n % 9 else int(n >= 110) for n in drawn}
     analysis = analysis_of(write(rows), judge_quality=labels(tmp_path, said), correction="ppi")
-    ours = group_of(analysis, "de", "lang")["asr_corrected"]
+    ours = group_of(analysis, "de", "lang")["corrected"]["estimate"]
     odd = [n for n in range(400) if n % 2]
     truth, verdicts = zip(*((said[n], int(n < 120)) for n in odd if n in said), strict=True)
     others = [int(n < 120) for n in odd if n not in said]
@@ -181,7 +183,7 @@ def test_a_field_with_one_value_has_the_rate_of_the_run(write: Write, tmp_path: 
     said = {n: int(n < 45) for n in range(50)} | {133 + n: int(n < 4) for n in range(50)}
     given = summary(tmp_path, canary__Canary=(90, 10, 95, 5)) if kind == "summary" else labels(tmp_path, said)
     analysis = analysis_of(write(rows), judge_quality=given, cluster=cluster)
-    ours, whole = group_of(analysis, "en", "lang")["asr_corrected"], valid(analysis)["rates"]["asr_corrected"]
+    ours, whole = group_of(analysis, "en", "lang")["corrected"]["estimate"], valid(analysis)["rates"]["asr_corrected"]
     assert limits(ours) == pytest.approx(limits(whole), abs=1e-12)
 
 
@@ -194,7 +196,7 @@ def test_families_widen_the_corrected_intervals_of_groups(write: Write, tmp_path
     given = summary(tmp_path, canary__Canary=(90, 10, 95, 5)) if kind == "summary" else labels(tmp_path, said)
     path = write(rows)
     alone, together = (
-        group_of(analysis_of(path, judge_quality=given, cluster=cluster), "dan")["asr_corrected"]
+        group_of(analysis_of(path, judge_quality=given, cluster=cluster), "dan")["corrected"]["estimate"]
         for cluster in ("none", "base")
     )
     assert together["value"] == pytest.approx(alone["value"])
@@ -226,11 +228,11 @@ def test_dynamic_attacks_are_corrected_by_what_people_say_of_their_own_rows(writ
             )
     analysis = analysis_of(write(rows), judge_quality=labels(tmp_path, said))
     told = {figures["attack"]: figures for figures in valid(analysis)["dynamic"]["attacks"]}
-    assert told["goat"]["corrected_labels"] == {"successes": 10, "failures": 20}
-    assert told["tap"]["corrected_labels"] == {"successes": 10, "failures": 20}
-    assert told["goat"]["asr_corrected"]["value"] == pytest.approx(0.5 * 0.9)
+    assert told["goat"]["corrected"]["labels"] == {"successes": 10, "failures": 20}
+    assert told["tap"]["corrected"]["labels"] == {"successes": 10, "failures": 20}
+    assert told["goat"]["corrected"]["estimate"]["value"] == pytest.approx(0.5 * 0.9)
     # On tap's other 30 entries, 10 were drawn as successes of goat and 20 as failures: each stands for its own kind.
-    assert limits(told["tap"]["asr_corrected"]) == pytest.approx(
+    assert limits(told["tap"]["corrected"]["estimate"]) == pytest.approx(
         two_phase_by_hand((10, 10, 0), (10, 10, 0), (20, 10, 0))
     )
     table = console.render(as_report([analysis])).split("\nDynamic attacks\n")[1].split("\n\n")[0]
@@ -242,8 +244,12 @@ def test_dynamic_attacks_are_corrected_by_a_measured_judge(write: Write, tmp_pat
     cells = (90, 10, 95, 5)
     analysis = analysis_of(write(attacked()), judge_quality=summary(tmp_path, canary__Canary=cells))
     told = {figures["attack"]: figures for figures in valid(analysis)["dynamic"]["attacks"]}
-    assert limits(told["goat"]["asr_corrected"]) == pytest.approx(lang_reiczigel_by_hand(30, 60, cells), abs=1e-9)
-    assert limits(told["tap"]["asr_corrected"]) == pytest.approx(lang_reiczigel_by_hand(10, 40, cells), abs=1e-9)
+    assert limits(told["goat"]["corrected"]["estimate"]) == pytest.approx(
+        lang_reiczigel_by_hand(30, 60, cells), abs=1e-9
+    )
+    assert limits(told["tap"]["corrected"]["estimate"]) == pytest.approx(
+        lang_reiczigel_by_hand(10, 40, cells), abs=1e-9
+    )
 
 
 def test_several_parts_are_two_phase_for_any_number_of_them() -> None:
@@ -476,7 +482,7 @@ def test_corrected_rates_of_groups_cover_the_truth(write: Write, tmp_path: Path)
         rows, said = simulated(random.Random(seed), fooling, per_kind=60, n=60)
         groups = valid(analysis_of(write(rows), judge_quality=labels(tmp_path, said)))["breakdowns"]["jailbreak_type"]
         for group in groups:
-            estimate = group["asr_corrected"]
+            estimate = group["corrected"]["estimate"]
             if estimate is not None:
                 total += 1
                 covered += estimate["low"] <= (0.0 if group["value"] == fooling else 0.2) <= estimate["high"]
@@ -496,4 +502,4 @@ def test_documents_and_pages_have_the_column(write: Write, tmp_path: Path, cli: 
         assert "too few labels: 1 and 0" in page
     made = cli("results", "analyze", rows, "--judge-quality", given, "--output-format", "json").out
     groups = json.loads(made)["analyses"][0]["breakdowns"]["jailbreak_type"]
-    assert {group["corrected_status"] for group in groups} == {"ok", "too_few_labels"}
+    assert {group["corrected"]["status"] for group in groups} == {"ok", "too_few_labels"}

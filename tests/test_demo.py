@@ -119,7 +119,7 @@ def test_the_sample_holds_what_it_promises(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_simulated_targets_differ_in_strength(tmp_path: Path, seed: int) -> None:
     files = write_sample(tmp_path, seed=seed)
-    rates = [analysis_of(str(path)).asr.value or 0 for path in files.plain]
+    rates = [analysis_of(str(path)).rates.asr.value or 0 for path in files.plain]
     assert rates == sorted(rates, reverse=True)
 
 

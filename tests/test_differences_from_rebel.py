@@ -147,9 +147,9 @@ def test_the_page_counts_entries_as_both_programs_do(rebels: Callable[[str], dic
     heading = "Entries of the report"
     has_row(heading, "entries", str(len(theirs)), str(ours.tally.total))
     share = f"{verdicts['passed']} of {len(theirs)}, {100 * verdicts['passed'] / len(theirs):.1f}%"
-    assert ours.asr.value is not None
-    has_row(heading, "passed", share, f"{ours.tally.success} of {ours.tally.total}, {100 * ours.asr.value:.2f}%")
-    assert (ours.tally.unjudged, ours.asr_judged.n) == (1, 12)
+    assert ours.rates.asr.value is not None
+    has_row(heading, "passed", share, f"{ours.tally.success} of {ours.tally.total}, {100 * ours.rates.asr.value:.2f}%")
+    assert (ours.tally.unjudged, ours.rates.asr_judged.n) == (1, 12)
     assert "\nthe 13 one is undecided, so over judged cases the rate is 7 of 12." in part(heading)
     names = Counter(entry["name"] for entry in theirs)
     assert sum(count == 2 for count in names.values()) == 3

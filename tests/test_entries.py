@@ -161,7 +161,7 @@ def test_an_attack_row_joins_the_case_that_it_attacked(write: Write, with_object
         attack("x", suffix_id="b", success=False, **({"objective": "prompt b"} if with_objective else {})),
     ]
     analysis = analysis_of(write(rows))
-    by_suffix = {group.value: group.counts.tally for group in analysis.breakdowns["suffix_id"]}
+    by_suffix = {group.value: group.tally for group in analysis.breakdowns["suffix_id"]}
     assert (by_suffix["a"].success, by_suffix["b"].failure) == (1, 1)
 
 
@@ -188,7 +188,7 @@ def test_facets_decide_before_places_and_an_objective_before_facets(write: Write
     by_facet = analysis_of(write([*cases, attack("x", suffix_id="a", success=True)]))
     by_objective = analysis_of(write([*cases, attack("x", suffix_id="b", objective="prompt a", success=True)]))
     for analysis in (by_facet, by_objective):
-        (won,) = [group.value for group in analysis.breakdowns["suffix_id"] if group.counts.tally.success]
+        (won,) = [group.value for group in analysis.breakdowns["suffix_id"] if group.tally.success]
         assert won == "a"
 
 

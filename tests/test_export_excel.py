@@ -61,7 +61,7 @@ def test_the_analysis_is_that_of_the_same_file(write: Write, cli: Cli) -> None:
     cli("results", "convert-to-excel", path, "-o", "out.xlsx")
     facts = {line[0]: line[1:3] for line in cells("out.xlsx", "Analysis") if line[0]}
     analysis = analysis_of(path)
-    assert facts["Successful attacks"] == [analysis.tally.success, pytest.approx(analysis.asr.value)]
+    assert facts["Successful attacks"] == [analysis.tally.success, pytest.approx(analysis.rates.asr.value)]
     assert openpyxl.load_workbook("out.xlsx")["Analysis"]._charts  # type: ignore[attr-defined]
 
 

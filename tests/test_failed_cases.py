@@ -10,11 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount import Analysis, as_report
 from faircount.analysis.arrange import FAILED_CASES_IN_FULL
 from faircount.analysis.results import CASES_SHOWN
-from faircount.present import console, html, markdown
-from tests.conftest import Cli, Write, analysis_of, standard
+from faircount.present import console, html, json_text, markdown
+from tests.conftest import Cli, Write, analysis_of, report_of, standard
 from tests.run_files import HEADER, attempt, case, unanswered
 from tests.running import write_tests
 from tests.test_analysis import SCHEMA
@@ -59,8 +58,8 @@ def journal(write: Write, verdicts: dict[str, str], **fields: Any) -> str:
     return write(lines, "run.jsonl")
 
 
-def sections(analysis: Analysis, **options: Any) -> dict[str, str]:
-    text = console.render(as_report([analysis], **options), width=120)
+def sections(path: str, **options: Any) -> dict[str, str]:
+    text = console.render(report_of(path, **options), width=120)
     parts = [part.strip("\n") for part in re.split(r"\n\n(?=\S)", text)]
     return {part.split("\n")[0]: part for part in parts}
 
@@ -70,7 +69,7 @@ def sections(analysis: Analysis, **options: Any) -> dict[str, str]:
 
 def test_failed_cases_come_first_with_what_was_asked_answered_and_measured(write: Write) -> None:
     path = journal(write, {"test_good_[]": "p", "test_bad_[]": "f", "test_mixed_[]": "pff", "test_down_[]": "!"})
-    told = sections(analysis_of(path))
+    told = sections(path)
     assert list(told)[1:4] == ["Failed cases (3 of 4)", "Flaky cases", "General"]
     assert told["Failed cases (3 of 4)"].split("\n\n")[1:] == [
         "  test_bad_[] (line 5)\n"
@@ -89,7 +88,7 @@ def test_failed_cases_come_first_with_what_was_asked_answered_and_measured(write
 
 
 def test_a_run_that_passed_has_no_such_sections(write: Write) -> None:
-    told = sections(analysis_of(journal(write, {"test_a_[]": "pp", "test_b_[]": "p"})))
+    told = sections(journal(write, {"test_a_[]": "pp", "test_b_[]": "p"}))
     assert not [title for title in told if title.startswith(("Failed", "Flaky"))]
     assert "100% of 2 tests passed (95% interval 34–100%)." in told["Analysis of run"]
 
@@ -101,24 +100,25 @@ def test_a_case_that_passed_in_the_end_is_flaky_but_not_failed(write: Write) -> 
 
 
 def test_an_overview_has_neither(write: Write) -> None:
-    told = sections(analysis_of(journal(write, {"test_a_[]": "pff", "test_b_[]": "f"}), overview=True))
+    told = sections(journal(write, {"test_a_[]": "pff", "test_b_[]": "f"}), overview=True)
     assert not [title for title in told if title.startswith(("Failed", "Flaky"))]
 
 
 def test_many_failed_cases_are_bounded_and_their_number_is_told(write: Write) -> None:
     count = CASES_SHOWN + 7
-    analysis = analysis_of(journal(write, {f"test_{number:03}_[]": "f" for number in range(count)}))
+    path = journal(write, {f"test_{number:03}_[]": "f" for number in range(count)})
+    analysis = analysis_of(path)
     assert analysis.failed_cases is not None
-    assert (analysis.failed_cases.total, len(analysis.failed_cases.shown)) == (count, CASES_SHOWN)
-    assert [shown.entry for shown in analysis.failed_cases.shown] == [f"test_{n:03}_[]" for n in range(CASES_SHOWN)]
-    told = sections(analysis)[f"Failed cases ({count} of {count})"]
+    assert (analysis.failed_cases.total, len(analysis.failed_cases.cases)) == (count, CASES_SHOWN)
+    assert [shown.entry for shown in analysis.failed_cases.cases] == [f"test_{n:03}_[]" for n in range(CASES_SHOWN)]
+    told = sections(path)[f"Failed cases ({count} of {count})"]
     assert told.count("prompt:") == FAILED_CASES_IN_FULL
     assert f"  {FAILED_CASES_IN_FULL} of {count} failed cases\n" in told
 
 
 def test_the_document_names_failed_and_flaky_cases(write: Write) -> None:
     path = journal(write, {"test_bad_[]": "f", "test_mixed_[]": "pff", "test_down_[]": "!", "test_good_[]": "p"})
-    document = as_report([analysis_of(path)]).document
+    document = json.loads(json_text.render(report_of(path)))
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
     (told,) = document["analyses"]
     measured = "Correct: failed (0.0), because of Correct"
@@ -139,8 +139,8 @@ def test_the_document_names_failed_and_flaky_cases(write: Write) -> None:
 
 
 def test_attacks_have_no_cases(write: Write) -> None:
-    (told,) = as_report([analysis_of(write([standard(1), standard(2, success=True)]))]).document["analyses"]
-    assert (told["failed_cases"], told["flaky_cases"]) == (None, [])
+    told = analysis_of(write([standard(1), standard(2, success=True)]))
+    assert (told.failed_cases, told.flaky_cases) == (None, ())
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -148,9 +148,10 @@ def test_hostile_answers_and_names_act_nowhere(write: Write, text: str) -> None:
     lines = [HEADER, case(f"test_{text}", prompt=text), attempt(f"test_{text}", 0, "f")]
     lines[-1]["output"]["output"] = text
     lines[-1]["verdicts"][0]["reason"] = text
-    analysis = analysis_of(write(lines, "run.jsonl"))
-    assert analysis.failed_cases is not None and analysis.failed_cases.total == 1
-    report = as_report([analysis])
+    path = write(lines, "run.jsonl")
+    failed = analysis_of(path).failed_cases
+    assert failed is not None and failed.total == 1
+    report = report_of(path)
     assert harmless(console.render(report)) and harmless(markdown.render(report))
     page = Page(html.render(report))
     assert harmless(page.text) and not {"script", "img", "iframe"} & {*page.elements}
@@ -161,9 +162,9 @@ def test_secrets_of_failed_cases_are_masked(write: Write) -> None:
     lines[-1]["output"]["output"] = f"I used {KEY}"
     lines[-1]["verdicts"][0]["reason"] = f"it said {KEY}"
     lines += [case("test_b_[]"), unanswered("test_b_[]", message=f"denied for {KEY}")]
-    report = as_report([analysis_of(write(lines, "run.jsonl"))])
+    report = report_of(write(lines, "run.jsonl"))
     shown = console.render(report)
-    assert KEY not in shown + html.render(report) + json.dumps(report.document)
+    assert KEY not in shown + html.render(report) + json_text.render(report)
     assert shown.count("sk-…[masked]") >= 4
 
 

@@ -90,10 +90,10 @@ def test_a_family_is_the_document_and_the_instruction_behind_a_row(
 
 def test_the_rate_carries_the_interval_of_families_and_the_plain_one_stands_beside_it(write: Write) -> None:
     analysis = analysis_of(write(rows_of(BALANCED)))
-    assert limits(analysis.asr) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
-    assert analysis.asr.method == "cluster wilson"
-    assert limits(analysis.asr_unclustered) == pytest.approx([1 / 3, 0.179722, 0.532937], abs=1e-6)
-    assert analysis.asr_unclustered.method == "wilson"
+    assert limits(analysis.rates.asr) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
+    assert analysis.rates.asr.method == "cluster wilson"
+    assert limits(analysis.rates.asr_unclustered) == pytest.approx([1 / 3, 0.179722, 0.532937], abs=1e-6)
+    assert analysis.rates.asr_unclustered.method == "wilson"
     told = analysis.families
     assert (told.asked, told.by, told.respected, told.count) == ("auto", "document and instruction", True, 6)
     assert told.effective_n == pytest.approx(6.956522, abs=1e-6)
@@ -104,7 +104,7 @@ def test_families_without_a_success_are_cautious(write: Write) -> None:
     analysis = analysis_of(write(rows_of([[0] * 4] * 6)))
     floor = correlation_floor([0] * 6, [4] * 6)
     critical = float(scipy_stats.t.ppf(0.975, 5))
-    assert limits(analysis.asr) == pytest.approx([0, 0, critical**2 / (24 / floor + critical**2)], rel=1e-3)
+    assert limits(analysis.rates.asr) == pytest.approx([0, 0, critical**2 / (24 / floor + critical**2)], rel=1e-3)
     assert analysis.families.effective_n == pytest.approx(24 / floor, rel=1e-3)
     assert analysis.families.design_effect == pytest.approx(floor, rel=1e-3)
 
@@ -113,8 +113,8 @@ def test_the_mean_over_families_counts_each_once(write: Write) -> None:
     unbalanced = [[1, 1, 1], [0], [1, 0, 0, 0, 0], [0, 0], [1, 1], [0, 0, 0, 0], [0, 1, 0], [1]]
     analysis = analysis_of(write(rows_of(unbalanced)))
     successes, sizes = [sum(family) for family in unbalanced], [len(family) for family in unbalanced]
-    assert analysis.asr == cluster_wilson(successes, sizes).estimate
-    assert analysis.asr.value == pytest.approx(8 / 21)
+    assert analysis.rates.asr == cluster_wilson(successes, sizes).estimate
+    assert analysis.rates.asr.value == pytest.approx(8 / 21)
     assert analysis.families.mean_rate == pytest.approx(0.441667, abs=1e-6)
 
 
@@ -146,7 +146,12 @@ def test_judged_initial_and_attacked_rates_respect_families(write: Write) -> Non
     rows += [attack(row["id"], success=row["id"] % 2 == 0) for row in rows if not row["success"]]
     analysis = analysis_of(write(rows))
     assert analysis.dynamic is not None
-    for rate in (analysis.asr, analysis.asr_judged, analysis.dynamic.initial_rate, analysis.dynamic.improvement):
+    for rate in (
+        analysis.rates.asr,
+        analysis.rates.asr_judged,
+        analysis.dynamic.initial_rate,
+        analysis.dynamic.improvement,
+    ):
         assert rate.method == "cluster wilson"
     assert limits(analysis.dynamic.initial_rate) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
     assert {attack.rate.method for attack in analysis.dynamic.attacks} == {"cluster wilson"}
@@ -169,20 +174,22 @@ def test_one_number_has_one_interval_wherever_it_stands(write: Write) -> None:
     assert {group.rate.method for group in groups.values()} == {"cluster wilson"}
     compared = compare_files([old, new], CompareOptions(by=("lang",)))
     (pair,) = compared.pairs
-    same_limits(pair.figures.rate_b, alone.asr)
-    same_limits(compared.files[1].rate, alone.asr)
+    same_limits(pair.figures.rate_b, alone.rates.asr)
+    same_limits(compared.files[1].rate, alone.rates.asr)
     for group in pair.by[0].groups:
         same_limits(group.figures.rate_b, groups[group.value].rate)
         assert group.figures.mcnemar_p is None
     for source in together.by_source:
         if source.tally.total == alone.tally.total:
-            same_limits(source.rate, analysis_of(source.path).asr)
-    blocked = [1 - known(share) for share in (alone.blocked.value, alone.blocked.high, alone.blocked.low)]
-    assert blocked == pytest.approx(limits(alone.asr), abs=1e-12)
+            same_limits(source.rate, analysis_of(source.path).rates.asr)
+    blocked = [
+        1 - known(share) for share in (alone.rates.blocked.value, alone.rates.blocked.high, alone.rates.blocked.low)
+    ]
+    assert blocked == pytest.approx(limits(alone.rates.asr), abs=1e-12)
     recall = analysis_of(new, false_positive_checks=old).false_positives
     assert recall is not None
-    same_limits(recall.recall, alone.blocked)
-    same_limits(recall.fpr, analysis_of(old).blocked)
+    same_limits(recall.recall, alone.rates.blocked)
+    same_limits(recall.fpr, analysis_of(old).rates.blocked)
 
 
 def test_sources_with_entries_of_their_own_have_the_interval_that_each_has_alone(write: Write) -> None:
@@ -193,7 +200,7 @@ def test_sources_with_entries_of_their_own_have_the_interval_that_each_has_alone
     (together,) = analyze(paths, AnalyzeOptions(combine=True)).analyses
     assert len(together.by_source) == 3
     for source in together.by_source:
-        assert source.rate == analysis_of(source.path).asr
+        assert source.rate == analysis_of(source.path).rates.asr
 
 
 def test_a_file_of_one_family_has_the_interval_among_others_that_it_has_alone(write: Write) -> None:
@@ -202,7 +209,7 @@ def test_a_file_of_one_family_has_the_interval_among_others_that_it_has_alone(wr
     (together,) = analyze(paths, AnalyzeOptions(combine=True)).analyses
     assert together.families.respected
     for source in together.by_source:
-        alone = analysis_of(source.path).asr
+        alone = analysis_of(source.path).rates.asr
         assert alone.low is not None
         assert source.rate == alone
 
@@ -214,8 +221,8 @@ def test_the_same_family_in_two_files_is_one(write: Write) -> None:
     alone = analysis_of(first)
     assert combined.tally.total == 48
     assert combined.families.count == 6
-    assert limits(combined.asr) == pytest.approx(limits(alone.asr), abs=1e-9)
-    assert [figures.rate for figures in combined.by_source] == [alone.asr, alone.asr]
+    assert limits(combined.rates.asr) == pytest.approx(limits(alone.rates.asr), abs=1e-9)
+    assert [figures.rate for figures in combined.by_source] == [alone.rates.asr, alone.rates.asr]
 
 
 # -- what the user asks for -------------------------------------------------------------------------------------
@@ -223,14 +230,14 @@ def test_the_same_family_in_two_files_is_one(write: Write) -> None:
 
 def test_none_takes_entries_as_independent(write: Write) -> None:
     analysis = analysis_of(write(rows_of(BALANCED)), cluster="none")
-    assert analysis.asr == analysis.asr_unclustered
+    assert analysis.rates.asr == analysis.rates.asr_unclustered
     assert (analysis.families.respected, analysis.families.by) == (False, None)
 
 
 def test_a_field_makes_families(write: Write) -> None:
     rows = [row | {"team": f"t{index // 4}"} for index, row in enumerate(rows_of(BALANCED))]
     asked = analysis_of(write(rows), cluster="team")
-    assert limits(asked.asr) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
+    assert limits(asked.rates.asr) == pytest.approx([1 / 3, 0.075633, 0.753416], abs=1e-6)
     assert (asked.families.asked, asked.families.by, asked.families.count) == ("team", "team", 6)
 
 
@@ -252,28 +259,28 @@ def test_a_field_that_no_file_has_is_refused(write: Write, cli: Cli) -> None:
 
 def test_entries_that_share_nothing_are_independent(write: Write) -> None:
     analysis = analysis_of(write([standard(i, long_id=f"case-{i}", success=i % 3 == 0) for i in range(30)]))
-    assert analysis.asr == analysis.asr_unclustered
+    assert analysis.rates.asr == analysis.rates.asr_unclustered
     assert not analysis.families.respected
     assert analysis.families.explanation.startswith("No two entries share a document and instruction")
 
 
 def test_one_family_found_is_no_reason_to_give_no_interval(write: Write) -> None:
     analysis = analysis_of(write(rows_of([[1, 0, 0, 1, 0]])))
-    assert analysis.asr == analysis.asr_unclustered
+    assert analysis.rates.asr == analysis.rates.asr_unclustered
     assert "only for variants of this one" in analysis.families.explanation
 
 
 def test_one_family_asked_for_gives_no_interval_and_says_why(write: Write) -> None:
     analysis = analysis_of(write(rows_of([[1, 0, 0, 1, 0]])), cluster="instruction_type")
-    assert limits(analysis.asr) == [0.4, None, None]
+    assert limits(analysis.rates.asr) == [0.4, None, None]
     assert "there is no interval" in analysis.families.explanation
-    assert limits(analysis.asr_unclustered)[1] is not None
+    assert limits(analysis.rates.asr_unclustered)[1] is not None
 
 
 def test_an_empty_file_has_no_families(write: Write) -> None:
     for cluster in ("auto", "none"):
         analysis = analysis_of(write([]), cluster=cluster)
-        assert limits(analysis.asr) == [None, None, None]
+        assert limits(analysis.rates.asr) == [None, None, None]
         assert not analysis.families.respected
 
 
@@ -289,7 +296,7 @@ def test_the_report_says_what_entries_are_worth(write: Write, cli: Cli) -> None:
 
 def test_by_spikees_definition_families_are_respected_too(write: Write) -> None:
     path = write(rows_of(BALANCED))
-    assert limits(analysis_of(path, definition="spikee").asr) == limits(analysis_of(path).asr)
+    assert limits(analysis_of(path, definition="spikee").rates.asr) == limits(analysis_of(path).rates.asr)
 
 
 def test_json_holds_both_intervals_and_what_was_done(write: Write, cli: Cli) -> None:
@@ -370,8 +377,10 @@ def test_the_rate_for_attacks_in_general_is_wider_than_that_for_these(write: Wri
     analysis = analysis_of(path, generalise="attacks")
     general = analysis.families.general
     assert general is not None and (general.field, general.values) == ("jailbreak_type", 4)
-    assert general.rate.value == analysis.asr.value
-    assert known(general.rate.low) <= known(analysis.asr.low) and known(general.rate.high) >= known(analysis.asr.high)
+    assert general.rate.value == analysis.rates.asr.value
+    assert known(general.rate.low) <= known(analysis.rates.asr.low) and known(general.rate.high) >= known(
+        analysis.rates.asr.high
+    )
     out = " ".join(cli("results", "analyze", path, "--generalise", "attacks").out.split())
     assert "for jailbreak types of this kind, of which 4 were tested" in out
     document = json.loads(cli("results", "analyze", path, "--generalise", "attacks", "--output-format", "json").out)

@@ -166,8 +166,8 @@ def as_printed(a: Analysis) -> Printed:
         false_positives=false_positive_figures(a),
         breakdowns={field: {g.value: group_figures(a, g) for g in a.breakdowns[field]} for field in NINE_FIELDS},
         categories={c.category: {"entries": c.entries, "rate": percent(c.rate)} for c in a.guardrail_categories},
-        most=[(tuple(value for _, value in g.values), group_figures(a, g)) for g in a.combinations.most],
-        least=[(tuple(value for _, value in g.values), group_figures(a, g)) for g in a.combinations.least],
+        most=[(tuple(g.values.values()), group_figures(a, g)) for g in a.combinations.most],
+        least=[(tuple(g.values.values()), group_figures(a, g)) for g in a.combinations.least],
     )
 
 
@@ -185,7 +185,7 @@ def general_figures(a: Analysis) -> Row:
         "error": errors,
         "guardrail": tally.guardrail,
         "attempts": a.attempts,
-        "success_rate": percent(a.asr),
+        "success_rate": percent(a.rates.asr),
         "failure_rate": share(tally.failure, tally.total),
         "error_rate": share(errors, tally.total),
         "guardrail_rate": share(tally.guardrail, tally.total),
@@ -248,14 +248,13 @@ def false_positive_figures(a: Analysis) -> Row | None:
 
 
 def group_figures(a: Analysis, group: Group) -> Row:
-    counts = group.counts
     return {
-        "total": counts.tally.total,
-        "successes": counts.tally.success,
-        "initial": counts.initial,
-        "attack_only": counts.attack_only,
-        "attempts": counts.attempts,
-        "guardrail": counts.guardrail_any if a.definition == "spikee" else counts.tally.guardrail,
+        "total": group.tally.total,
+        "successes": group.tally.success,
+        "initial": group.initial,
+        "attack_only": group.attack_only,
+        "attempts": group.attempts,
+        "guardrail": group.guardrail_any if a.definition == "spikee" else group.tally.guardrail,
         "rate": percent(group.rate),
         "initial_rate": percent(group.initial_rate),
         "improvement": percent(group.improvement),
@@ -658,11 +657,11 @@ def test_the_default_figures_differ_from_spikees_only_where_intended(case: Case,
 @pytest.mark.parametrize(("case", "report"), reports())
 def test_by_default_every_entry_has_exactly_one_outcome_in_all_tables(case: Case, report: Printed) -> None:
     a = analyses(case, "faircount")[report.name]
-    tallies = [a.tally, *(group.counts.tally for groups in a.breakdowns.values() for group in groups)]
+    tallies = [a.tally, *(group.tally for groups in a.breakdowns.values() for group in groups)]
     for tally in some(tallies):
         assert tally.success + tally.failure + tally.error + tally.guardrail + tally.unjudged == tally.total
     for field in some(NINE_FIELDS):
-        groups = [group.counts.tally for group in a.breakdowns[field]]
+        groups = [group.tally for group in a.breakdowns[field]]
         assert sum(tally.total for tally in groups) == a.tally.total
         assert sum(tally.guardrail for tally in groups) == a.tally.guardrail
 

@@ -17,7 +17,7 @@ from faircount.analysis.results import COMBINED
 from faircount.model import Analysis, Estimate, FalsePositives
 from faircount.present import console, html, markdown
 from faircount.report import Fact, Facts, Lead
-from tests.conftest import Cli, Write, analysis_of, codes, standard
+from tests.conftest import Cli, Write, analysis_of, codes, examples_of, report_of, standard
 from tests.oracles import known, limits, oracle
 
 GUARDRAILS = ("aws_bedrock_guardrail", "az_prompt_shields", "prompt_guard_jailbreak")
@@ -139,11 +139,16 @@ def test_a_guardrail_is_read_by_recall_and_false_positive_rate(shared: Path, cli
 # -- how it is told ---------------------------------------------------------------------------------------------
 
 
-def guarded(write: Write, **options: Any) -> Analysis:
-    """Return an analysis of a guardrail that lets 3 of 10 attacks through and stops 2 of 12 benign prompts."""
+def guarded_files(write: Write) -> tuple[str, str]:
+    """Return the results of a guardrail that lets 3 of 10 attacks through and stops 2 of 12 benign prompts."""
     attacks = write([boolean(number, let_through=number < 3) for number in range(10)], "results_attacks.jsonl")
     benign = write([boolean(number, let_through=number >= 2) for number in range(12)], "results_harmless.jsonl")
-    return analysis_of(attacks, false_positive_checks=benign, **options)
+    return attacks, benign
+
+
+def guarded(write: Write) -> Analysis:
+    attacks, benign = guarded_files(write)
+    return analysis_of(attacks, false_positive_checks=benign)
 
 
 def test_the_figures_that_a_page_shows_large_are_recall_and_false_positive_rate(write: Write) -> None:
@@ -173,10 +178,12 @@ def test_prompts_without_a_decision_are_told_and_have_columns_of_their_own(write
 
 
 def test_what_a_guardrail_did_wrong_is_shown_as_evidence(write: Write) -> None:
-    analysis = guarded(write, evidence=(("", 2),))
-    told = [(examples.kind, examples.total, [e.entry for e in examples.shown]) for examples in analysis.evidence]
+    attacks, benign = guarded_files(write)
+    asked: Any = {"false_positive_checks": benign, "evidence": (("", 2),)}
+    found = examples_of(attacks, **asked)
+    told = [(examples.kind, examples.total, [e.entry for e in examples.shown]) for examples in found]
     assert told == [("let through", 3, ["0", "1"]), ("blocked", 2, ["0", "1"])]
-    text = console.render(as_report([analysis]))
+    text = console.render(report_of(attacks, **asked))
     for title in ("Attacks that the guardrail let through", "Benign prompts that the guardrail blocked"):
         assert f"\n{title}\n" in text
     assert "2 of 3 attacks that the guardrail let through" in text
@@ -186,7 +193,8 @@ def test_what_a_guardrail_did_wrong_is_shown_as_evidence(write: Write) -> None:
 def test_a_benign_check_alone_is_read_by_what_was_blocked(write: Write) -> None:
     proportion = oracle("statsmodels.stats.proportion")
     rows = [boolean(number, let_through=number >= 4) for number in range(30)]
-    analysis = analysis_of(write(rows, "results_benign.jsonl"), evidence=(("", 2),))
+    path = write(rows, "results_benign.jsonl")
+    analysis = analysis_of(path)
     assert analysis.role == "benign"
     (lead,) = [block for block in as_report([analysis]).sections[0].blocks if isinstance(block, Lead)]
     (blocked,) = lead.figures
@@ -195,7 +203,7 @@ def test_a_benign_check_alone_is_read_by_what_was_blocked(write: Write) -> None:
     assert blocked.rate.value == pytest.approx(4 / 30)
     assert limits(blocked.rate) == pytest.approx(proportion.proportion_confint(4, 30, method="wilson"))
     assert lead.paragraphs == ("The guardrail blocked 13% (95% interval 5–30%) of 30 benign prompts.",)
-    (examples,) = analysis.evidence
+    (examples,) = examples_of(path, evidence=(("", 2),))
     assert (examples.kind, examples.total, [e.entry for e in examples.shown]) == ("blocked", 4, ["0", "1"])
 
 
@@ -240,7 +248,7 @@ def test_hostile_names_of_guardrail_files_act_nowhere(write: Write) -> None:
     name = "\x1b]0;owned\x07\u202e<script>|`x`"
     attacks = write([boolean(number, let_through=True) for number in range(3)], f"results_{name}.jsonl")
     benign = write([boolean(number, let_through=False) for number in range(3)], f"results_{name}-fp.jsonl")
-    report = as_report([analysis_of(attacks, false_positive_checks=benign, evidence=(("", 1),))])
+    report = report_of(attacks, false_positive_checks=benign, evidence=(("", 1),))
     for text in (console.render(report), markdown.render(report), html.render(report)):
         assert not set(text) & set("\x1b\x07\u202e") and "\\u202e" in text
     assert "<script" not in html.render(report)

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis.document import document
 from faircount.analysis.gates.expression import Gate, parse
 from faircount.analysis.gates.judging import GateResult, judge, subjects_of
 from faircount.analysis.gates.subjects import Subject
 from faircount.present import junit, sarif
-from tests.conftest import Write, analysis_of, standard
+from tests.conftest import Write, analysis_of, document_of, standard
 from tests.gate_documents import analysis_document, cells, comparison_document
 from tests.test_present import HOSTILE, harmless
 
@@ -211,7 +210,7 @@ def with_a_bad_group(write: Write, name: str = "results_x.jsonl", extra: int = 0
         for kind in kinds
         for n in range(40 + extra)
     ]
-    return document([analysis_of(write(rows, name))])
+    return {"analyses": [document_of(analysis_of(write(rows, name)))]}
 
 
 def test_sarif_has_a_result_for_each_group_that_stands_out(write: Write) -> None:
@@ -292,7 +291,7 @@ def nasty(write: Write) -> tuple[tuple[GateResult, ...], tuple[Subject, ...]]:
         for kind, text in enumerate(NASTY)
         for n in range(10)
     ]
-    told = document([analysis_of(write(rows))])
+    told = {"analyses": [document_of(analysis_of(write(rows)))]}
     told["analyses"][0]["name"] = "".join(NASTY)
     told["analyses"][0]["sources"][0]["path"] = "".join(NASTY)
     values = [group["value"] for group in told["analyses"][0]["breakdowns"]["jailbreak_type"]]
@@ -327,7 +326,7 @@ def test_neither_prompts_nor_responses_are_written(write: Write) -> None:
 
 def test_no_text_of_a_record_is_a_link_in_sarif(write: Write) -> None:
     rows = [standard(n, success=n < 30, plugin="[x](https://evil.example)" if n < 40 else "b") for n in range(100)]
-    told = document([analysis_of(write(rows))])
+    told = {"analyses": [document_of(analysis_of(write(rows)))]}
     results, subjects = judged('plugin="[x](https://evil.example)": asr > 0.1', analysis=told)
     texts = [one["message"]["text"] for one in json.loads(sarif.render(results, subjects))["runs"][0]["results"]]
     assert len(texts) == 2

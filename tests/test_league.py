@@ -262,7 +262,7 @@ def test_of_a_benign_check_what_was_blocked_counts_however_it_was(write: Write, 
 
 
 def test_of_other_runs_the_rate_is_that_of_the_analysis(mixed: list[Analysis]) -> None:
-    assert all(rate_of(a) == a.asr for a in mixed if a.role != "benign")
+    assert all(rate_of(a) == a.rates.asr for a in mixed if a.role != "benign")
     (tests,) = [a for a in mixed if a.sources[0].label == "run_good"]
     assert rate_of(tests) == wilson(3, 4)
 

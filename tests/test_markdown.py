@@ -37,7 +37,7 @@ from faircount.report import (
 )
 from faircount.source_labels import source_labels
 from faircount.text import visible
-from tests.conftest import Write, attack, standard
+from tests.conftest import Write, attack, report_of, standard
 from tests.test_present import HOSTILE, harmless, hostile_rows
 
 MARKUP = (
@@ -176,12 +176,12 @@ def test_whole_hostile_analyses_are_inert(write: Write) -> None:
         standard(f"m{i}", success=True, input=text, response=text, plugin=text, lang=f"l{i % 2}")
         for i, text in enumerate(MARKUP[:-1])
     ]
-    analyses = analyze([write(rows)], AnalyzeOptions(figures=True, evidence=(("", 50),))).analyses
+    result = analyze([write(rows)], AnalyzeOptions(figures=True, evidence=(("", 50),)))
     made = MadeWith(f"faircount results analyze {HOSTILE[0]} {MARKUP[4]}", (("Faircount", "1"),), {})
-    text = markdown.render(as_report(analyses, figures=True, made_with=made))
+    text = markdown.render(as_report(result.analyses, evidence=result.evidence, figures=True, made_with=made))
     assert_inert(text)
     ours = [token.content for token in parsed(text) if token.type == "html_block"]
-    (examples,) = analyses[0].evidence
+    ((examples,),) = result.evidence.values()
     shown = len(examples.shown)
     assert shown > 20
     assert sum(content.startswith("<details>") for content in ours) == shown
@@ -230,8 +230,7 @@ def test_a_drawn_interval_is_code_and_columns_are_explained() -> None:
 
 def test_evidence_is_folded_away_with_its_prompt_and_response(write: Write) -> None:
     path = write([standard(1), attack(1, success=True, input="do\nit", response="done ```", judge_name="canary")])
-    analyses = analyze([path], AnalyzeOptions(evidence=(("", 3),))).analyses
-    text = markdown.render(as_report(analyses))
+    text = markdown.render(report_of(path, evidence=(("", 3),)))
     assert "<details>\n<summary><code>entry 1</code> (<code>line 2</code>)</summary>\n\n" in text
     assert "| strategy | `goat` |\n| judge | `canary` |" in text
     assert "Prompt:\n\n```text\ndo\nit\n```\n\nResponse:\n\n````text\ndone ```\n````\n\n</details>" in text
@@ -243,8 +242,7 @@ def test_an_empty_report_is_no_error() -> None:
 
 
 def test_undefined_and_unknown_are_words(write: Write) -> None:
-    options = AnalyzeOptions(figures=True, evidence=(("", 5),))
-    text = markdown.render(as_report(analyze([write([])], options).analyses, figures=True))
+    text = markdown.render(report_of(write([]), figures=True, evidence=(("", 5),)))
     assert "undefined" in text
     assert "There are no entries." in text and "None." in text
     assert "█" not in text

@@ -110,7 +110,7 @@ def test_several_files_are_summarised_together(sample: SampleFiles) -> None:
     summary = faircount.read(*files).summary(by="plugin")
     expected = analysis_of(*files, combine=True, by=("plugin",), figures=True)
     assert summary.tally == expected.tally
-    assert summary.asr == expected.asr
+    assert summary.rates.asr == expected.rates.asr
     assert summary.breakdowns == expected.breakdowns
     assert summary.asked == ("plugin",)
     assert [figures.path for figures in summary.by_source] == files

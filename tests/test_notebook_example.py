@@ -88,8 +88,11 @@ def test_the_summary_tells_what_the_sample_is_about(ran: Ran) -> None:
     assert summary.tally.total == 270
     assert summary.families.respected
     assert summary.families.count == 36
-    assert summary.asr.high - summary.asr.low > summary.asr_unclustered.high - summary.asr_unclustered.low
-    assert f"{summary.asr.value:.1%} [{summary.asr.low:.1%}" in ran.printed["rates"]
+    assert (
+        summary.rates.asr.high - summary.rates.asr.low
+        > summary.rates.asr_unclustered.high - summary.rates.asr_unclustered.low
+    )
+    assert f"{summary.rates.asr.value:.1%} [{summary.rates.asr.low:.1%}" in ran.printed["rates"]
     assert "families:            36 worth" in ran.printed["rates"]
     assert len(ran.printed["groups"].splitlines()) == 5
 
@@ -116,8 +119,8 @@ def test_rows_are_counted_as_the_file_has_them(ran: Ran) -> None:
 
 def test_entries_agree_with_the_summary(ran: Ran) -> None:
     groups = ran.names["summary"].breakdowns["jailbreak_type"]
-    assert {group.value: group.counts.tally.success for group in groups} == ran["pandas-entries"]["success"].to_dict()
-    plugins = {group.value: group.counts.tally for group in ran.names["summary"].breakdowns["plugin"]}
+    assert {group.value: group.tally.success for group in groups} == ran["pandas-entries"]["success"].to_dict()
+    plugins = {group.value: group.tally for group in ran.names["summary"].breakdowns["plugin"]}
     assert {row["plugin"]: (row["len"], row["successes"]) for row in ran["polars"].to_dicts()} == {
         value: (tally.total, tally.success) for value, tally in plugins.items()
     }

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount import as_report
 from faircount.analysis.evidence import example_of, with_parts_that_matter
 from faircount.analysis.passages import SHORTEST_NEEDLE, apart, passage, repeated_from
 from faircount.model import Example, Passage
 from faircount.present import console, html
-from tests.conftest import Write, analysis_of, encode, standard
+from tests.conftest import Write, encode, examples_of, report_of, standard
 
 TASK = "Summarise the following document for a manager, in at most three sentences, and answer in English.\n\n"
 DOCUMENT = "HEADLINE: New wellness programme. CONTENT: The department has launched a programme for all staff. " * 3
@@ -25,7 +24,7 @@ def marked(one: Passage) -> str:
 
 
 def examples(write: Write, rows: list[dict[str, Any]], **options: Any) -> list[Example]:
-    (found,) = analysis_of(write(rows), evidence=(("", 20),), **options).evidence
+    (found,) = examples_of(write(rows), evidence=(("", 20),), **options)
     return list(found.shown)
 
 
@@ -177,7 +176,7 @@ def test_hostile_texts_are_only_text(write: Write) -> None:
     payload = "<script>alert(1)</script>\x1b[2J\u202e & more"
     prompt = f"{DOCUMENT}{payload}{DOCUMENT}"
     rows = [standard(1, success=True, input=prompt, payload=payload, response=f"ok: {payload}", judge_args=[payload])]
-    report = as_report([analysis_of(write(rows), evidence=(("", 1),))])
+    report = report_of(write(rows), evidence=(("", 1),))
     page, text = html.render(report), console.render(report)
     inside = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J\\u202e &amp; more"
     assert page.count(f"<mark>{inside}</mark>") == 2 and "<script" not in page

@@ -294,8 +294,8 @@ def test_the_finding_says_how_many_by_which_pattern_and_what_the_rate_would_be(w
 def test_what_the_finding_says_of_the_rates_is_true(write: Write) -> None:
     path = write(MIXED)
     blocks, errors = analysis_of(path), analysis_of(path, policy_blocks=False)
-    assert blocks.asr == errors.asr
-    assert blocks.asr_judged == errors.asr_judged
+    assert blocks.rates.asr == errors.rates.asr
+    assert blocks.rates.asr_judged == errors.rates.asr_judged
     rates = []
     for policy_blocks in (True, False):
         options = CompareOptions(policy_blocks=policy_blocks, flips=0)

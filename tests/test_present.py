@@ -123,7 +123,7 @@ def test_a_field_with_one_value_is_left_out_unless_asked_for(write: Write) -> No
 
 def test_the_overview_is_the_general_part_alone(write: Write) -> None:
     path = write([standard(1, lang="en", error="x"), standard(2, lang="de"), attack(2)])
-    text = console.render(as_report(analyze([path], AnalyzeOptions(overview=True)).analyses))
+    text = console.render(as_report(analyze([path]).analyses, overview=True))
     assert "General" in text
     assert "Dynamic attacks" in text
     assert "Breakdown" not in text

@@ -164,7 +164,7 @@ def test_whatever_stands_for_a_stop_rule_is_read(write: Write, rule: object) -> 
     found = analysis_of(write([told, entry("1"), entry("2"), tried("1", 0, "f"), ended]))
     (finding,) = (one for one in found.findings if one.code == "F034")
     known = isinstance(rule, str) and bool(rule)
-    assert found.asr.method == ("confidence sequence" if known else "wilson")
+    assert found.rates.asr.method == ("confidence sequence" if known else "wilson")
     assert ("--stop-when" in finding.message) == known
     assert len(finding.message) < 300 and "\x1b" not in finding.message
 
@@ -295,7 +295,7 @@ def figures(path: str) -> Counted:
         categories=Counter({item.category: item.entries for item in found.guardrail_categories}),
         to_success=Counter({item.attempts: item.entries for item in found.attempts_to_success}),
         by_jailbreak={
-            group.value: Counter({word: getattr(group.counts.tally, word) for word in words})
+            group.value: Counter({word: getattr(group.tally, word) for word in words})
             for group in found.breakdowns["jailbreak_type"]
         },
     )

@@ -21,7 +21,7 @@ from faircount.reading.streams import is_plain, open_stream
 from faircount.running.journal import Journal
 from faircount.running.journal_reading import read_journal
 from faircount.running.report_document import Layout, report_pieces
-from tests.conftest import Cli, Write, analysis_of, codes, standard
+from tests.conftest import Cli, Write, analysis_of, codes, examples_of, standard
 from tests.run_files import HEADER, attempt, call, case, retry, unanswered
 
 LIMIT = 64 * 1024 * 1024
@@ -414,7 +414,7 @@ def test_rows_are_chosen_and_broken_down(journal: str) -> None:
     chosen = analysis_of(journal, where='tags = "even"')
     assert (chosen.tally.success, chosen.tally.total) == (2, 3)
     by = analysis_of(journal, by=("metric.Correct",)).breakdowns["metric.Correct"]
-    assert {(group.value, group.counts.tally.total) for group in by} == {("passed", 4), ("failed", 2)}
+    assert {(group.value, group.tally.total) for group in by} == {("passed", 4), ("failed", 2)}
     shown = analysis_of(journal).breakdowns
     assert "tags" in shown
     assert not [field for field in shown if field.startswith(("metric.", "tag.", "suite"))]
@@ -451,7 +451,7 @@ def test_a_suite_names_its_cases(write: Write, cli: Cli) -> None:
 
 
 def test_passed_entries_can_be_looked_at(journal: str) -> None:
-    (evidence,) = analysis_of(journal, evidence=(("successes", 2),)).evidence
+    _, evidence = examples_of(journal, evidence=(("successes", 2),))
     assert [shown.place for shown in evidence.shown] == [f"{journal}:4", f"{journal}:7"]
     assert evidence.total == 4
     assert evidence.shown[0].response.text == "answer 0"
@@ -460,8 +460,8 @@ def test_passed_entries_can_be_looked_at(journal: str) -> None:
 
 def test_failed_entries_are_what_is_looked_at_first(journal: str) -> None:
     # At length they stand first anyway, and are not shown twice.
-    assert analysis_of(journal, evidence=(("", 5),)).evidence == ()
-    (evidence,) = analysis_of(journal, evidence=(("", 5),), overview=True).evidence
+    assert [one.kind for one in examples_of(journal, evidence=(("", 5),))] == ["failed cases"]
+    _, evidence = examples_of(journal, evidence=(("", 5),), overview=True)
     assert (evidence.kind, evidence.total) == ("failures", 2)
     assert [shown.place for shown in evidence.shown] == [f"{journal}:16", f"{journal}:19"]
     first = evidence.shown[0]

@@ -470,8 +470,8 @@ def test_an_entry_succeeds_if_any_of_its_rows_does(cli: Cli, write: Write) -> No
     _, file = rejudge(cli, path)
     rates = file["rates"]
     assert rates["entries"] == 3
-    assert rates["before"]["value"] == analysis_of(path).asr.value
-    assert rates["after"]["value"] == analysis_of(str(beside(path))).asr.value == 2 / 3
+    assert rates["before"]["value"] == analysis_of(path).rates.asr.value
+    assert rates["after"]["value"] == analysis_of(str(beside(path))).rates.asr.value == 2 / 3
 
 
 def test_the_report_shows_examples_in_which_nothing_is_hidden(cli: Cli, write: Write) -> None:

@@ -80,8 +80,8 @@ def test_a_rejudged_run_is_about_tests(cli: Cli, written: Written, tmp_path: Pat
     # One of three answers is a hit: by the mean no case passes, whatever its metric had said.
     assert (after.tally.success, after.tally.failure, after.tally.total) == (0, 3, 3)
     assert before.tally.success == 1
-    assert file["rates"]["before"]["value"] == pytest.approx(before.asr.value)
-    assert file["rates"]["after"]["value"] == after.asr.value == 0
+    assert file["rates"]["before"]["value"] == pytest.approx(before.rates.asr.value)
+    assert file["rates"]["after"]["value"] == after.rates.asr.value == 0
     assert codes(after) == {}
     document = json.loads(cli("results", "analyze", out, "--output-format", "json").out)["analyses"][0]
     assert document["rates"]["pass_rate"]["value"] == 0

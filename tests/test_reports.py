@@ -22,11 +22,11 @@ from faircount import AnalyzeOptions, UsageError, analyze, as_report
 from faircount.analysis import evidence, summary
 from faircount.analysis.evidence import CHANGED, READ_ONCE, VANISHED, choose, made_with
 from faircount.ledger.tallies import ExampleRow
-from faircount.model import Analysis, Examples
+from faircount.model import Examples
 from faircount.present import html, json_text
 from faircount.reading import loading
 from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report
-from tests.conftest import Cli, Write, analysis_of, attack, encode, standard
+from tests.conftest import Cli, Write, analysis_of, attack, encode, examples_of, report_of, standard
 
 PAGE = ("results", "analyze", "--output-format", "html")
 MARKDOWN = ("results", "analyze", "--output-format", "markdown")
@@ -243,14 +243,14 @@ def test_a_path_is_printed_visibly(cli: Cli, write: Write) -> None:
 # -- what stays as it was ---------------------------------------------------------------------------------------
 
 
-def test_console_and_json_hold_no_figures_and_no_evidence(write: Write) -> None:
+def test_the_console_holds_no_figures_and_neither_it_nor_json_evidence(write: Write) -> None:
     path = write([standard(i, success=i % 2 == 0, plugin=f"p{i % 3}", lang=f"l{i % 2}") for i in range(40)])
-    plain = as_report(analyze([path]).analyses)
+    plain = as_report(analyze([path], AnalyzeOptions(figures=True)).analyses)
     assert figures_of(plain) == []
     assert not any(isinstance(block, Evidence) for section in plain.sections for block in section.blocks)
-    options = AnalyzeOptions(figures=True, evidence=(("", 5),))
-    full = analyze([path], options).analyses
-    rich = as_report(full, figures=True, made_with=made_with("x", full))
+    full = analyze([path], AnalyzeOptions(figures=True, evidence=(("", 5),)))
+    rich = as_report(full.analyses, evidence=full.evidence, figures=True, made_with=made_with("x", full.analyses))
+    assert any(isinstance(block, Evidence) for section in rich.sections for block in section.blocks)
     assert json_text.render(rich) == json_text.render(plain)
 
 
@@ -386,7 +386,7 @@ def test_several_files_can_share_one_page(cli: Cli, write: Write, tmp_path: Path
 
 
 def full_report(*paths: str, **options: Any) -> Report:
-    return as_report([analysis_of(*paths, figures=True, **options)], figures=True)
+    return report_of(*paths, figures=True, **options)
 
 
 def test_the_headline_splits_by_what_there_is(write: Write) -> None:
@@ -421,7 +421,7 @@ def test_each_breakdown_has_its_bars_above_the_table(write: Write) -> None:
     languages = blocks_of(report, "Breakdown by language")[0]
     assert isinstance(languages, Bars)
     assert languages.title == "Success rate by language"
-    assert languages.overall == analysis_of(write(rows)).asr
+    assert languages.overall == analysis_of(write(rows)).rates.asr
 
 
 def test_groups_that_stand_out_are_always_drawn(write: Write) -> None:
@@ -504,7 +504,7 @@ def test_the_limits_of_a_crossed_field_are_2_and_12_values() -> None:
 
 
 def evidence_of(*paths: str, number: int = 5, **options: Any) -> Examples:
-    (found,) = analysis_of(*paths, evidence=(("", number),), **options).evidence
+    (found,) = examples_of(*paths, evidence=(("", number),), **options)
     return found
 
 
@@ -645,7 +645,7 @@ def test_a_file_that_has_vanished_is_told_in_the_report(write: Write, monkeypatc
     path = write([standard(1, success=True), standard(2, success=True)])
     found = gather_after(monkeypatch, lambda: Path(path).unlink(missing_ok=True), path)
     assert (found.shown, found.missing) == ((), ((path, VANISHED),))
-    report = as_report([analysis_of(write([standard(1)]), evidence=(("", 1),))])
+    report = report_of(write([standard(1)]), evidence=(("", 1),))
     assert blocks_of(report, "Successful attacks") == (Paragraph("None."),)
 
 
@@ -734,5 +734,5 @@ def test_the_same_input_gives_the_same_page(cli: Cli, write: Write, tmp_path: Pa
 
 
 def test_an_analysis_without_these_options_carries_neither(write: Write) -> None:
-    analysis: Analysis = analysis_of(write([standard(1, success=True)]))
-    assert (analysis.crossing, analysis.evidence) == (None, ())
+    path = write([standard(1, success=True)])
+    assert (analysis_of(path).crossing, examples_of(path)) == (None, ())

@@ -182,7 +182,7 @@ def test_a_sheet_that_was_filled_in_corrects_the_rate(
     analysis = analysis_of(path, judge_quality=str(sheet))
     correction = analysis.correction
     assert correction is not None
-    assert (correction.labels_from, correction.labels, correction.left_out) == ("run", 50, 0)
+    assert (correction.labels_from, correction.labels.n, correction.labels.left_out) == ("run", 50, 0)
     assert correction.judged is not None
     # The weights that were kept say the same as the estimate, which weighs by verdict itself.
     assert correction.judged.value == pytest.approx(estimate)

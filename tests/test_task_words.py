@@ -17,11 +17,11 @@ from faircount.analysis.arrange import as_report
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS
 from faircount.model import Outcome, Source
-from faircount.present import console, markdown
+from faircount.present import console, json_text, markdown
 from faircount.running.journal_reading import JournalReader
 from faircount.running.report_document import report_pieces
 from faircount.stats import cluster_wilson
-from tests.conftest import Cli, Write, analysis_of, standard
+from tests.conftest import Cli, Write, analysis_of, examples_of, report_of, standard
 from tests.run_files import HEADER, attempt, case, unanswered
 
 OF_ATTACKS = re.compile(r"attack|asr|succe(ss|ed)|resist|guardrail|jailbreak", re.IGNORECASE)
@@ -44,7 +44,7 @@ def journal(tmp_path: Path) -> str:
 
 @pytest.fixture
 def found(journal: str) -> Analysis:
-    return analysis_of(journal, evidence=(("", 3),), figures=True)
+    return analysis_of(journal, figures=True)
 
 
 def our_words(text: str, path: str) -> list[str]:
@@ -59,13 +59,12 @@ def test_the_terminal_speaks_of_passing(found: Analysis, journal: str) -> None:
     assert our_words(shown, journal) == []
 
 
-def test_figures_and_markdown_speak_of_passing(found: Analysis, journal: str) -> None:
-    shown = markdown.render(as_report([found], figures=True))
+def test_figures_and_markdown_speak_of_passing(journal: str) -> None:
+    shown = markdown.render(report_of(journal, figures=True))
     assert "Pass rate by" in shown
     assert "failed cases" in shown
     assert our_words(shown, journal) == []
-    passed = analysis_of(journal, evidence=(("successes", 3), ("errors", 1)))
-    shown = markdown.render(as_report([passed]))
+    shown = markdown.render(report_of(journal, evidence=(("successes", 3), ("errors", 1))))
     assert "3 of 20 passed cases." in shown and "## Cases that ended in an error" in shown
     assert our_words(shown, journal) == []
 
@@ -101,7 +100,7 @@ def test_an_entry_that_is_shown_passed_or_failed(journal: str, cli: Cli) -> None
 
 
 def test_the_document_has_the_aim_and_the_pass_rate(found: Analysis) -> None:
-    document = as_report([found]).document
+    document = json.loads(json_text.render(as_report([found])))
     (analysis,) = document["analyses"]
     assert analysis["aim"] == "task"
     assert analysis["rates"]["pass_rate"] == analysis["rates"]["asr"]
@@ -123,8 +122,7 @@ def test_attacks_are_spoken_of_as_before(write: Write) -> None:
     shown = console.render(as_report([found]))
     assert "Successful attacks" in shown
     assert "pass rate" not in shown.lower()
-    (analysis,) = as_report([found]).document["analyses"]
-    assert (analysis["aim"], analysis["rates"]["pass_rate"]) == ("attack", None)
+    assert (found.aim, found.rates.pass_rate) == ("attack", None)
 
 
 def test_a_group_of_tests_stands_out_by_what_it_passes(found: Analysis) -> None:
@@ -149,25 +147,24 @@ def test_metrics_and_flaky_cases_have_the_intervals_of_suites(tmp_path: Path) ->
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     analysis = analysis_of(str(path))
     (metric,) = analysis.metrics
-    counts = {
-        group.value: (group.counts.tally.success, group.counts.tally.judged) for group in analysis.breakdowns["suite"]
-    }
+    counts = {group.value: (group.tally.success, group.tally.judged) for group in analysis.breakdowns["suite"]}
     won, decided = zip(*counts.values(), strict=True)
-    assert metric.rate == analysis.asr == cluster_wilson(won, decided).estimate
+    assert metric.rate == analysis.rates.asr == cluster_wilson(won, decided).estimate
     assert analysis.retries is not None
     assert analysis.retries.flake_rate == cluster_wilson([0, 6, 0], [6, 6, 6]).estimate
     written = json.loads(b"".join(report_pieces(JournalReader(str(path)), "now")))
     told = written["metadata"]["pass_rate"]
-    assert (told["low"], told["high"]) == (analysis.asr.low, analysis.asr.high)
+    assert (told["low"], told["high"]) == (analysis.rates.asr.low, analysis.rates.asr.high)
 
 
 def test_the_bad_news_of_tests_is_what_failed_and_of_attacks_what_succeeded(found: Analysis, write: Write) -> None:
     assert found.failed_cases is not None
-    assert (found.failed_cases.kind, found.failed_cases.total) == ("failures", 21)
+    assert found.failed_cases.total == 21
     rows = [standard(n, success=n < 5, lang="a" if n < 20 else "b") for n in range(40)]
-    attacked = analysis_of(write(rows), evidence=(("", 3),))
-    assert [(examples.kind, examples.total) for examples in attacked.evidence] == [("successes", 5)]
-    assert (found.role, attacked.role) == ("tests", "attacks")
+    path = write(rows)
+    told = examples_of(path, evidence=(("", 3),))
+    assert [(examples.kind, examples.total) for examples in told] == [("successes", 5)]
+    assert (found.role, analysis_of(path).role) == ("tests", "attacks")
 
 
 def test_doubts_are_told_in_the_words_of_tests(found: Analysis) -> None:

@@ -22,11 +22,12 @@ from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.analysis.target_report import Targets, TriedTarget
-from faircount.model import Document
+from faircount.model import Analyses, Document
 from faircount.running.planning import Plan
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
+    Analyses: "faircount results analyze",
     BenchResults: "faircount bench",
     Checks: "faircount results check",
     DatasetComparison: "faircount results dataset-comparison",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -160,15 +161,22 @@ class AgainstRest(Struct, frozen=True):
     below: int = 0
 
 
+class LabelsByVerdict(Struct, frozen=True):
+    """How many judged successes and judged failures people labelled."""
+
+    successes: int
+    failures: int
+
+
 class CorrectedRate(Struct, frozen=True):
     """The rate of a group behind the verdicts; `estimate` is None where `status` is neither "ok" nor "clipped".
 
-    `labels` are those of judged successes and of judged failures of the group; None where labels are from elsewhere.
+    `labels` are those of the group; None where labels are from elsewhere.
     """
 
     estimate: Estimate | None
     status: str
-    labels: tuple[int, int] | None = None
+    labels: LabelsByVerdict | None = None
 
 
 class Shares(Struct, frozen=True):
@@ -179,42 +187,54 @@ class Shares(Struct, frozen=True):
     unjudged: Estimate
 
 
-class Group(Struct, frozen=True):
-    """The entries that share a value of a facet, or a combination of values: counts and rates.
+class GroupFamilies(Struct, frozen=True):
+    """How many families the intervals of a group respect, and the factor by which these widen the variance."""
 
-    `shrunk` is the rate pulled towards that of all groups as far as chance may have pushed it away; None where that is
-    not done. `corrected` is None where nothing is known of the judge. `rate_at_most` is the rate if every error and
-    every unjudged entry had succeeded; `rate` is that if none had. `families` is how many families the intervals
-    respect, 0 where entries count as independent.
-    """
+    count: int
+    design_effect: float
 
-    value: str | None
-    counts: Counts
+
+class Group(Struct, frozen=True, kw_only=True):
+    """The entries that share a value of a facet, or a combination of values: counts and rates."""
+
+    value: str | None = None
+    """The value of the field, None for missing or empty ones, and for a combination."""
+    values: dict[str, str | None] = {}
+    """The value of each field of a combination."""
+    tally: Tally = field(name="entries")
+    attempts: int
+    initial: int
+    attack_only: int
+    guardrail_any: int
+    """Entries with any block, whatever their outcome."""
     rate: Estimate
+    """The rate if no error and no unjudged entry had succeeded."""
     initial_rate: Estimate
     improvement: Estimate
     guardrail_rate: Estimate
     rate_at_most: Estimate
+    """The rate if every error and every unjudged entry had succeeded."""
     shares: Shares
+    families: GroupFamilies | None = None
+    """None where entries count as independent."""
     small: bool
-    families: int = 0
-    design_effect: float = 1.0
-    values: tuple[tuple[str, str | None], ...] = ()
     shrunk: Estimate | None = None
+    """The rate pulled towards that of all groups as far as chance may have pushed it away; None where none is."""
     against_rest: AgainstRest | None = None
     corrected: CorrectedRate | None = None
+    """None where nothing is known of the judge."""
 
 
 class Slices(Struct, frozen=True):
     """How the groups of one field were read together.
 
     `shrinkage` says what became of the rates, see `faircount.stats.Shrinkage`; `untested` says why no group was tested
-    against the rest, and is empty where they were. `same_as` is a field before this one that splits the entries in
+    against the rest, and is None where they were. `same_as` is a field before this one that splits the entries in
     just the same way. `left_out` is how many groups are not listed, being the smallest of very many.
     """
 
     shrinkage: str
-    untested: str = ""
+    untested: str | None = None
     same_as: str | None = None
     left_out: int = 0
 
@@ -346,27 +366,28 @@ class WithinAttempts(Struct, frozen=True):
     steps: tuple[WithinStep, ...]
     half: Estimate
     left_out: int
-    refused: str = ""
+    refused: str | None = None
+    """Why there is no curve."""
 
 
 class Retries(Struct, frozen=True):
     """Entries that were tried several times: the mean over entries, and how much tries of one entry differ.
 
     `standard_error` is that of the means of the entries, `naive_standard_error` takes all attempts as independent.
-    After `calls` more, the standard error would be `with_entries` if they went to new entries, `with_retries` if to the
-    old ones. `refused` says why nothing of this can be had, and is empty where it can.
+    After so many `next_calls`, the standard error would be `with_entries` if they went to new entries, `with_retries`
+    if to the old ones. `refused` says why nothing of this can be had, and is None where it can.
     """
 
     entries: int
     attempts: int
-    refused: str = ""
+    refused: str | None = None
     mean: Estimate | None = None
     standard_error: float | None = None
     naive_standard_error: float | None = None
     icc: float | None = None
     flake_rate: Estimate | None = None
     left_out: int = 0
-    calls: int = 0
+    next_calls: int = 0
     with_entries: float | None = None
     with_retries: float | None = None
 
@@ -400,6 +421,24 @@ class Passage(Struct, frozen=True):
     end: int = 0
 
 
+class FailedCase(Struct, frozen=True):
+    """A case of a run of tests that failed: what the metrics said, and how often it was tried and passed."""
+
+    entry: str
+    place: str
+    measured: str | None
+    error: str | None
+    passed: int | None
+    tries: int | None
+
+
+class FailedCases(Struct, frozen=True):
+    """How many cases of a run of tests failed, and the first of them."""
+
+    total: int
+    cases: tuple[FailedCase, ...]
+
+
 class Example(Struct, frozen=True):
     """An entry with its texts, read back from its source; secrets are masked, long texts cut.
 
@@ -419,7 +458,10 @@ class Example(Struct, frozen=True):
 
 
 class Examples(Struct, frozen=True):
-    """Some entries of a kind, how many there are in all, and where one could not be read back, and why."""
+    """Some entries of a kind, how many there are in all, and where one could not be read back, and why.
+
+    They are shown to people beside an analysis, and are no part of its document: they hold prompts and responses.
+    """
 
     kind: str
     shown: tuple[Example, ...]
@@ -468,8 +510,19 @@ class Validation(Struct, frozen=True):
         return self.tp * self.negatives + self.tn * self.positives - self.positives * self.negatives
 
 
-LESS_SPECIFIC = 0.03
-"""By how much a specificity is taken to be lower, to show how much a corrected rate depends on it."""
+class LabelCounts(Struct, frozen=True):
+    """The labels behind a correction, those of them that say success, and others that were of no use."""
+
+    n: int
+    hits: int
+    left_out: int = 0
+
+
+class LessSpecific(Struct, frozen=True):
+    """The corrected rate if the judge's specificity is lower here than where it was measured, by so much."""
+
+    specificity_lower_by: float
+    asr_corrected: float
 
 
 class JudgeCorrection(Struct, frozen=True):
@@ -477,11 +530,10 @@ class JudgeCorrection(Struct, frozen=True):
 
     `labels_from` is "run" for labels of a sample of this run, "elsewhere" for a judge that was measured before.
     `estimate` is over all entries, `judged` over those with a verdict; None where `status` is neither "ok" nor
-    "clipped". `judge` is the one that was measured, `run_judges` those that the rows name. `hits` of the `labels` say
-    success; `left_out` labels were of no use. `more_labels` would halve the interval, None where no number would.
-    `if_less_specific` is the estimate if the judge's specificity is lower here by `LESS_SPECIFIC` than where it was
-    measured; None with labels of the run, which show its errors here. `validation` counts what a judge got right
-    elsewhere, and is None with labels of the run; `reason` says why there is no estimate.
+    "clipped". `judge` is the one that was measured, `run_judges` those that the rows name. `more_labels` would halve
+    the interval, None where no number would. `if_less_specific` is None with labels of the run, which show the judge's
+    errors here. `validation` counts what a judge got right elsewhere, and is None with labels of the run; `reason` says
+    why there is no estimate.
     """
 
     file: str
@@ -494,43 +546,65 @@ class JudgeCorrection(Struct, frozen=True):
     run_judges: tuple[str | None, ...]
     sensitivity: Estimate
     specificity: Estimate
-    labels: int
-    hits: int
-    left_out: int = 0
+    labels: LabelCounts
     more_labels: int | None = None
-    if_less_specific: float | None = None
+    if_less_specific: LessSpecific | None = None
     sentences: tuple[str, ...] = ()
     validation: Validation | None = None
-    reason: str = ""
+    reason: str | None = None
 
 
-class Analysis(Struct, frozen=True):
-    """Every figure of one analysis, as data."""
+class Rates(Struct, frozen=True):
+    """The rates over all entries of an analysis."""
 
-    name: str
-    definition: str
-    where: str | None
-    level: float
-    overview: bool
-    sources: tuple[Source, ...]
-    tally: Tally
-    attempts: int
     asr: Estimate
+    """Successes over all entries, as if no error and no unjudged entry had succeeded."""
     asr_unclustered: Estimate
+    """The same as if entries were independent."""
     asr_judged: Estimate
+    """Successes over judged entries."""
     asr_at_most: Estimate
-    """The rate if every error and every unjudged entry had succeeded; `asr` is that if none had."""
+    """The rate if every error and every unjudged entry had succeeded."""
     blocked: Estimate
     """One minus the rate over entries with a verdict or a block: what a guardrail stopped of them."""
+    pass_rate: Estimate | None = None
+    """The same as `asr` where the entries are tests."""
+    asr_corrected: Estimate | None = None
+    """Corrected for the judge; None where nothing is known of it, and where that is impossible."""
+
+
+class Analysis(Struct, frozen=True, kw_only=True):
+    """Every figure of one analysis."""
+
+    name: str
+    """The file as it was named, or "Combined"."""
+    definition: str
+    where: str | None
+    """Which rows were chosen."""
+    level: float
+    sources: tuple[Source, ...]
+    tally: Tally = field(name="entries")
+    attempts: int
+    """Requests to the target, those of dynamic attacks included."""
+    rates: Rates
     shares: Shares
+    correction: JudgeCorrection | None = None
+    aim: str = "attack"
+    role: str = "attacks"
+    """What kind of run it is: attacks, a guardrail under attack, a check with benign prompts, or tests."""
+    failed_cases: FailedCases | None = None
+    flaky_cases: tuple[FlakyCase, ...] = ()
+    metrics: tuple[MetricFigures, ...] = ()
     families: Families
-    findings: tuple[Finding, ...]
     dynamic: Dynamic | None = None
     false_positives: FalsePositives | None = None
     by_source: tuple[SourceFigures, ...] = ()
+    asked: tuple[str, ...] = ()
+    """The fields that `--by` named."""
     breakdowns: dict[str, tuple[Group, ...]] = {}
     slices: dict[str, Slices] = {}
-    asked: tuple[str, ...] = ()
+    crossing: Crossing | None = None
+    """The two fields that tell most about success, crossed; None where there are no two, or nobody asked for it."""
     combinations: Combinations = Combinations((), 1, 0, (), ())
     guardrail_categories: tuple[CategoryCount, ...] = ()
     categories_left_out: int = 0
@@ -541,13 +615,14 @@ class Analysis(Struct, frozen=True):
     attempts_to_success: tuple[AttemptsToSuccess, ...] = ()
     success_within: WithinAttempts | None = None
     retries: Retries | None = None
+    findings: tuple[Finding, ...]
     limits: tuple[str, ...] = ()
-    crossing: Crossing | None = None
-    evidence: tuple[Examples, ...] = ()
-    metrics: tuple[MetricFigures, ...] = ()
-    aim: str = "attack"
-    role: str = "attacks"
-    """What kind of run it is: attacks, a guardrail under attack, a check with benign prompts, or tests."""
-    failed_cases: Examples | None = None
-    flaky_cases: tuple[FlakyCase, ...] = ()
-    correction: JudgeCorrection | None = None
+    """What the numbers cannot tell."""
+
+
+class Analyses(Document, frozen=True, kw_only=True):
+    """The document of `results analyze`: one analysis per file, or one over all of them."""
+
+    kind: Literal["analysis"] = "analysis"
+    schema: Literal[2] = 2
+    analyses: tuple[Analysis, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -20,14 +20,14 @@ from faircount.analysis.arrange_groups import (
 )
 from faircount.analysis.choices import AUTO
 from faircount.analysis.correction import arranged
-from faircount.analysis.document import document
-from faircount.analysis.evidence import sources_of
+from faircount.analysis.evidence import FAILED_CASES, sources_of
 from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.results import COMBINED, STOPPABLE
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.findings import counted
 from faircount.model import (
+    Analyses,
     Analysis,
     Dynamic,
     Estimate,
@@ -70,23 +70,32 @@ _SOME_FAMILIES = "Intervals of rates over all entries respect families of varian
 
 
 def as_report(
-    analyses: Sequence[Analysis], *, figures: bool = False, made_with: MadeWith | None = None, details: bool = True
+    analyses: Sequence[Analysis],
+    *,
+    evidence: Mapping[str, Sequence[Examples]] | None = None,
+    figures: bool = False,
+    made_with: MadeWith | None = None,
+    details: bool = True,
+    overview: bool = False,
 ) -> Report:
     """Arrange analyses into one report, with figures if asked for, and with how it was made if that is told.
 
-    Several analyses begin with a table of all of them; without `details`, that is all.
+    `evidence` has the texts to show, by the name of the analysis. Several analyses begin with a table of all of them;
+    without `details`, that is all. An `overview` has the general figures alone.
     """
+    texts = evidence or {}
     sections: list[Section] = []
     if len(analyses) > 1:
         sections += league(analyses)
     if details or len(analyses) == 1:
-        sections += [section for analysis in analyses for section in _sections(analysis, figures)]
+        for a in analyses:
+            sections += _sections(a, texts.get(a.name, ()), figures, overview)
     level = 1 if len(analyses) > 1 else 2
     sections.append(Section(LIMITS, tuple(map(Paragraph, _limits(analyses))), level=level))
     sections.append(_sources(analyses, details=details, level=level))
     if made_with is not None:
         sections.append(_made_with(analyses, made_with))
-    return Report(tuple(sections), document(analyses))
+    return Report(tuple(sections), Analyses(analyses=tuple(analyses)))
 
 
 def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
@@ -101,12 +110,12 @@ def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
     return [*texts, STOPPABLE] if STOPPABLE in told else texts
 
 
-def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
+def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview: bool) -> Iterator[Section]:
     yield _heading(a)
     if a.false_positives is not None:
         yield Section("Guardrail", _false_positives(a.false_positives))
-    if a.aim == "task" and not a.overview:
-        yield from _cases(a)
+    if a.aim == "task" and not overview:
+        yield from _cases(a, evidence)
     yield Section("General", (*_general(a), *(_headline(a) if figures else ())))
     if a.correction is not None:
         yield arranged.section(a, a.correction)
@@ -116,10 +125,11 @@ def _sections(a: Analysis, figures: bool) -> Iterator[Section]:
         yield Section("Metrics", (metrics_grid(a),))
     if a.by_source:
         yield Section("Files", (_source_grid(a),))
-    if not a.overview:
+    if not overview:
         yield from _details(a, figures)
-    for examples in a.evidence:
-        yield _evidence(a, examples)
+    for examples in evidence:
+        if examples.kind != FAILED_CASES:
+            yield _evidence(a, examples)
 
 
 def _details(a: Analysis, figures: bool) -> Iterator[Section]:
@@ -176,9 +186,9 @@ def lead(a: Analysis) -> str:
         blocked = rate_of(a)
         return f"The guardrail blocked {_with_interval(blocked)} of {counted(blocked.n, 'benign prompt')}."
     words, total = WORDS[a.aim], a.tally.total
-    interval = formats.named_interval(a.asr)
+    interval = formats.named_interval(a.rates.asr)
     files = f" in {counted(len(a.sources), 'file')}" if len(a.sources) > 1 else ""
-    sentence = f"{formats.rate(a.asr)} of {counted(total, words.unit)}{files} {words.won_verb}"
+    sentence = f"{formats.rate(a.rates.asr)} of {counted(total, words.unit)}{files} {words.won_verb}"
     sentences = [f"{sentence} ({interval})." if interval else f"{sentence}."]
     sentences += [_information(a)]
     missing = [
@@ -187,7 +197,7 @@ def lead(a: Analysis) -> str:
     ]
     lost = [f"{count:,} {what}" for count, what in missing if count]
     if lost:
-        judged = f"of the {a.tally.judged:,} judged, {formats.rate(a.asr_judged)} {words.won_verb}"
+        judged = f"of the {a.tally.judged:,} judged, {formats.rate(a.rates.asr_judged)} {words.won_verb}"
         sentences.append(f"{' and '.join(lost)}; {judged if a.tally.judged else 'none was judged'}.")
     if a.tally.guardrail and a.definition != "spikee":
         sentences.append(f"{a.tally.guardrail:,} {'was' if a.tally.guardrail == 1 else 'were'} blocked.")
@@ -238,7 +248,7 @@ def _lead_figures(a: Analysis) -> tuple[Fact, ...]:
         blocked, count = rate_of(a), a.tally.failure + a.tally.guardrail
         return (Fact("False positive rate", count, blocked, f"of {counted(blocked.n, 'benign prompt')}"),)
     words = WORDS[a.aim]
-    return (Fact(words.won, a.tally.success, a.asr, f"of {counted(a.asr.n, 'entry', 'entries')}"),)
+    return (Fact(words.won, a.tally.success, a.rates.asr, f"of {counted(a.rates.asr.n, 'entry', 'entries')}"),)
 
 
 # -- general ----------------------------------------------------------------------------------------------------
@@ -252,7 +262,7 @@ def _general(a: Analysis) -> tuple[Block, ...]:
     tally, words = a.tally, WORDS[a.aim]
     facts = [
         Fact("Total unique entries", tally.total),
-        Fact(words.won, tally.success, a.asr, _denominator(a)),
+        Fact(words.won, tally.success, a.rates.asr, _denominator(a)),
     ]
     facts += _families(a)
     if a.families.general is not None:
@@ -261,9 +271,9 @@ def _general(a: Analysis) -> tuple[Block, ...]:
         facts.append(
             Fact("in general", None, general.rate, f"for {what}, of which {general.values:,} were tested", depth=1)
         )
-    if a.asr_judged.n != a.asr.n:
-        denominator = f"of {counted(a.asr_judged.n, 'judged entry', 'judged entries')}"
-        facts.append(Fact("over judged entries", None, a.asr_judged, denominator, depth=1))
+    if a.rates.asr_judged.n != a.rates.asr.n:
+        denominator = f"of {counted(a.rates.asr_judged.n, 'judged entry', 'judged entries')}"
+        facts.append(Fact("over judged entries", None, a.rates.asr_judged, denominator, depth=1))
     if a.dynamic is not None:
         facts += [
             Fact("initially successful", a.dynamic.initially_successful, a.dynamic.initial_rate, depth=1),
@@ -287,11 +297,11 @@ def _attempts_note(a: Analysis) -> str:
 
 
 def _denominator(a: Analysis) -> str:
-    of = f"{WORDS[a.aim].of_rate}of {counted(a.asr.n, 'entry', 'entries')}"
-    if a.asr.value is not None and a.asr.low is None:
+    of = f"{WORDS[a.aim].of_rate}of {counted(a.rates.asr.n, 'entry', 'entries')}"
+    if a.rates.asr.value is not None and a.rates.asr.low is None:
         return of
     among = f", {counted(a.families.count or 0, 'family', 'families')}" if a.families.respected else ""
-    how = SEQUENCE if a.asr.method in (SEQUENCE, SEQUENCE_OVER_FAMILIES) else "Wilson"
+    how = SEQUENCE if a.rates.asr.method in (SEQUENCE, SEQUENCE_OVER_FAMILIES) else "Wilson"
     return f"{of} ({formats.exact_percent(a.level)} {how}{among})"
 
 
@@ -304,7 +314,7 @@ def _families(a: Analysis) -> list[Fact]:
     if found.effective_n is not None:
         effect = "" if found.design_effect is None else f" (design effect {_short(found.design_effect)})"
         worth = f"worth about {found.effective_n:,.0f} independent entries{effect}"
-    plain = Fact("as if independent", None, a.asr_unclustered, depth=1)
+    plain = Fact("as if independent", None, a.rates.asr_unclustered, depth=1)
     by = [] if found.asked == AUTO else [Fact("by field", Record(found.by), depth=1)]
     return [Fact("families of variants", found.count, note=worth, depth=1), *by, plain]
 
@@ -435,27 +445,27 @@ def _headline(a: Analysis) -> tuple[Block, ...]:
     """Return the split that matters most: without and with dynamic attacks, among the judged, by source."""
     if not a.tally.total:
         return ()
-    bars = [Bar("all entries", a.asr)]
+    bars = [Bar("all entries", a.rates.asr)]
     if a.dynamic is not None:
-        bars = [Bar("without dynamic attacks", a.dynamic.initial_rate), Bar("with dynamic attacks", a.asr)]
+        bars = [Bar("without dynamic attacks", a.dynamic.initial_rate), Bar("with dynamic attacks", a.rates.asr)]
     if a.families.respected:
-        bars.append(Bar("as if entries were independent", a.asr_unclustered))
-    if a.asr_judged.n != a.asr.n and a.asr_judged.value is not None:
-        bars.append(Bar("judged entries alone", a.asr_judged))
+        bars.append(Bar("as if entries were independent", a.rates.asr_unclustered))
+    if a.rates.asr_judged.n != a.rates.asr.n and a.rates.asr_judged.value is not None:
+        bars.append(Bar("judged entries alone", a.rates.asr_judged))
     sources = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
     bars += [Bar(Label(s.label), s.rate) for s in sources[:BARS_SHOWN] if s.rate.value is not None]
-    return (Bars(of_how_many(WORDS[a.aim].rate, len(sources), "files"), tuple(bars), a.asr),)
+    return (Bars(of_how_many(WORDS[a.aim].rate, len(sources), "files"), tuple(bars), a.rates.asr),)
 
 
 # -- entries to look at -----------------------------------------------------------------------------------------
 
 
-def _cases(a: Analysis) -> Iterator[Section]:
+def _cases(a: Analysis, evidence: Sequence[Examples]) -> Iterator[Section]:
     """Yield what a run of tests is read for: the cases that failed, then those that are not steady."""
-    failed = a.failed_cases
-    if failed is not None and failed.total:
-        shown = replace(failed, shown=failed.shown[:FAILED_CASES_IN_FULL])
-        yield Section(f"Failed cases ({failed.total:,} of {a.tally.total:,})", tuple(_shown(a, shown)))
+    for failed in evidence:
+        if failed.kind == FAILED_CASES and failed.total:
+            shown = replace(failed, shown=failed.shown[:FAILED_CASES_IN_FULL])
+            yield Section(f"Failed cases ({failed.total:,} of {a.tally.total:,})", tuple(_shown(a, shown)))
     if a.flaky_cases:
         yield Section("Flaky cases", (_flaky_grid(a.flaky_cases),))
 
@@ -477,7 +487,7 @@ def _shown(a: Analysis, examples: Examples) -> Iterator[Block]:
         return
     exhibits = tuple(_exhibit(a, example) for example in examples.shown)
     if exhibits:
-        yield Evidence(exhibits, examples.total, WORDS[a.aim].examples[examples.kind])
+        yield Evidence(exhibits, examples.total, WORDS[a.aim].examples.get(examples.kind, examples.kind))
     if examples.missing:
         columns = (Column("Place", numeric=False), Column("Not shown because", numeric=False))
         yield Grid(columns, tuple((Place(_place(place, a)), reason) for place, reason in examples.missing))

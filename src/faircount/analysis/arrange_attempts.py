@@ -17,7 +17,7 @@ def attempts(a: Analysis, figures: bool) -> Iterator[Section]:
     if within is not None and not within.refused:
         yield Section("Success within k requests", _success_within(a, within, figures))
     elif len(a.attempts_to_success) > 1:
-        reason = (Paragraph(within.refused),) if within is not None else ()
+        reason = (Paragraph(within.refused),) if within is not None and within.refused else ()
         yield Section("Attempts to the first success", (_attempts_grid(a), *reason))
     if a.retries is not None:
         yield Section("Repeated attempts", _retries(a.retries, figures))
@@ -50,7 +50,7 @@ def _success_within(a: Analysis, found: WithinAttempts, figures: bool) -> tuple[
     blocks: list[Block] = [Grid(columns, rows, note=note), Paragraph(_budget(found))]
     if figures:
         bars = tuple(Bar(f"within {step.attempts:,}", step.within) for step in found.steps[:BARS_SHOWN])
-        blocks.insert(0, Bars(of_how_many("Success within k requests", len(found.steps), "steps"), bars, a.asr))
+        blocks.insert(0, Bars(of_how_many("Success within k requests", len(found.steps), "steps"), bars, a.rates.asr))
     return tuple(blocks)
 
 
@@ -80,7 +80,7 @@ def _whole(limit: float | None) -> str:
 
 def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
     if found.mean is None or found.flake_rate is None:
-        return (Paragraph(found.refused),)
+        return (Paragraph(found.refused or ""),)
     over = f"of {counted(found.entries, 'entry', 'entries')} with {found.attempts:,} judged attempts"
     how = f"({formats.exact_percent(found.mean.level)} Wilson on the effective size)"
     facts = [
@@ -113,7 +113,7 @@ def _advice(found: Retries) -> Iterator[str]:
         return
     better = "new entries help more" if entries < again else "both help equally"
     yield (
-        f"Another {found.calls} calls would bring the standard error from {_points(found.standard_error)} to "
+        f"Another {found.next_calls} calls would bring the standard error from {_points(found.standard_error)} to "
         f"{_points(entries)} on new entries, or to {_points(again)} on more attempts of these: {better}."
     )
 

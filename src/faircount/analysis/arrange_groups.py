@@ -73,7 +73,7 @@ def _without(groups: Sequence[Group], named: Sequence[Group]) -> str:
     rest = [group for group in groups if group.value is None and group not in named]
     if not rest:
         return ""
-    entries = counted(rest[0].counts.tally.total, "entry", "entries")
+    entries = counted(rest[0].tally.total, "entry", "entries")
     return f"Not in the table: {entries} without a value, {formats.estimate(rest[0].rate)}."
 
 
@@ -108,20 +108,20 @@ def _group_grid(
     columns.append(Column("Attempts", rank=8))
     rows = []
     for key, group in zip(keys[:ROWS_SHOWN], groups, strict=False):
-        counts = group.counts
-        cells: list[Cell] = [key, counts.tally.total, counts.tally.success, group.rate]
+        tally = group.tally
+        cells: list[Cell] = [key, tally.total, tally.success, group.rate]
         cells += [arranged.cell(group.corrected)] if corrected else []
-        cells += [counts.tally.total - counts.tally.judged] if undecided and blocks else []
-        cells += [counts.tally.total - counts.tally.judged - counts.tally.guardrail] if undecided else []
+        cells += [tally.total - tally.judged] if undecided and blocks else []
+        cells += [tally.total - tally.judged - tally.guardrail] if undecided else []
         cells += [_against_rest(group)] if marked else []
         cells += [_in_families(group)] if in_families else []
         cells += ["" if group.shrunk is None else formats.rate(group.shrunk)] if shrunk else []
         if a.dynamic is not None:
-            cells += [counts.initial, share(counts.initial, counts.tally.total, a.level), counts.attack_only]
+            cells += [group.initial, share(group.initial, tally.total, a.level), group.attack_only]
         if blocks:
-            blocked = counts.guardrail_any if a.definition == "spikee" else counts.tally.guardrail
-            cells += [blocked, share(blocked, counts.tally.total, a.level)]
-        cells.append(counts.attempts)
+            blocked = group.guardrail_any if a.definition == "spikee" else tally.guardrail
+            cells += [blocked, share(blocked, tally.total, a.level)]
+        cells.append(group.attempts)
         rows.append(tuple(cells))
     small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
     notes = [*_notes(a, slices, tested, marked, len(groups) - len(rows)), _without(tested, groups)]
@@ -196,7 +196,7 @@ def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
     head = " · ".join(FIELD_TITLES[field] for field in found.fields)
     floor = f" with at least {found.min_n} entries" if found.min_n > 1 else ""
     for title, groups in (("Most successful", found.most), ("Least successful", found.least)):
-        keys = [Records(tuple(value for _, value in group.values)) for group in groups]
+        keys = [Records(tuple(group.values.values())) for group in groups]
         grid = _group_grid(a, head.capitalize(), keys, groups, Slices(found.shrinkage))
         shown = f"{title} combinations ({len(groups)} of {found.count:,}{floor})"
         yield Section(shown, (grid,))
@@ -207,7 +207,7 @@ def _group_bars(a: Analysis, title: str, groups: Sequence[Group]) -> Bars:
     chosen = sorted(range(len(groups)), key=lambda at: (not stands_out(groups[at]), at))[:BARS_SHOWN]
     shown = [groups[at] for at in sorted(chosen)]
     bars = tuple(Bar(Record(group.value), group.rate, group.small, group.shrunk) for group in shown)
-    return Bars(of_how_many(f"{WORDS[a.aim].rate} by {title}", len(groups), "groups"), bars, a.asr)
+    return Bars(of_how_many(f"{WORDS[a.aim].rate} by {title}", len(groups), "groups"), bars, a.rates.asr)
 
 
 def of_how_many(title: str, count: int, things: str) -> str:

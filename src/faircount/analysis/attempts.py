@@ -129,7 +129,7 @@ def retries(ledger: LedgerView, family: str | None, level: float) -> Retries | N
         icc=variance.icc,
         flake_rate=_flaky(successes, sizes, families, level),
         left_out=sum(item.times for item in found if not item.attempts),
-        calls=NEXT_CALLS,
+        next_calls=NEXT_CALLS,
         with_entries=None if following is None else following.with_entries,
         with_retries=None if following is None else following.with_retries,
     )

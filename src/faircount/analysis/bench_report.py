@@ -94,7 +94,7 @@ def bench_results(
 def _with_figures(run: BenchRun, analysis: Analysis | None) -> BenchRun:
     if analysis is None:
         return run
-    return replace(run, entries=analysis.tally, asr=analysis.asr, requests=analysis.attempts)
+    return replace(run, entries=analysis.tally, asr=analysis.rates.asr, requests=analysis.attempts)
 
 
 def as_report(results: BenchResults, comparisons: Sequence[Comparison]) -> Report:

@@ -36,6 +36,8 @@ _OF_SECRETS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.
 _PROMPT_FIELDS = ("input", "content", "text")
 _NO_FACET = "CAST(NULL AS VARCHAR)"
 
+FAILED_CASES = "failed cases"
+"""The kind of evidence that a run of tests always has."""
 CHANGED = "the file has changed since it was read"
 VANISHED = "the file can no longer be read"
 READ_ONCE = "standard input and pipes can be read only once"

@@ -55,8 +55,8 @@ def league(analyses: Sequence[Analysis]) -> Iterator[Section]:
 def rate_of(a: Analysis) -> Estimate:
     """Return the rate that a run of its role is about; of a benign check, the share that was blocked."""
     if a.role != "benign":
-        return a.asr
-    return a.blocked
+        return a.rates.asr
+    return a.rates.blocked
 
 
 def _sorted(analyses: Sequence[Analysis]) -> list[Analysis]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,10 +28,13 @@ from faircount.model import (
     Analysis,
     Counts,
     Examples,
+    FailedCase,
+    FailedCases,
     FalsePositives,
     Finding,
     JudgeCorrection,
     Outcome,
+    Rates,
     Source,
 )
 from faircount.reading import inputs
@@ -62,11 +65,16 @@ BATCH_BYTES = 64 * 1024 * 1024
 
 
 class AnalysisSet(Struct, frozen=True):
-    """The analyses that a request gave, the files that it named, and a sentence for each that gave none."""
+    """The analyses that a request gave, the files that it named, and a sentence for each that gave none.
+
+    `evidence` has the texts of entries to show, by the name of the analysis: those asked for, and the failed cases of
+    a run of tests.
+    """
 
     analyses: tuple[Analysis, ...]
     files: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    evidence: Mapping[str, tuple[Examples, ...]] = {}
 
     @property
     def damaged(self) -> bool:
@@ -116,11 +124,17 @@ class _Asked(Struct, frozen=True):
 
 def _analyze(asked: _Asked, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
     with engine.interruptible(), loader:
+        failures: list[str] = []
         if options.combine:
-            together = _analyze_together(asked, options, COMBINED, loader)
-            return AnalysisSet(_with_labels([together]), tuple(paths))
-        analyses, failures = _analyze_each(asked, options, loader)
-        return AnalysisSet(_with_labels(analyses), tuple(paths), failures)
+            found = [_analyze_together(asked, options, COMBINED, loader)]
+        else:
+            found, failures = _analyze_each(asked, options, loader)
+    return AnalysisSet(
+        _with_labels([analysis for analysis, _ in found]),
+        tuple(paths),
+        tuple(failures),
+        {analysis.name: evidence for analysis, evidence in found},
+    )
 
 
 def _with_labels(analyses: Sequence[Analysis]) -> tuple[Analysis, ...]:
@@ -144,11 +158,13 @@ def _with_labels(analyses: Sequence[Analysis]) -> tuple[Analysis, ...]:
     )
 
 
-def _analyze_each(
-    asked: _Asked, options: AnalyzeOptions, loader: Loader
-) -> tuple[tuple[Analysis, ...], tuple[str, ...]]:
+_Found = tuple[Analysis, tuple[Examples, ...]]
+"""An analysis, and entries of it with their texts."""
+
+
+def _analyze_each(asked: _Asked, options: AnalyzeOptions, loader: Loader) -> tuple[list[_Found], list[str]]:
     """Analyse files one by one; among several, one that cannot be used does not stop the others."""
-    analyses, failures = [], []
+    found, failures = [], []
     for batch in _batches(asked.chosen, options, loader):
         for item, folded in _folded_each(batch, options, loader):
             if isinstance(folded, InputError):
@@ -157,8 +173,8 @@ def _analyze_each(
                 failures.append(str(folded))
             else:
                 alone = _Asked([item], asked.quality)
-                analyses.append(_analysis(alone, folded, options, item.path, loader))
-    return tuple(analyses), tuple(failures)
+                found.append(_analysis(alone, folded, options, item.path, loader))
+    return found, failures
 
 
 def _batches(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[list[Input]]:
@@ -277,12 +293,12 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
         )
 
 
-def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader: Loader) -> _Found:
     with fold_files(asked.chosen, options, loader) as folded:
         return _analysis(asked, folded, options, name, loader)
 
 
-def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> Analysis:
+def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> _Found:
     ledger, aim = folded.ledger, folded.aim
     counts = summary.overall(ledger, options)
     grouping = _grouping(folded, counts, options)
@@ -296,15 +312,10 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         definition=options.definition,
         where=options.where,
         level=options.level,
-        overview=options.overview,
         sources=folded.sources,
         tally=counts.tally,
         attempts=counts.attempts,
-        asr=grouping.rate("success"),
-        asr_unclustered=replace(grouping, column=None, design=Design(level=options.level)).rate("success"),
-        asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
-        asr_at_most=grouping.rate("possible"),
-        blocked=grouping.rate("blocked", among="answered"),
+        rates=_rates(aim, grouping, correction),
         shares=grouping.shares(by_spikee=options.definition == "spikee"),
         families=grouping.told,
         false_positives=matrix.result,
@@ -314,11 +325,27 @@ def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str
         aim=aim,
         role=role_of(ledger, folded.sources),
         correction=correction,
-        evidence=(*matrix.evidence, *_evidence(folded, options)),
     )
+    evidence = (*matrix.evidence, *_evidence(folded, options))
     if options.details:
         analysis = _with_details(analysis, folded, counts, grouping, options)
-    return _corrected_groups(analysis, ledger, grouping.column, wanted.quality)
+        if aim == "task":
+            failed = _failed_cases(folded, options)
+            analysis, evidence = replace(analysis, failed_cases=_without_texts(failed)), (failed, *evidence)
+    return _corrected_groups(analysis, ledger, grouping.column, wanted.quality), evidence
+
+
+def _rates(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Rates:
+    rate = grouping.rate("success")
+    return Rates(
+        asr=rate,
+        asr_unclustered=replace(grouping, column=None, design=Design(level=grouping.design.level)).rate("success"),
+        asr_judged=grouping.rate("success", among="judged", unit="judged entry"),
+        asr_at_most=grouping.rate("possible"),
+        blocked=grouping.rate("blocked", among="answered"),
+        pass_rate=rate if aim == "task" else None,
+        asr_corrected=None if correction is None else correction.estimate,
+    )
 
 
 def _limits(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Iterator[str]:
@@ -346,7 +373,6 @@ def _with_details(
     broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, grouping, options))
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
     won = () if is_task else tuple(tallies.attempts_to_success(ledger))
-    failed = _failed_cases(folded, options) if is_task else None
     categories, categories_left_out = summary.guardrail_categories(ledger, counts.tally.total, grouping, options)
     errors, errors_left_out = tallies.error_kinds(ledger, MOST_GROUPS)
     detailed = replace(
@@ -362,7 +388,6 @@ def _with_details(
         success_within=None if by_spikee or is_task else attempts.success_within(ledger, options.level),
         retries=None if by_spikee else attempts.retries(ledger, grouping.column, options.level),
         metrics=metrics_of(ledger, grouping) if is_task else (),
-        failed_cases=failed,
         # spikee knows no attempts within an entry.
         flaky_cases=tuple(tallies.flaky_cases(ledger, CASES_SHOWN)) if is_task and not by_spikee else (),
     )
@@ -391,12 +416,17 @@ def _failed_cases(folded: Folded, options: AnalyzeOptions) -> Examples:
     return evidence.gather(
         folded.ledger,
         folded.read,
-        "failures",
+        evidence.FAILED_CASES,
         CASES_SHOWN,
         max_line=options.max_line,
         outcomes=(Outcome.FAILURE, Outcome.ERROR),
         spread=False,
     )
+
+
+def _without_texts(failed: Examples) -> FailedCases:
+    cases = (FailedCase(c.entry, c.place, c.measured, c.error, c.passed, c.tries) for c in failed.shown)
+    return FailedCases(failed.total, tuple(cases))
 
 
 def _corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, quality: Quality | None) -> Analysis:

@@ -73,11 +73,10 @@ class Pull(Struct, frozen=True):
 
     def rate(self, group: Group) -> Estimate | None:
         """Return the shrunken rate of a group, None where none is pulled."""
-        tally = group.counts.tally
+        tally = group.tally
         if self.fitted is not None:
-            return self.fitted.estimate(
-                tally.success, tally.total, level=group.rate.level, design_effect=group.design_effect
-            )
+            effect = 1.0 if group.families is None else group.families.design_effect
+            return self.fitted.estimate(tally.success, tally.total, level=group.rate.level, design_effect=effect)
         return None if self.shared is None else replace(self.shared, n=tally.total)
 
 
@@ -99,14 +98,14 @@ def _read(
 ) -> tuple[tuple[Group, ...], Slices]:
     if left_out:
         return tuple(groups), Slices("many", _TOO_MANY, left_out=left_out)
-    pull = read_alike([(group.counts.tally.success, group.counts.tally.total, 1) for group in groups], whole)
+    pull = read_alike([(group.tally.success, group.tally.total, 1) for group in groups], whole)
     shrunk = [replace(group, shrunk=pull.rate(group)) for group in groups]
-    untested = _ALONE if len(groups) < 2 else _CHOSEN_BY_OUTCOME if field == ATTACK_FIELD else ""
+    untested = _ALONE if len(groups) < 2 else _CHOSEN_BY_OUTCOME if field == ATTACK_FIELD else None
     if untested:
         return tuple(shrunk), Slices(pull.shrinkage, untested)
     if family is None:
         tests: Sequence[AgainstRest] = slices_against_rest(
-            [group.counts.tally.success for group in groups], [group.counts.tally.judged for group in groups]
+            [group.tally.success for group in groups], [group.tally.judged for group in groups]
         )
     else:
         tests, untested = _inside_families(ledger, family, column_of(ledger, field))
@@ -116,7 +115,7 @@ def _read(
     return tuple(tested), Slices(pull.shrinkage)
 
 
-def _inside_families(ledger: LedgerView, family: str, column: str) -> tuple[list[AgainstRest], str]:
+def _inside_families(ledger: LedgerView, family: str, column: str) -> tuple[list[AgainstRest], str | None]:
     """Test each group inside families; or say why none can be."""
     found = tallies.groups_in_families(ledger, family, column)
 
@@ -130,7 +129,7 @@ def _inside_families(ledger: LedgerView, family: str, column: str) -> tuple[list
 
     tests = [test(value) for value, _ in tallies.by_number(ledger, column)]
     if any(one.p is not None for one in tests):
-        return tests, ""
+        return tests, None
     return [], _ALIKE_IN_FAMILIES if found else _FIXED_IN_FAMILIES
 
 

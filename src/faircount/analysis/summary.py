@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations as pairs_of
 from typing import Any
 
@@ -24,6 +24,7 @@ from faircount.model import (
     Crossing,
     Dynamic,
     Group,
+    GroupFamilies,
     Slices,
     Source,
     SourceFigures,
@@ -138,7 +139,7 @@ def _same_splits(ledger: LedgerView, read: Mapping[str, Sequence[Group]]) -> dic
     for field, groups in read.items():
         if len(groups) < 2:
             continue
-        counted = tuple(sorted((g.counts.tally.total, g.counts.tally.success, g.counts.attempts) for g in groups))
+        counted = tuple(sorted((g.tally.total, g.tally.success, g.attempts) for g in groups))
         alike = seen.setdefault(counted, [])
         for other in alike:
             pairs = tallies.distinct_pairs(ledger, column_of(ledger, field), column_of(ledger, other))
@@ -156,26 +157,30 @@ def _group(
     families: Sequence[FamilyCounts],
     grouping: Grouping,
     options: AnalyzeOptions,
-    values: Iterable[tuple[str, str | None]] = (),
+    values: Mapping[str, str | None] | None = None,
 ) -> Group:
     kinds = families or as_one(raw)
     blocked = "guardrail_any" if options.definition == "spikee" else "guardrail"
     found = grouping.design.rate(
         [kind.success for kind in kinds], [kind.total for kind in kinds], times=[kind.times for kind in kinds]
     )
+    counts = _as_defined(raw, options)
     return Group(
         value=value,
-        counts=_as_defined(raw, options),
+        values=dict(values or {}),
+        tally=counts.tally,
+        attempts=counts.attempts,
+        initial=counts.initial,
+        attack_only=counts.attack_only,
+        guardrail_any=counts.guardrail_any,
         rate=found.estimate,
         initial_rate=grouping.rate("initial", kinds=kinds),
         improvement=grouping.rate("attack_only", kinds=kinds),
         guardrail_rate=grouping.rate(blocked, kinds=kinds),
         rate_at_most=grouping.rate("possible", kinds=kinds),
         shares=grouping.shares(by_spikee=options.definition == "spikee", kinds=kinds),
+        families=GroupFamilies(found.families, found.design_effect or 1.0) if found.families else None,
         small=raw.tally.total < SMALL_GROUP,
-        families=found.families,
-        design_effect=found.design_effect or 1.0,
-        values=tuple(values),
     )
 
 
@@ -184,10 +189,10 @@ def _named(value: str | None) -> tuple[bool, str]:
 
 
 _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
-    "rate": lambda g: (-(g.rate.value or 0.0), -g.counts.tally.total, _named(g.value)),
-    "total": lambda g: (-g.counts.tally.total, -(g.rate.value or 0.0), _named(g.value)),
+    "rate": lambda g: (-(g.rate.value or 0.0), -g.tally.total, _named(g.value)),
+    "total": lambda g: (-g.tally.total, -(g.rate.value or 0.0), _named(g.value)),
     "name": lambda g: _named(g.value),
-    "shrunk": lambda g: (-((g.shrunk or g.rate).value or 0.0), -g.counts.tally.total, _named(g.value)),
+    "shrunk": lambda g: (-((g.shrunk or g.rate).value or 0.0), -g.tally.total, _named(g.value)),
 }
 
 
@@ -208,7 +213,7 @@ def combinations(
     def groups(lowest: bool) -> tuple[Group, ...]:
         ranked = found.ranked(COMBINATIONS_SHOWN, grouping.column, lowest=lowest, prior=pull.prior)
         made = (
-            _group(None, counts, kinds, grouping, options, zip(names, values, strict=True))
+            _group(None, counts, kinds, grouping, options, dict(zip(names, values, strict=True)))
             for values, counts, kinds in ranked
         )
         return tuple(replace(group, shrunk=pull.rate(group)) for group in made)
@@ -259,7 +264,7 @@ def _spread(groups: Sequence[Group]) -> float:
 
     The plain distance from lowest to highest would let groups of one or two entries decide.
     """
-    sizes = [group.counts.tally.total for group in groups]
+    sizes = [group.tally.total for group in groups]
     rates = [group.rate.value or 0.0 for group in groups]
     total = sum(sizes)
     mean = sum(size * rate for size, rate in zip(sizes, rates, strict=True)) / total

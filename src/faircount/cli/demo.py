@@ -128,7 +128,7 @@ def _analysis(files: list[str], benign: str | None = None) -> Report:
     from faircount.analysis.results import analyze
 
     options = AnalyzeOptions(false_positive_checks=benign, overview=True, cache=False)
-    return as_report(analyze(files, options).analyses)
+    return as_report(analyze(files, options).analyses, overview=True)
 
 
 def _show_beginning(report: Report, sections: int = 1) -> None:

@@ -293,7 +293,7 @@ def _analysis(table: Export, arguments: argparse.Namespace) -> Report:
     if result.failures:
         raise InputError(result.failures[0])
     made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
-    return as_report(result.analyses, figures=True, made_with=made)
+    return as_report(result.analyses, evidence=result.evidence, figures=True, made_with=made)
 
 
 @contextlib.contextmanager

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from faircount.analysis.arrange import as_report
-from faircount.analysis.document import document
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import AnalysisSet
@@ -18,6 +20,7 @@ from faircount.cli.messages import note
 from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
+from faircount.model import Analyses
 from faircount.reading.inputs import expand, expand_folder, listed, results_in
 from faircount.reading.streams import STDIN
 
@@ -65,7 +68,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         max_line=arguments.max_line,
         evidence=_evidence(arguments),
         details=_shows_details(arguments, files) or gates_are_asked(arguments),
-        figures=arguments.output_format in WITH_FIGURES,
+        figures=arguments.output_format != "console",
         cache=arguments.cache,
         judge_quality=arguments.judge_quality,
         correction=arguments.correction,
@@ -84,7 +87,9 @@ def analyze(arguments: argparse.Namespace) -> int:
     if not gates_are_asked(arguments):
         return 0
     comparison = against_baseline(arguments, result.files)
-    return apply_gates(arguments, analysis=document(result.analyses), comparison=comparison, inputs=result.files)
+    return apply_gates(
+        arguments, analysis=to_builtins(Analyses(analyses=result.analyses)), comparison=comparison, inputs=result.files
+    )
 
 
 def _evidence(arguments: argparse.Namespace) -> tuple[tuple[str, int], ...]:
@@ -106,19 +111,20 @@ def _shows_details(arguments: argparse.Namespace, files: Sequence[str]) -> bool:
 
 def _answer(result: AnalysisSet, arguments: argparse.Namespace, *, details: bool) -> None:
     """Show what was found out in the chosen format, where it belongs."""
-    if arguments.output_format not in WITH_FIGURES:
-        report = as_report(result.analyses, details=details)
-        show(report, arguments.output_format, arguments.output, result.files)
-        return
-    made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
+    figures = arguments.output_format in WITH_FIGURES
+    arranged = partial(
+        as_report,
+        evidence=result.evidence,
+        figures=figures,
+        made_with=made_with(shlex.join(["faircount", *arguments.words]), result.analyses) if figures else None,
+        overview=arguments.overview,
+    )
     if arguments.output_format != "html":
-        report = as_report(result.analyses, figures=True, made_with=made, details=details)
-        show(report, arguments.output_format, arguments.output, result.files)
+        show(arranged(result.analyses, details=details), arguments.output_format, arguments.output, result.files)
         return
     several = not arguments.combine and len(result.analyses) + len(result.failures) > 1
     if len(result.analyses) > 1 and Path(arguments.output or "").suffix == ".html":
-        whole = as_report(result.analyses, figures=True, made_with=made)
-        show_pages([(arguments.output, whole)], arguments.output, result.files)
+        show_pages([(arguments.output, arranged(result.analyses))], arguments.output, result.files)
         return
-    pages = [(analysis.name, as_report([analysis], figures=True, made_with=made)) for analysis in result.analyses]
+    pages = [(analysis.name, arranged([analysis])) for analysis in result.analyses]
     show_pages(pages, arguments.output, result.files, several=several)

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from faircount.analysis.arrange import as_report
-from faircount.analysis.document import document
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze
@@ -19,7 +20,7 @@ from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates,
 from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.errors import InputError, UsageError
-from faircount.model import Analysis
+from faircount.model import Analyses, Analysis
 from faircount.present.new_file import NewFile
 from faircount.running import runs
 from faircount.running.engine import Ending
@@ -109,16 +110,17 @@ def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, An
     output_format = arguments.output_format
     with_figures = output_format in WITH_FIGURES
     evidence = (("", EVIDENCE_IN_A_PAGE),) if output_format == "html" else ()
-    result = analyze([path], AnalyzeOptions(cache=False, by=by, figures=with_figures, evidence=evidence))
+    result = analyze([path], AnalyzeOptions(cache=False, by=by, figures=output_format != "console", evidence=evidence))
     made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses) if with_figures else None
-    report = as_report(result.analyses, figures=with_figures, made_with=made)
+    report = as_report(result.analyses, evidence=result.evidence, figures=with_figures, made_with=made)
     if output_format == "html":
         show_pages([(path, report)], arguments.output, [path])
     else:
         show(report, output_format, arguments.output, [path])
     sys.stdout.flush()
     _say_what_failed(result.analyses[0])
-    return document(result.analyses)
+    told: Mapping[str, Any] = to_builtins(Analyses(analyses=result.analyses))
+    return told
 
 
 def _say_what_failed(analysis: Analysis) -> None:
@@ -126,12 +128,12 @@ def _say_what_failed(analysis: Analysis) -> None:
     failed = analysis.failed_cases
     if failed is None or not failed.total:
         return
-    for case in failed.shown:
+    for case in failed.cases:
         why = case.error or case.measured or ""
         reason = f": {clip(' '.join(visible(why).split()), LONGEST_REASON)}" if why else ""
         say(f"FAILED {clip(visible(case.entry), LONGEST_REASON)}{reason}")
-    if failed.total > len(failed.shown):
-        say(f"and {failed.total - len(failed.shown):,} more failed")
+    if failed.total > len(failed.cases):
+        say(f"and {failed.total - len(failed.cases):,} more failed")
     say(f"{failed.total:,} of {analysis.tally.total:,} cases failed")
 
 

@@ -120,8 +120,9 @@ class Results:
             evidence=(("", evidence),) if isinstance(evidence, int) else tuple(evidence),
             **options,
         )
-        (analysis,) = analyze(self.files, asked).analyses
-        return Summary.of(analysis, figures=figures)
+        result = analyze(self.files, asked)
+        (analysis,) = result.analyses
+        return Summary(analysis, result.evidence[analysis.name], figures=figures, overview=asked.overview)
 
     # -- rows and entries ----------------------------------------------------------------------------------------
 

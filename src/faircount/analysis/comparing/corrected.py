@@ -57,7 +57,7 @@ class CorrectedSide(Struct, frozen=True):
     @property
     def refused(self) -> str:
         """Why there is no corrected rate; empty where there is one."""
-        return self.correction.reason
+        return self.correction.reason or ""
 
     @property
     def validation(self) -> Validation:
@@ -197,7 +197,7 @@ def _families(
 def _rate(half: _Half, compared: Compared, options: CompareOptions, name: str) -> tuple[Estimate | None, str]:
     known, tally, level = half.known, half.tally, options.level
     if known.refused:
-        no_labels = known.correction.labels_from == "run" and not known.correction.labels
+        no_labels = known.correction.labels_from == "run" and not known.correction.labels.n
         return None, f"{name} has no labels" if no_labels else f"{name}: {known.refused}"
     if not tally.judged:
         return None, f"{name} has no verdict on the entries compared"

@@ -46,10 +46,10 @@ def _grounds(files: tuple[File, File], corrected: CorrectedPair) -> Iterator[Fac
     if first.labels_from == "run":
         for file in files:
             if file.correction is not None:
-                told = f"{file.correction.labels:,}, of which {file.correction.hits:,} say success"
+                told = f"{file.correction.labels.n:,}, of which {file.correction.labels.hits:,} say success"
                 yield Fact(f"Labels of {file.label}", told)
     else:
-        yield Fact("Labels", f"{first.labels:,}, of which {first.hits:,} say success")
+        yield Fact("Labels", f"{first.labels.n:,}, of which {first.labels.hits:,} say success")
         if first.judge is not None:
             yield Fact("of the judge", Record(first.judge), depth=1)
     yield Fact("from", Place(first.file), depth=1)

@@ -20,7 +20,6 @@ from faircount.analysis.comparing.found import (
     Pair,
     Scores,
 )
-from faircount.analysis.document import estimate_data, labelled_source_data, with_lists
 from faircount.model import Estimate, JudgeCorrection
 from faircount.version import __version__
 
@@ -30,7 +29,7 @@ SCHEMA = 2
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the whole answer of `results compare` as plain data; every key is always present."""
-    return with_lists(
+    found: dict[str, Any] = _with_lists(
         {
             "kind": KIND,
             "schema": SCHEMA,
@@ -45,11 +44,18 @@ def document(comparison: Comparison) -> dict[str, Any]:
             "limits": list(comparison.limits),
         }
     )
+    return found
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_lists(part) for name, part in value.items()}
+    return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _file(file: File) -> dict[str, Any]:
     return {
-        **labelled_source_data(file.source),
+        **{name: told for name, told in to_builtins(file.source).items() if name not in ("aim", "stop_rule")},
         "entries": to_builtins(file.tally),
         "rate": estimate_data(file.rate),
         "shares": to_builtins(file.shares),
@@ -69,10 +75,15 @@ def _correction(found: JudgeCorrection) -> dict[str, Any]:
         "sensitivity": estimate_data(found.sensitivity),
         "specificity": estimate_data(found.specificity),
         "judged": _estimate(found.judged),
-        "labels": {"n": found.labels, "hits": found.hits, "left_out": found.left_out},
+        "labels": to_builtins(found.labels),
         "more_labels": found.more_labels,
         "sentences": list(found.sentences),
     }
+
+
+def estimate_data(estimate: Estimate) -> dict[str, Any]:
+    found: dict[str, Any] = to_builtins(estimate)
+    return found
 
 
 def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:

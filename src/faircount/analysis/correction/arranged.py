@@ -1,14 +1,13 @@
-"""A corrected rate arranged for a report, and as data for the JSON document."""
+"""A corrected rate arranged for a report."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from faircount import formats
 from faircount.findings import counted
-from faircount.model import LESS_SPECIFIC, Analysis, CorrectedRate, Estimate, JudgeCorrection
+from faircount.model import Analysis, CorrectedRate, JudgeCorrection
 from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
 
 _IN_GROUPS = {
@@ -46,13 +45,13 @@ def section(a: Analysis, correction: JudgeCorrection) -> Section:
 
 
 def _rates(a: Analysis, correction: JudgeCorrection) -> Iterator[Fact]:
-    yield Fact("Raw, as judged", None, a.asr)
+    yield Fact("Raw, as judged", None, a.rates.asr)
     if correction.estimate is None:
         yield Fact("Corrected", "not identifiable" if correction.status == "not_identifiable" else "none")
     else:
         yield Fact("Corrected", None, correction.estimate)
-    if a.asr_judged.n != a.asr.n and correction.judged is not None:
-        yield Fact("raw, over judged entries", None, a.asr_judged, depth=1)
+    if a.rates.asr_judged.n != a.rates.asr.n and correction.judged is not None:
+        yield Fact("raw, over judged entries", None, a.rates.asr_judged, depth=1)
         yield Fact("corrected, over judged entries", None, correction.judged, depth=1)
     yield Fact("Sensitivity", None, correction.sensitivity, "true successes found")
     yield Fact("Specificity", None, correction.specificity, "true failures called so")
@@ -60,9 +59,9 @@ def _rates(a: Analysis, correction: JudgeCorrection) -> Iterator[Fact]:
 
 def _grounds(correction: JudgeCorrection) -> Iterator[Fact]:
     yield Fact("Method", _METHODS[correction.method])
-    yield Fact("Labels", f"{correction.labels:,}, of which {correction.hits:,} say success")
-    if correction.left_out:
-        yield Fact("left out", correction.left_out, depth=1)
+    yield Fact("Labels", f"{correction.labels.n:,}, of which {correction.labels.hits:,} say success")
+    if correction.labels.left_out:
+        yield Fact("left out", correction.labels.left_out, depth=1)
     yield Fact("from", Place(correction.file), depth=1)
     if correction.judge is not None:
         yield Fact("of the judge", Record(correction.judge), depth=1)
@@ -73,8 +72,8 @@ def _in_short(a: Analysis, correction: JudgeCorrection) -> str:
     if correction.estimate is None:
         return ""
     labels = "these" if correction.labels_from == "run" else "its"
-    corrected, raw = formats.estimate(correction.estimate), formats.estimate(a.asr)
-    return f"With {labels} {counted(correction.labels, 'label')}: {corrected}, raw {raw}."
+    corrected, raw = formats.estimate(correction.estimate), formats.estimate(a.rates.asr)
+    return f"With {labels} {counted(correction.labels.n, 'label')}: {corrected}, raw {raw}."
 
 
 def cell(corrected: CorrectedRate | None) -> Cell:
@@ -84,7 +83,7 @@ def cell(corrected: CorrectedRate | None) -> Cell:
     if corrected.estimate is not None:
         return corrected.estimate
     if corrected.status == "too_few_labels" and corrected.labels is not None:
-        return f"too few labels: {corrected.labels[0]:,} and {corrected.labels[1]:,}"
+        return f"too few labels: {corrected.labels.successes:,} and {corrected.labels.failures:,}"
     return _WHY_NOT[corrected.status][0]
 
 
@@ -106,24 +105,3 @@ def note(correction: JudgeCorrection, rates: Sequence[CorrectedRate | None]) -> 
         verb = "has" if missing.total() == 1 else "have"
         none = f"{missing.total():,} of {counted(len(given), 'group')} {verb} no corrected rate"
     return f"{how} {none}: {', '.join(reasons)}.".lstrip()
-
-
-def data(correction: JudgeCorrection, estimate_data: Callable[[Estimate], dict[str, Any]]) -> dict[str, Any]:
-    """Return a correction as plain data."""
-    return {
-        "file": correction.file,
-        "labels_from": correction.labels_from,
-        "method": correction.method,
-        "status": correction.status,
-        "judge": correction.judge,
-        "run_judges": list(correction.run_judges),
-        "sensitivity": estimate_data(correction.sensitivity),
-        "specificity": estimate_data(correction.specificity),
-        "judged": None if correction.judged is None else estimate_data(correction.judged),
-        "labels": {"n": correction.labels, "hits": correction.hits, "left_out": correction.left_out},
-        "more_labels": correction.more_labels,
-        "if_less_specific": None
-        if correction.if_less_specific is None
-        else {"specificity_lower_by": LESS_SPECIFIC, "asr_corrected": correction.if_less_specific},
-        "sentences": list(correction.sentences),
-    }

@@ -21,7 +21,17 @@ from faircount.analysis.correction.sampled import Sampled, groups_without_labels
 from faircount.analysis.correction.wording import FEW_LABELS, MANY_REQUESTS, NOT_AT_RANDOM, not_corrected, promise
 from faircount.findings import counted, finding
 from faircount.ledger.store import LedgerView
-from faircount.model import LESS_SPECIFIC, Counts, Estimate, Families, Finding, JudgeCorrection, Tally, Validation
+from faircount.model import (
+    Counts,
+    Estimate,
+    Families,
+    Finding,
+    JudgeCorrection,
+    LabelCounts,
+    LessSpecific,
+    Tally,
+    Validation,
+)
 from faircount.stats import wilson
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import (
@@ -42,6 +52,8 @@ _RANDOM_WITHIN = 1.645
 
 One in ten random samples is refused for nothing: that costs little, since the two-phase estimate is there for it.
 """
+LESS_SPECIFIC = 0.03
+"""By how much a specificity is taken to be lower, to show how much a corrected rate depends on it."""
 SHOWN = (CorrectionStatus.OK, CorrectionStatus.CLIPPED)
 
 
@@ -126,20 +138,18 @@ def _by_measured_judge(quality: Quality, run: Run) -> tuple[JudgeCorrection, lis
         run_judges=run.judges,
         sensitivity=found,
         specificity=passed,
-        labels=0 if cells is None else cells.n,
-        hits=0 if cells is None else cells.hits,
-        left_out=0 if cells is None else cells.errors,
+        labels=LabelCounts(0, 0) if cells is None else LabelCounts(cells.n, cells.hits, cells.errors),
         if_less_specific=None if judged is None or validation is None else _if_less_specific(run, validation),
         validation=validation,
     )
     return _told(correction, reason, doubts)
 
 
-def _if_less_specific(run: Run, validation: Validation) -> float | None:
+def _if_less_specific(run: Run, validation: Validation) -> LessSpecific | None:
     """Return the rate over all entries if the judge's specificity is lower here than where it was measured."""
     tally = run.tally
     rate = rate_if_less_specific(tally.success, tally.judged, validation, LESS_SPECIFIC)
-    return None if rate is None else rate * tally.judged / tally.total
+    return None if rate is None else LessSpecific(LESS_SPECIFIC, rate * tally.judged / tally.total)
 
 
 def measured_rate(run: Run, validation: Validation) -> tuple[str, Estimate | None]:
@@ -193,9 +203,7 @@ def _by_sample(
         run_judges=run.judges,
         sensitivity=found,
         specificity=passed,
-        labels=sampled.labels,
-        hits=sampled.hits,
-        left_out=sampled.left_out,
+        labels=LabelCounts(sampled.labels, sampled.hits, sampled.left_out),
         more_labels=labels_to_halve(run.tally, sampled, further, run.level)
         if judged is not None and method == TWO_PHASE
         else None,

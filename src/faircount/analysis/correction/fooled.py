@@ -148,11 +148,11 @@ def _by_measured_judge(
 ) -> Iterator[str]:
     if known.correction.status not in SHOWN:
         return
-    tested = [suspect for suspect in suspects if suspect.group.counts.tally.judged]
+    tested = [suspect for suspect in suspects if suspect.group.tally.judged]
     level = 1 - (1 - known.level) / max(1, len(tested))
     widening = {field: widening_of(ledger, family, field, level) for field in {suspect.field for suspect in tested}}
     for suspect in tested:
-        tally = suspect.group.counts.tally
+        tally = suspect.group.tally
         factor = widening[suspect.field].get(suspect.group.value, 1.0)
         run = Run(tally, 0, level, factor, ())
         _, corrected = measured_rate(run, known.validation)

@@ -37,6 +37,7 @@ from faircount.model import (
     Estimate,
     Group,
     JudgeCorrection,
+    LabelsByVerdict,
     Outcome,
     Tally,
     Validation,
@@ -108,7 +109,7 @@ def _corrected_field(
     for group in groups:
         # Groups that cannot be told apart by their names cannot be told apart by their labels.
         found = labelled.get(group.value, ()) if times[group.value] == 1 else ()
-        run = Run(group.counts.tally, 0, known.level, widening.get(group.value, 1.0), ())
+        run = Run(group.tally, 0, known.level, widening.get(group.value, 1.0), ())
         parts = labelled_parts(found, run.tally)
         corrected.append(replace(group, corrected=_rate_of_group(known, run, parts, families.get(group.value, ()))))
     return tuple(corrected)
@@ -167,7 +168,7 @@ def _rate_of_group(
 ) -> CorrectedRate:
     """Return the corrected rate over the entries of a group, or why there is none."""
     successes, failures = parts
-    labels = None if known.found is None else (successes.labelled, failures.labelled)
+    labels = None if known.found is None else LabelsByVerdict(successes.labelled, failures.labelled)
     if known.correction.status in _FOR_ALL:
         return CorrectedRate(None, known.correction.status, labels)
     if not run.tally.judged:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from faircount import formats
 from faircount.findings import counted
-from faircount.model import LESS_SPECIFIC, Estimate, JudgeCorrection
+from faircount.model import Estimate, JudgeCorrection
 from faircount.stats.judge_error import CorrectionStatus
 from faircount.text import clip, visible
 
@@ -69,10 +69,11 @@ def _promises(correction: JudgeCorrection) -> Iterator[str]:
 def _fragility(correction: JudgeCorrection) -> str:
     """Say how much the rate depends on that; nothing where it is 0 anyway."""
     now = None if correction.estimate is None else correction.estimate.value
-    if not now or correction.if_less_specific is None:
+    less = correction.if_less_specific
+    if not now or less is None:
         return ""
-    lower = formats.points(now - correction.if_less_specific)
-    return f" If its specificity here is {100 * LESS_SPECIFIC:g} points lower, the rate is {lower} lower."
+    lower = formats.points(now - less.asr_corrected)
+    return f" If its specificity here is {100 * less.specificity_lower_by:g} points lower, the rate is {lower} lower."
 
 
 def _more(correction: JudgeCorrection) -> Iterator[str]:

@@ -27,8 +27,7 @@ RATE_OF = {ATTACK: ASR, TASK: PASS_RATE}
 NEEDS_QUALITY = "a corrected rate needs something that is known of the judge: name it with --judge-quality FILE"
 WIDTH = 60
 _LISTED = 30
-# An analysis counts its entries under these names, a group under those.
-_DECIDED, _DECIDED_IN_GROUP = ("success", "failure", "guardrail"), ("successes", "failures", "guardrail")
+_DECIDED = ("success", "failure", "guardrail")
 _KNOWN = ("errors", "unjudged")
 
 
@@ -131,8 +130,8 @@ class Subject(Struct, frozen=True):
         group = None if self.empty and not self.compared else self.group(gate)
         if self.compared:
             return int((self.figures if group is None else group).get("undecided") or 0)
-        counts, names = (self.entries or {}, _DECIDED) if group is None else (group, _DECIDED_IN_GROUP)
-        return int(counts["total"]) - sum(int(counts[name]) for name in names)
+        counts = (self.entries or {}) if group is None else group["entries"]
+        return int(counts["total"]) - sum(int(counts[name]) for name in _DECIDED)
 
     def families(self, gate: Gate) -> tuple[int, float] | None:
         """Return how many families the rate of a gate rests on, and its design effect; None where that is not known."""
@@ -184,7 +183,7 @@ class Subject(Struct, frozen=True):
         group = self.group(gate)
         if group is None:
             return Uncorrected(self.figures["correction"]["status"])
-        return Uncorrected(group["corrected_status"], group["corrected_labels"])
+        return Uncorrected(group["corrected"]["status"], group["corrected"]["labels"])
 
     def _corrected(self, gate: Gate, group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         known = self.figures.get("corrected" if self.compared else "correction")
@@ -196,7 +195,7 @@ class Subject(Struct, frozen=True):
         if self.compared:
             found = known["rate_b"]
         else:
-            found = (self.figures["rates"] if group is None else group)[ASR_CORRECTED]
+            found = self.figures["rates"][ASR_CORRECTED] if group is None else group["corrected"]["estimate"]
         return found
 
     def _share(self, gate: Gate, group: Mapping[str, Any] | None) -> Estimate:

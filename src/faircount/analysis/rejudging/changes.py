@@ -51,7 +51,7 @@ class ChangedRows(Struct, frozen=True):
     rows: int
 
 
-class Rates(Struct, frozen=True):
+class RateChange(Struct, frozen=True):
     """The rate over the entries that have a verdict before and after, and its paired difference, after minus before.
 
     `families` is how many families of variants the intervals respect; None: every entry is taken by itself.
@@ -124,7 +124,7 @@ class Changes(Struct):
         order = sorted(self.rows, key=lambda change: tuple(map(_ORDER.index, change)))
         return tuple(ChangedRows(*change, self.rows[change]) for change in order)
 
-    def rates(self, level: float) -> Rates:
+    def rates(self, level: float) -> RateChange:
         """Return the rates before and after on the same entries, and their difference."""
         for name, (parent, entry) in self._by_id.items():
             merged = self._entries.setdefault(parent if parent in self._entries else name, entry)
@@ -140,7 +140,7 @@ def _bits(outcome: Outcome) -> int:
     return 0 if outcome is Outcome.UNJUDGED else _TOLD
 
 
-def _rates(pairs: list[_Entry], left_out: int, level: float) -> Rates:
+def _rates(pairs: list[_Entry], left_out: int, level: float) -> RateChange:
     from faircount.stats import Design
 
     won = [(entry.bits >> _BITS & _SUCCEEDED, entry.bits & _SUCCEEDED) for entry in pairs]
@@ -151,7 +151,7 @@ def _rates(pairs: list[_Entry], left_out: int, level: float) -> Rates:
     gains, losses = ([family.count(change) for family in members] for change in ((0, 1), (1, 0)))
     before, after = ([sum(pair[side] for pair in family) for family in members] for side in (0, 1))
     difference = design.paired(gains, losses, sizes)
-    return Rates(
+    return RateChange(
         entries=len(pairs),
         left_out=left_out,
         families=None if families is None else len(families),

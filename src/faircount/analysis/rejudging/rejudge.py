@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from xxhash import xxh3_128
 
 from faircount.analysis.recorded import excerpts
-from faircount.analysis.rejudging.changes import OUTCOMES, ChangedRows, Changes, Flip, FlipTexts, Rates
+from faircount.analysis.rejudging.changes import OUTCOMES, ChangedRows, Changes, Flip, FlipTexts, RateChange
 from faircount.analysis.rejudging.choices import EACH, LAST
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
@@ -115,7 +115,7 @@ class RejudgedFile(Struct, frozen=True):
     verdicts: Work
     changes: tuple[ChangedRows, ...]
     flips: tuple[Flip, ...]
-    rates: Rates | None
+    rates: RateChange | None
 
     @property
     def refused(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faircount import formats
-from faircount.analysis.rejudging.changes import FlipTexts, Rates
+from faircount.analysis.rejudging.changes import FlipTexts, RateChange
 from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
 from faircount.analysis.rejudging.rows import LeftAlone
 from faircount.analysis.words import WORDS
@@ -212,7 +212,7 @@ def _told(result: RejudgedFile) -> Iterator[Block]:
         yield Paragraph("No verdict changed.")
 
 
-def _rates(result: RejudgedFile, rates: Rates) -> Iterator[Block]:
+def _rates(result: RejudgedFile, rates: RateChange) -> Iterator[Block]:
     p = "" if rates.p is None else f"p {formats.p_value(rates.p)}"
     facts = [
         Fact("Entries with verdicts before and after", rates.entries),
