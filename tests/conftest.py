@@ -129,9 +129,9 @@ def report_of(*paths: str, figures: bool = False, overview: bool = False, **opti
     return as_report(result.analyses, evidence=result.evidence, figures=figures, overview=overview)
 
 
-def document_of(analysis: Analysis) -> dict[str, Any]:
-    """Return an analysis as its JSON document has it."""
-    found: dict[str, Any] = msgspec.to_builtins(analysis)
+def document_of(result: msgspec.Struct) -> dict[str, Any]:
+    """Return a result as its JSON document has it."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(result))
     return found
 
 

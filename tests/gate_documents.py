@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from faircount import stats
-from faircount.analysis.comparing.document import estimate_data
 from faircount.model import Estimate
 from tests.conftest import Write, analysis_of, document_of, standard
 
@@ -25,6 +24,10 @@ def as_tasks(of_attacks: dict[str, Any]) -> dict[str, Any]:
         analysis["aim"] = "task"
         analysis["rates"]["pass_rate"] = analysis["rates"]["asr"]
     return of_attacks
+
+
+def estimate_data(estimate: Estimate) -> dict[str, Any]:
+    return document_of(estimate)
 
 
 def cells(both: int, only_a: int, only_b: int, neither: int, *, level: float = 0.95) -> dict[str, Any]:

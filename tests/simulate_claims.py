@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
+from msgspec.structs import asdict
 from scipy import stats as scipy_stats
 
 from faircount.analysis.comparing.claims import agree, detectable
-from faircount.analysis.comparing.document import estimate_data
 from faircount.analysis.comparing.facets import tested
 from faircount.analysis.comparing.figures import figures
-from faircount.analysis.comparing.found import Breakdown, Figures, Group
+from faircount.analysis.comparing.found import ComparedGroup, Figures
 from faircount.analysis.gates.regression import judged
 from faircount.stats import Design
 from tests.coverage_families import zipf
@@ -168,10 +169,7 @@ def gate_passes(design: str, rate: float, margin: float, draws: int = 800) -> fl
     passed = 0
     for row in drawn(rng, codes, (rate, rate + margin), interaction, draws):
         found = figures_of(row, codes)
-        table = {name: getattr(found.table, name) for name in ("both", "only_a", "only_b", "neither")}
-        estimates = {name: estimate_data(getattr(found, name)) for name in ("rate_a", "rate_b", "difference")}
-        told = {**table, **estimates, "families": found.families, "degrees": found.degrees}
-        passed += judged(told, margin, paired=True, aim="attack").state == "passed"
+        passed += judged(to_builtins(found), margin, paired=True, aim="attack").state == "passed"
     return passed / draws
 
 
@@ -188,11 +186,15 @@ def false_groups(layout: str, interaction: float, draws: int = 400) -> float:
         possible = (np.sort(lowest, axis=0) <= ALPHA * np.arange(1, count + 1)[:, None] / count).any(axis=0)
         for at in np.flatnonzero(possible):
             members = [
-                Group(str(group), figures_of(cells[at][groups == group], codes[groups == group]), None, False, False)
+                ComparedGroup(
+                    **asdict(figures_of(cells[at][groups == group], codes[groups == group])),
+                    value=str(group),
+                    small=False,
+                )
                 for group in range(count)
             ]
-            ((by,),) = tested([[Breakdown("group", tuple(members))]], ALPHA)
-            found += any(group.stands_out for group in by.groups)
+            (by,) = tested([{"group": members}], ALPHA)
+            found += any(group.stands_out for group in by["group"])
     return found / draws
 
 

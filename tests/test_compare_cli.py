@@ -26,7 +26,8 @@ KEYS = [
     "difference",
     "mcnemar_p",
     "adjusted_p",
-    "flips",
+    "fixed",
+    "broken",
     "by",
     "claim",
     "unpaired",
@@ -63,7 +64,7 @@ def test_json_is_as_it_is_described(cli: Cli, files: list[str]) -> None:
     assert pair["labels"] == ["old", "new"] == [file["label"] for file in told["files"]]
     assert pair["claim"] == CLAIM
     assert [pair[name] for name in ("paired", "both", "only_a", "only_b", "neither")] == [60, 0, 30, 2, 28]
-    assert pair["flips"] == {"fixed": [str(n) for n in range(30)], "broken": ["58", "59"]}
+    assert (pair["fixed"]["ids"], pair["broken"]["ids"]) == ([str(n) for n in range(30)], ["58", "59"])
     assert pair["difference"]["value"] == pytest.approx(-28 / 60)
 
 

@@ -16,7 +16,6 @@ from scipy import optimize
 from scipy import stats as scipy_stats
 
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.document import document
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import as_report
 from faircount.errors import InputError, UsageError
@@ -32,7 +31,7 @@ from faircount.stats import (
     tango,
     two_phase_difference,
 )
-from tests.conftest import Cli, Write, standard
+from tests.conftest import Cli, Write, document_of, standard
 from tests.run_files import HEADER, attempt, case
 from tests.test_correction import summary
 
@@ -61,7 +60,7 @@ def compared(write: Write, *files: list[dict[str, Any]], **options: Any) -> dict
     """Compare files and return the document after the schema has seen it, with what the console shows."""
     paths = [write(rows, f"results_{place}.jsonl") for place, rows in enumerate(files)]
     comparison = compare_files(paths, CompareOptions(**{"cluster": "none", "flips": 0, **options}))
-    made: dict[str, Any] = json.loads(json.dumps(document(comparison)))
+    made = document_of(comparison)
     jsonschema.Draft202012Validator(SCHEMA).validate(made)
     return {**made, "shown": " ".join(console.render(as_report(comparison)).split())}
 

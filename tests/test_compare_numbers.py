@@ -20,12 +20,11 @@ from scipy import stats as scipy_stats
 
 from faircount.analysis.comparing.claims import detectable
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.document import document
-from faircount.analysis.comparing.found import Figures, Table
+from faircount.analysis.comparing.found import Figures
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.reading.spikee_families import family
 from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango, undefined
-from tests.conftest import Write, standard
+from tests.conftest import Write, document_of, standard
 from tests.oracles import correlation_floor, known, oracle
 from tests.run_files import HEADER, attempt, case
 
@@ -35,7 +34,7 @@ KINDS = [(seed, families) for seed in range(3) for families in (False, True)]
 
 
 def found(paths: Sequence[str], **options: Any) -> dict[str, Any]:
-    return document(compare_files(paths, CompareOptions(**options)))
+    return document_of(compare_files(paths, CompareOptions(**options)))
 
 
 # -- oracles ----------------------------------------------------------------------------------------------------
@@ -235,8 +234,8 @@ def test_a_comparison_is_what_others_compute(write: Write, seed: int, families: 
     pairs = paired(a, b)
     check_figures(ours, pairs, families_of(pairs, families=families))
     assert ours["adjusted_p"] == ours["p"] == ours["families_p" if families else "mcnemar_p"]
-    assert ours["flips"]["fixed"] == [name for name, x, y in pairs if (x, y) == (1, 0)]
-    assert ours["flips"]["broken"] == [name for name, x, y in pairs if (x, y) == (0, 1)]
+    assert ours["fixed"]["ids"] == [name for name, x, y in pairs if (x, y) == (1, 0)]
+    assert ours["broken"]["ids"] == [name for name, x, y in pairs if (x, y) == (0, 1)]
     ratio = ours["only_b"] / ours["only_a"]
     assert ours["odds_ratio"]["value"] == pytest.approx(ratio)
     for field in ("plugin", "lang"):
@@ -469,14 +468,27 @@ def test_impossible_counts_are_refused(wrong: Callable[[], object]) -> None:
         wrong()
 
 
-def figures_with(table: Table) -> Figures:
+def figures_with(both: int, only_a: int, only_b: int, neither: int) -> Figures:
     rate = undefined("entry", 0.95, "")
-    return Figures(table, rate, rate, rate, None, effective_n=float(table.paired))
+    paired = both + only_a + only_b + neither
+    return Figures(
+        paired=paired,
+        both=both,
+        only_a=only_a,
+        only_b=only_b,
+        neither=neither,
+        successes_a=both + only_a,
+        successes_b=both + only_b,
+        rate_a=rate,
+        rate_b=rate,
+        difference=rate,
+        effective_n=float(paired),
+    )
 
 
 def test_what_could_have_been_shown_is_found_four_times_in_five() -> None:
     """Entries with rates of their own, of which 15% flip; the new target is better by just as much."""
-    could = known(detectable(figures_with(Table(100, 40, 35, 325)), 0.05))
+    could = known(detectable(figures_with(100, 40, 35, 325), 0.05))
     rng = np.random.default_rng(3)
     rates = np.clip(rng.beta(0.166, 0.437, (2000, 500)), 1e-12, 1 - 1e-12)
     shift = optimize.brentq(lambda by: float((special.expit(special.logit(rates) + by) - rates).mean()) - could, 0, 5)
@@ -488,9 +500,9 @@ def test_what_could_have_been_shown_is_found_four_times_in_five() -> None:
 
 def test_files_that_agree_on_everything_could_have_shown_a_few_flips() -> None:
     """Of 120 entries at least six must flip, all one way: that is likely enough with 6.5 points."""
-    could = known(detectable(figures_with(Table(10, 0, 0, 110)), 0.05))
+    could = known(detectable(figures_with(10, 0, 0, 110), 0.05))
     assert scipy_stats.binom.sf(5, 120, could) == pytest.approx(0.8, abs=0.01)
-    assert detectable(figures_with(Table(1, 0, 0, 2)), 0.05) is None
+    assert detectable(figures_with(1, 0, 0, 2), 0.05) is None
 
 
 @pytest.mark.parametrize(("count", "size", "alike"), [(10, 20, 0.6), (36, 7, 0.3)])

@@ -21,4 +21,4 @@ def test_every_document_has_a_schema() -> None:
     assert {path.name for path in schemas.FOLDER.glob("*.json")} - derived == BY_HAND
 
 
-BY_HAND = {"comparison-2.json", "judge-evaluation-1.json", "test-results-1.json"}
+BY_HAND = {"judge-evaluation-1.json", "test-results-1.json"}

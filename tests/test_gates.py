@@ -19,8 +19,6 @@ from scipy.stats import t as student
 
 from faircount import stats
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.document import document as comparison_of
-from faircount.analysis.comparing.document import estimate_data
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.gates import needed
 from faircount.analysis.gates.expression import FIGURES, Gate, parse
@@ -33,6 +31,7 @@ from tests.gate_documents import (
     as_tasks,
     cells,
     comparison_document,
+    estimate_data,
     families_difference,
     unpaired_cells,
 )
@@ -401,7 +400,7 @@ def test_a_regression_of_few_families_is_judged_by_students_limits(write: Write)
     rng = random.Random(5)
     rows = [standard(n, long_id=f"case-{n % 4}", success=rng.random() < 0.3) for n in range(80)]
     worse = [row | {"success": row["success"] or (n % 4 < 2 and rng.random() < 0.3)} for n, row in enumerate(rows)]
-    told = comparison_of(compare_files([write(rows, "old.jsonl"), write(worse, "new.jsonl")]))
+    told = document_of(compare_files([write(rows, "old.jsonl"), write(worse, "new.jsonl")]))
     (pair,) = told["pairs"]
     assert (pair["families"], pair["degrees"]) == (4, 3)
     found = one("regression > 0.02", comparison=told).estimate
@@ -447,7 +446,7 @@ def answers(wins: set[int], errors: set[int]) -> list[dict[str, Any]]:
 def test_the_document_of_results_compare_is_understood(write: Write) -> None:
     old = write(answers(set(range(60)), set()), "old.jsonl")
     new = write(answers(set(range(20, 170)), set(range(290, 300))), "new.jsonl")
-    told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    told = document_of(compare_files([old, new], CompareOptions(by=("lang",))))
     result = one("regression > 0.1", comparison=told)
     assert (result.state, result.subject.name, result.subject.against) == ("failed", new, old)
     # It fails even if all ten errors had been failures.
@@ -460,7 +459,7 @@ def test_the_document_of_results_compare_is_understood(write: Write) -> None:
     assert one("lang=en: regression > 0.1", comparison=told).state == "failed"
     assert one("errors > 0.03", comparison=told).estimate == stats.wilson(10, 300)
     assert one("errors > 0.04", comparison=told).state == "passed"
-    back = comparison_of(compare_files([new, old]))
+    back = document_of(compare_files([new, old]))
     assert one("regression > 0.1", comparison=back).state == "passed"
 
 
@@ -574,7 +573,7 @@ def test_a_gate_is_decided_if_and_only_if_all_that_errors_may_have_been_decide_i
 def test_a_regression_is_not_passed_because_every_success_became_an_error(write: Write) -> None:
     old = write(answers(set(range(60)), set()), "old.jsonl")
     new = write(answers(set(), set(range(60))), "new.jsonl")
-    told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    told = document_of(compare_files([old, new], CompareOptions(by=("lang",))))
     bounds = told["pairs"][0]["bounds"]
     # Had all 60 failed, 60 entries would be fixed; had all succeeded again, nothing would have changed.
     assert [bounds[side]["difference"]["value"] for side in ("lowest", "highest")] == pytest.approx([-0.2, 0.0])
@@ -592,7 +591,7 @@ def test_a_regression_is_not_passed_because_every_success_became_an_error(write:
 def test_a_regression_is_open_where_failures_of_the_baseline_became_errors(write: Write) -> None:
     old = write(answers(set(range(60)), set()), "old.jsonl")
     new = write(answers(set(range(60)), set(range(60, 90))), "new.jsonl")
-    told = comparison_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    told = document_of(compare_files([old, new], CompareOptions(by=("lang",))))
     for text in ("regression > 2%", "lang=en: regression > 2%"):
         assert decided_by(text, None, told) == ["inconclusive", "passed"]
         assert one(text, comparison=told).reason == (
@@ -605,7 +604,7 @@ def test_a_regression_is_open_where_failures_of_the_baseline_became_errors(write
 def test_errors_on_either_side_of_a_pair_count_for_the_worst(write: Write) -> None:
     old = write(answers(set(range(30)), set(range(30, 40))), "old.jsonl")
     new = write(answers(set(range(30)), set(range(40, 45))), "new.jsonl")
-    bounds = comparison_of(compare_files([old, new]))["pairs"][0]["bounds"]
+    bounds = document_of(compare_files([old, new]))["pairs"][0]["bounds"]
     cell = [[bounds[side][name] for name in ("both", "only_a", "only_b", "neither")] for side in ("lowest", "highest")]
     assert cell == [[30, 10, 0, 260], [30, 0, 5, 265]]
 
@@ -613,7 +612,7 @@ def test_errors_on_either_side_of_a_pair_count_for_the_worst(write: Write) -> No
 def test_errors_in_files_that_share_no_entry_count_for_the_worst(write: Write) -> None:
     old = write([standard(f"a{n}", success=n < 20) for n in range(200)], "old.jsonl")
     new = write([standard(f"b{n}", error="down" if n < 40 else None) for n in range(200)], "new.jsonl")
-    told = comparison_of(compare_files([old, new]))
+    told = document_of(compare_files([old, new]))
     bounds = told["pairs"][0]["bounds"]
     assert [bounds[side]["difference"]["value"] for side in ("lowest", "highest")] == pytest.approx([-0.1, 0.1])
     assert decided_by("regression > 2%", None, told) == ["inconclusive", "passed"]
@@ -622,7 +621,7 @@ def test_errors_in_files_that_share_no_entry_count_for_the_worst(write: Write) -
 def test_files_that_share_no_entry_are_compared_unpaired(write: Write) -> None:
     old = write([standard(f"a{n}", success=n < 20) for n in range(200)], "old.jsonl")
     new = write([standard(f"b{n}", success=n < 90) for n in range(200)], "new.jsonl")
-    result = one("regression > 0.1", comparison=comparison_of(compare_files([old, new])))
+    result = one("regression > 0.1", comparison=document_of(compare_files([old, new])))
     assert (result.state, result.subject.paired) == ("failed", False)
     assert result.estimate == stats.non_inferiority_unpaired(90, 200, 20, 200, 0.1).difference
 

@@ -137,12 +137,12 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     imports_of_spikee_in_analysis: (13, 0),
     functions_that_take_a_namespace: (112, 10),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
-    documents_written_by_hand: (6, 0),
+    documents_written_by_hand: (4, 0),
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (115, 25),
     class_names_that_mean_several_classes: (92, 10),
-    number_of_modules: (427, 200),
-    names_that_tests_take_from_inside_packages: (1179, 300),
+    number_of_modules: (426, 200),
+    names_that_tests_take_from_inside_packages: (1170, 300),
 }
 """Each count as it is, and where it is to end."""
 

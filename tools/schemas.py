@@ -13,6 +13,7 @@ from faircount.analysis.attacks.listing import Attacks
 from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.checking import Checks
+from faircount.analysis.comparing.found import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.listing import Judges
@@ -28,6 +29,7 @@ from faircount.running.planning import Plan
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
     Analyses: "faircount results analyze",
+    Comparison: "faircount results compare",
     BenchResults: "faircount bench",
     Checks: "faircount results check",
     DatasetComparison: "faircount results dataset-comparison",

@@ -6,13 +6,12 @@ Runs that differ in nothing but their target are compared, entry by entry.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.document import document as comparison_document
 from faircount.analysis.comparing.found import Comparison
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import in_short
@@ -48,10 +47,10 @@ class BenchRun(Struct, frozen=True):
 
 
 class TargetsCompared(Struct, frozen=True):
-    """The document of a comparison of runs that differ in their target alone, and what they have in common."""
+    """A comparison of runs that differ in their target alone, and what they have in common."""
 
     parts: dict[str, str]
-    comparison: dict[str, Any]
+    comparison: Comparison
 
 
 class BenchResults(Document, frozen=True, kw_only=True):
@@ -64,9 +63,7 @@ class BenchResults(Document, frozen=True, kw_only=True):
     comparisons: tuple[TargetsCompared, ...]
 
 
-def bench_results(
-    path: str, runs: Sequence[BenchRun], with_results: Sequence[str]
-) -> tuple[BenchResults, tuple[Comparison, ...]]:
+def bench_results(path: str, runs: Sequence[BenchRun], with_results: Sequence[str]) -> BenchResults:
     """Analyse the journals in which there is anything, and compare those that differ in their target alone."""
     options = AnalyzeOptions(cache=False, overview=True)
     analyses = {journal: analyze([journal], options).analyses[0] for journal in with_results}
@@ -83,12 +80,11 @@ def bench_results(
         for group, journals in groups.items()
         if len(journals) > 1
     }
-    results = BenchResults(
+    return BenchResults(
         file=path,
         runs=tuple(_with_figures(run, analyses.get(run.journal)) for run in runs),
-        comparisons=tuple(TargetsCompared(dict(group), comparison_document(c)) for group, c in compared.items()),
+        comparisons=tuple(TargetsCompared(dict(group), found) for group, found in compared.items()),
     )
-    return results, tuple(compared.values())
 
 
 def _with_figures(run: BenchRun, analysis: Analysis | None) -> BenchRun:
@@ -97,14 +93,14 @@ def _with_figures(run: BenchRun, analysis: Analysis | None) -> BenchRun:
     return replace(run, entries=analysis.tally, asr=analysis.rates.asr, requests=analysis.attempts)
 
 
-def as_report(results: BenchResults, comparisons: Sequence[Comparison]) -> Report:
+def as_report(results: BenchResults) -> Report:
     """Arrange a bench; `results compare` shows more of a comparison, with the entries that differ."""
     sections = [
         Section("Bench", (_facts(results),), level=1, subject=Place(results.file)),
         Section("Runs", (_grid(results),)),
     ]
-    for compared, comparison in zip(results.comparisons, comparisons, strict=True):
-        claims, *more = in_short(comparison)
+    for compared in results.comparisons:
+        claims, *more = in_short(compared.comparison)
         named = ", ".join(f"{role} {name}" for role, name in compared.parts.items())
         sections += [Section("Targets compared:", claims.blocks, subject=Record(named)), *more]
     return Report(tuple(sections), results)

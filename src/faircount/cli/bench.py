@@ -106,5 +106,5 @@ def _show(arguments: argparse.Namespace, plan: Bench, states: list[str]) -> None
     told = [BenchRun(cell.parts, plan.journal(cell), state) for cell, state in zip(plan.cells, states, strict=True)]
     journals = [run.journal for run in told if Path(run.journal).exists()]
     with_results = [path for path in journals if read_journal(path).state().done]
-    report = as_report(*bench_results(plan.path, told, with_results))
+    report = as_report(bench_results(plan.path, told, with_results))
     show_one("bench", report, arguments, [plan.path, *journals])

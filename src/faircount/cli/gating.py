@@ -110,10 +110,10 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
     """Return files compared with the baseline that was given, as a document; None where none was."""
     if arguments.baseline is None:
         return None
+    from msgspec import to_builtins
     from msgspec.structs import replace
 
     from faircount.analysis.comparing.compare import compare_files
-    from faircount.analysis.comparing.document import document
     from faircount.analysis.comparing.options import CompareOptions
 
     # What a command has no option for is counted by the default; what it has one for, as the analysis is.
@@ -121,7 +121,8 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
     options = CompareOptions(baseline=arguments.baseline, flips=0, **asked)
     if getattr(arguments, "judge_quality", None) is not None and _has_regression(arguments):
         options = replace(options, judge_quality=arguments.judge_quality, correction=arguments.correction)
-    return document(compare_files(files, options))
+    found: Mapping[str, Any] = to_builtins(compare_files(files, options))
+    return found
 
 
 def _has_regression(arguments: argparse.Namespace) -> bool:

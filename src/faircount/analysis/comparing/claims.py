@@ -45,14 +45,13 @@ def detectable(figures: Figures, alpha: float) -> float | None:
 
     It is decided by the rule of `agree`: McNemar's exact test, or Student's t with the design effect of the families.
     """
-    table, worth = figures.table, figures.effective_n
-    if not table.paired or not worth:
+    n, worth = figures.paired, figures.effective_n
+    if not n or not worth:
         return None
-    n = table.paired
     return detectable_paired(
         n,
-        table.differing / n,
-        (2 * table.both + table.differing) / (2 * n),
+        figures.differing / n,
+        (2 * figures.both + figures.differing) / (2 * n),
         power=POWER,
         alpha=alpha,
         design_effect=n / worth,

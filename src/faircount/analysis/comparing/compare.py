@@ -9,13 +9,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from faircount.analysis import families as families_of
-from faircount.analysis import integrity
+from faircount.analysis import fields, integrity
 from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
 from faircount.analysis.comparing.found import (
-    Breakdown,
+    ComparedGroup,
     Comparison,
     CorrectedPair,
     Figures,
@@ -160,6 +160,9 @@ def _refuse_both_aims(sides: Sequence[Side]) -> None:
 # -- pairs of files ---------------------------------------------------------------------------------------------
 
 
+_Groups = dict[str, tuple[ComparedGroup, ...]]
+
+
 class _Joined(Struct, frozen=True):
     """Two files with the entries that they share, before the number of pairs of files is answered for."""
 
@@ -197,21 +200,23 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     joined = [_joined(sides, a, b, options) for a, b in pairs_of_files]
     adjusted = holm([pair.p for pair in joined])
     corrected = _corrected_pairs(sides, known, joined, options)
-    broken_down = [tuple(_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options)) for pair in joined]
-    groups = facets.tested(broken_down, options.alpha)
+    broken_down = [_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options) for pair in joined]
+    tested = facets.tested([groups for groups, _ in broken_down], options.alpha)
+    broken_down = [(groups, differing) for groups, (_, differing) in zip(tested, broken_down, strict=True)]
     pairs = tuple(
         _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found, len(joined))
-        for pair, p, by, found in zip(joined, adjusted, groups, corrected, strict=True)
+        for pair, p, by, found in zip(joined, adjusted, broken_down, corrected, strict=True)
     )
     return Comparison(
         aim=sides[0].folded.aim,
         level=options.level,
+        asked=fields.raw_names(options.by),
         files=tuple(_file(place, side, options, known) for place, side in enumerate(sides)),
         pairs=pairs,
         overall=_overall(sides, joined) if len(sides) > 2 else None,
         copies=_copies([side.path for side in sides]),
         findings=integrity.ordered(
-            [*_findings(sides, options), *_matched_by_id(sides, joined), *_doubts(sides, known, pairs)]
+            [*_findings(sides, options), *_matched_by_id(sides, joined), *_doubts(sides, known, joined, corrected)]
         ),
         limits=_limits(sides[0].folded.aim, pairs),
     )
@@ -239,13 +244,18 @@ def _corrected_pairs(
     return [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
 
 
-def _doubts(sides: Sequence[Side], known: Sequence[CorrectedSide], pairs: Sequence[Pair]) -> list[Finding]:
+def _doubts(
+    sides: Sequence[Side],
+    known: Sequence[CorrectedSide],
+    joined: Sequence[_Joined],
+    corrected: Sequence[CorrectedPair | None],
+) -> list[Finding]:
     if not known:
         return []
     from faircount.analysis.comparing.corrected import doubts_of
 
-    corrected = [((pair.a, pair.b), pair.corrected) for pair in pairs if pair.corrected is not None]
-    return list(doubts_of(sides, known, corrected))
+    found = [((pair.a, pair.b), one) for pair, one in zip(joined, corrected, strict=True) if one is not None]
+    return list(doubts_of(sides, known, found))
 
 
 def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
@@ -272,7 +282,7 @@ def _pair(
     sides: Sequence[Side],
     joined: _Joined,
     adjusted: float | None,
-    by: tuple[Breakdown, ...],
+    by: tuple[_Groups, dict[str, int]],
     means: tuple[scores.Means | str, scores.Means | str],
     options: CompareOptions,
     corrected: CorrectedPair | None,
@@ -286,14 +296,13 @@ def _pair(
     could = (claims.detectable if joined.is_paired else claims.detectable_apart)(joined.figures, options.alpha / pairs)
     unpaired = pairing.left_out(a, b, joined.matching)
     return Pair(
-        a=joined.a,
-        b=joined.b,
-        paired=joined.is_paired,
-        figures=joined.figures,
-        p=joined.p,
-        test=_test(joined),
+        **asdict(joined.figures),
+        a=a.path,
+        b=b.path,
+        labels=(a.label, b.label),
+        test=None if joined.p is None else _test(joined),
         adjusted_p=adjusted,
-        claimed=claimed,
+        claimed="higher" if claimed > 0 else "lower" if claimed < 0 else None,
         claim=claims.claim(
             joined.figures,
             sign,
@@ -306,10 +315,11 @@ def _pair(
         detectable=could,
         fixed=fixed,
         broken=broken,
-        by=by,
+        by=by[0],
+        differing_values=by[1],
         scores=_scores(a, b, joined, means, options),
         unpaired=unpaired,
-        families=joined.families.explanation,
+        families_told=joined.families.explanation,
         notes=tuple(_notes(a, b, joined, unpaired, options)),
         corrected=corrected,
     )
@@ -336,16 +346,19 @@ def _flips(a: Side, b: Side, joined: _Joined, options: CompareOptions) -> tuple[
 
 def _broken_down(
     a: Side, b: Side, joined: _Joined, chosen: Sequence[str], options: CompareOptions
-) -> Iterator[Breakdown]:
-    if not len(joined.cells):
-        return
-    for field in chosen:
+) -> tuple[_Groups, dict[str, int]]:
+    """Return the groups by field, and by field how many pairs are in none."""
+    by: _Groups = {}
+    differing: dict[str, int] = {}
+    for field in chosen if len(joined.cells) else ():
         found = facets.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
-        if found is not None and joined.figures.undecided:
+        if found is None:
+            continue
+        by[field], differing[field] = found
+        if joined.figures.undecided:
             matched = joined.matching.a, joined.matching.b
-            found = facets.with_bounds(found, a, b, matched, joined.bounding, options)
-        if found is not None:
-            yield found
+            by[field] = facets.with_bounds(field, by[field], a, b, matched, joined.bounding, options)
+    return by, differing
 
 
 def _scores(
@@ -360,7 +373,7 @@ def _scores(
 def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: CompareOptions) -> Iterator[str]:
     """Say what a reader must know before the figures."""
     names = a.label, b.label
-    others = next(item.count for item in unpaired.a if item.reason == pairing.OTHER_CONTENT)
+    others = unpaired.a[pairing.OTHER_CONTENT].count
     if not joined.is_paired:
         why = "no entry of one is in the other"
         if others:
@@ -422,13 +435,20 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
         rate = families_of.sequence_of(design.rate(won, sizes), sum(won))
     rate = replace(rate, unit="answered entry")
     found = families_of.find(side.ledger, side.counts, options.cluster, options.level, WORDS[side.folded.aim])
-    return File(source, side.counts.tally, rate, found.shares(by_spikee=False), corrected, correction)
+    return File(
+        **asdict(source),
+        tally=side.counts.tally,
+        rate=rate,
+        shares=found.shares(by_spikee=False),
+        corrected=corrected,
+        correction=correction,
+    )
 
 
-def _copies(paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _copies(paths: Sequence[str]) -> dict[str, str]:
     """Return the files that hold the same bytes as another before them, with that one."""
     found = inputs.distinct([path for path in paths if path != STDIN])
-    return tuple((copy, item.path) for item in found for copy in item.also)
+    return {copy: item.path for item in found for copy in item.also}
 
 
 def _findings(sides: Sequence[Side], options: CompareOptions) -> list[Finding]:
@@ -454,7 +474,7 @@ def _matched_by_id(sides: Sequence[Side], joined: Sequence[_Joined]) -> Iterator
 
 def _limits(aim: str, pairs: Sequence[Pair]) -> tuple[str, ...]:
     limits = [*_LIMITS[aim], _BOTH_AGREE]
-    if len(pairs) > 1 and any(pair.figures.families is not None for pair in pairs):
+    if len(pairs) > 1 and any(pair.families is not None for pair in pairs):
         limits.append(_EXACT_TEST)
     if any(pair.corrected is not None for pair in pairs):
         limits.append(_CORRECTED_TOO)

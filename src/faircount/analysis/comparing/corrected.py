@@ -150,7 +150,7 @@ def corrected_pair(
         a.rate,
         b.rate,
         difference,
-        "",
+        None,
         tuple(_rests_on(a, compared)),
         _p(difference, compared.figures.families) if a.known.correction.labels_from == "run" else None,
     )
@@ -305,7 +305,7 @@ def _design_effect(figures: Figures) -> float:
     """Return the factor by which families widen the variance of the raw difference, at least 1."""
     if figures.families is None or not figures.effective_n:
         return 1.0
-    return max(1.0, figures.table.paired / figures.effective_n)
+    return max(1.0, figures.paired / figures.effective_n)
 
 
 def _family_variance(a: _Half, b: _Half) -> float | None:

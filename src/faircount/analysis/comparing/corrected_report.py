@@ -18,14 +18,14 @@ _METHODS = {
 
 def corrected_blocks(c: Comparison, pair: Pair, corrected: CorrectedPair) -> Iterator[Block]:
     """Return the rates and the difference on the pairs, raw and corrected, and what that rests on."""
-    a, b = c.files[pair.a], c.files[pair.b]
-    rate, figures = WORDS[c.aim].rate, pair.figures
+    a, b = c.sides(pair)
+    rate = WORDS[c.aim].rate
     rows: tuple[tuple[Cell, ...], ...] = (
-        (f"{rate} of {a.label}", figures.rate_a, _rate(corrected.rate_a)),
-        (f"{rate} of {b.label}", figures.rate_b, _rate(corrected.rate_b)),
+        (f"{rate} of {a.label}", pair.rate_a, _rate(corrected.rate_a)),
+        (f"{rate} of {b.label}", pair.rate_b, _rate(corrected.rate_b)),
         (
             f"Difference in points, {b.label} - {a.label}",
-            Points(figures.difference),
+            Points(pair.difference),
             "none" if corrected.difference is None else Points(corrected.difference),
         ),
     )

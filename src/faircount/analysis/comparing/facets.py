@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from faircount.analysis import fields
 from faircount.analysis.comparing.claims import agree
 from faircount.analysis.comparing.figures import figures
 from faircount.analysis.comparing.figures import with_bounds as figure_bounds
-from faircount.analysis.comparing.found import Breakdown, Group
+from faircount.analysis.comparing.found import ComparedGroup
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.pairing import FIELDS_OF_RUNS
 from faircount.analysis.comparing.sides import Side
@@ -51,8 +51,11 @@ def _refuse_unknown(side: Side, asked: Sequence[str]) -> None:
 
 def broken_down(
     field: str, a: Side, b: Side, rows: tuple[Any, Any], found: Any, codes: Any, options: CompareOptions
-) -> Breakdown | None:
-    """Return the groups of a field, not tested yet, or None where it splits no pairs and was not asked for."""
+) -> tuple[tuple[ComparedGroup, ...], int] | None:
+    """Return the groups of a field, not tested yet, and how many pairs are in none because the files differ in it.
+
+    None where it splits no pairs and was not asked for.
+    """
     import numpy as np
 
     values, alike, texts = _values(field, a, b, rows)
@@ -63,37 +66,44 @@ def broken_down(
         (texts[value], figures(found[at], None if codes is None else codes[at], options.level, whole=False))
         for value, at in _places(values, alike, present)
     ]
-    made = tuple(Group(value, figure, None, False, figure.table.paired < SMALL_GROUP) for value, figure in groups)
-    return Breakdown(field, made, int((~alike).sum()), bool(options.by))
+    made = (ComparedGroup(**asdict(figure), value=value, small=figure.paired < SMALL_GROUP) for value, figure in groups)
+    return tuple(made), int((~alike).sum())
 
 
-def tested(found: Sequence[Sequence[Breakdown]], alpha: float) -> list[tuple[Breakdown, ...]]:
-    """Return the breakdowns of each pair of files with their groups tested, by one adjustment for all of them."""
-    adjusted = iter(benjamini_hochberg([g.figures.p for by in found for item in by for g in item.groups]))
+def tested(
+    found: Sequence[Mapping[str, Sequence[ComparedGroup]]], alpha: float
+) -> list[dict[str, tuple[ComparedGroup, ...]]]:
+    """Return the groups of each pair of files, by field, tested by one adjustment for all of them."""
+    adjusted = iter(benjamini_hochberg([group.p for by in found for groups in by.values() for group in groups]))
 
-    def of(group: Group) -> Group:
+    def of(group: ComparedGroup) -> ComparedGroup:
         p = next(adjusted)
-        return replace(group, adjusted_p=p, stands_out=bool(agree(group.figures, p, alpha)))
+        return replace(group, adjusted_p=p, stands_out=bool(agree(group, p, alpha)))
 
-    return [tuple(replace(item, groups=tuple(sorted(map(of, item.groups), key=_order))) for item in by) for by in found]
+    return [{field: tuple(sorted(map(of, groups), key=_order)) for field, groups in by.items()} for by in found]
 
 
 def with_bounds(
-    found: Breakdown, a: Side, b: Side, rows: tuple[Any, Any], bounding: tuple[Any, Any, Any], options: CompareOptions
-) -> Breakdown:
+    field: str,
+    found: Sequence[ComparedGroup],
+    a: Side,
+    b: Side,
+    rows: tuple[Any, Any],
+    bounding: tuple[Any, Any, Any],
+    options: CompareOptions,
+) -> tuple[ComparedGroup, ...]:
     """Return groups with their bounds over all entries that both files have, answered or not; see `Figures.bounds`."""
     import numpy as np
 
-    values, alike, texts = _values(found.field, a, b, rows)
+    values, alike, texts = _values(field, a, b, rows)
     *cells, codes = bounding
     places = {texts[value]: at for value, at in _places(values, alike, np.unique(values[alike]))}
     groups = []
-    for group in found.groups:
+    for group in found:
         at = places[group.value]
         bounds = cells[0][at], cells[1][at]
-        figure = figure_bounds(group.figures, bounds, None if codes is None else codes[at], options.level)
-        groups.append(replace(group, figures=figure))
-    return replace(found, groups=tuple(groups))
+        groups.append(figure_bounds(group, bounds, None if codes is None else codes[at], options.level))
+    return tuple(groups)
 
 
 def _values(field: str, a: Side, b: Side, rows: tuple[Any, Any]) -> tuple[Any, Any, dict[int, str | None]]:
@@ -118,7 +128,7 @@ def _places(values: Any, alike: Any, present: Any) -> list[tuple[int, Any]]:
     return list(zip(present.tolist(), np.split(order, ends[:-1]), strict=True)) if len(present) else []
 
 
-def _order(group: Group) -> tuple[object, ...]:
+def _order(group: ComparedGroup) -> tuple[object, ...]:
     """Those that stand out first, then the largest differences."""
-    difference = group.figures.difference.value or 0.0
-    return not group.stands_out, -abs(difference), -group.figures.table.paired, group.value is None, group.value or ""
+    difference = group.difference.value or 0.0
+    return not group.stands_out, -abs(difference), -group.paired, group.value is None, group.value or ""

@@ -7,20 +7,21 @@ are: a family is known by what its entries are variants of, which both files tel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import fields
 from faircount.analysis.choices import AUTO, NONE
-from faircount.analysis.comparing.found import Figures, Table
+from faircount.analysis.comparing.found import Bounds, Figures
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.stats import Design, conditional_odds_ratio, mcnemar
 
 PAIR = "pair of entries"
+_Some = TypeVar("_Some", bound=Figures)
 ONLY_B, ONLY_A, BOTH = 1, 2, 3
 _INDEPENDENT = "Entries are treated as independent."
 
@@ -101,21 +102,14 @@ def _decided(codes: Any, shared: str, asked: str) -> FamiliesOfPairs:
 # -- figures ----------------------------------------------------------------------------------------------------
 
 
-def table_of(found: Any) -> Table:
-    """Count the four cells."""
-    import numpy as np
-
-    neither, only_b, only_a, both = np.bincount(found, minlength=4).tolist()
-    return Table(both, only_a, only_b, neither)
-
-
 def figures(found: Any, codes: Any, level: float, *, whole: bool = True) -> Figures:
     """Return the figures of pairs, given by their cells and their families; `whole` adds what is told of all pairs."""
     import numpy as np
 
-    table = table_of(found)
-    alone = codes is None or not table.paired
-    counts = np.array([[table.neither, table.only_b, table.only_a, table.both]]) if alone else _by_family(found, codes)
+    cells = np.bincount(found, minlength=4)
+    paired, (neither, won_b, won_a, won_both) = len(found), cells.tolist()
+    alone = codes is None or not paired
+    counts = cells.reshape(1, 4) if alone else _by_family(found, codes)
     only_b, only_a, both = (counts[:, cell].tolist() for cell in (ONLY_B, ONLY_A, BOTH))
     sizes = counts.sum(axis=1).tolist()
     design = Design(families=codes is not None, level=level)
@@ -123,30 +117,41 @@ def figures(found: Any, codes: Any, level: float, *, whole: bool = True) -> Figu
     rate_a, rate_b = (
         design.rate([x + y for x, y in zip(both, only, strict=True)], sizes).estimate for only in (only_a, only_b)
     )
-    odds = conditional_odds_ratio(table.only_b, table.only_a, level=level, unit="pair that differs") if whole else None
+    odds = conditional_odds_ratio(won_b, won_a, level=level, unit="pair that differs") if whole else None
+    made = Figures(
+        paired=paired,
+        both=won_both,
+        only_a=won_a,
+        only_b=won_b,
+        neither=neither,
+        successes_a=won_both + won_a,
+        successes_b=won_both + won_b,
+        rate_a=rate_a,
+        rate_b=rate_b,
+        difference=difference.estimate,
+        odds_ratio=odds,
+    )
     if design.respects(sizes):
-        return Figures(
-            table,
-            rate_a,
-            rate_b,
-            difference.estimate,
-            None,
+        return replace(
+            made,
+            p=difference.p,
+            families_p=difference.p,
             odds_ratio=None if odds is None else replace(odds, low=None, high=None),
             families=difference.families,
-            families_p=difference.p,
             effective_n=difference.effective_n,
             degrees=difference.degrees,
         )
     # The pairs of one family, which all of a group may be, show nothing of how families vary: their difference has no
     # interval and no test. The rates of a group are those of an analysis, which hold for variants of this family.
-    if not alone and len(sizes) == 1 < table.paired:
+    if not alone and len(sizes) == 1 < paired:
         estimate = replace(difference.estimate, low=None, high=None)
         if whole:
             rate_a, rate_b = (replace(rate, low=None, high=None) for rate in (rate_a, rate_b))
-        return Figures(table, rate_a, rate_b, estimate, None, odds_ratio=odds, families=1)
-    test = mcnemar(table.only_a, table.only_b) if table.paired else None
-    p, mid_p = (None, None) if test is None else (test.p, test.mid_p)
-    return Figures(table, rate_a, rate_b, difference.estimate, p, mid_p, odds, effective_n=float(table.paired))
+        return replace(made, rate_a=rate_a, rate_b=rate_b, difference=estimate, families=1)
+    if not paired:
+        return replace(made, effective_n=0.0)
+    test = mcnemar(won_a, won_b)
+    return replace(made, p=test.p, mcnemar_p=test.p, mid_p=test.mid_p, effective_n=float(paired))
 
 
 def _by_family(found: Any, codes: Any) -> Any:
@@ -157,13 +162,13 @@ def _by_family(found: Any, codes: Any) -> Any:
     return np.bincount(4 * codes + found, minlength=4 * (int(codes.max()) + 1)).reshape(-1, 4)
 
 
-def with_bounds(figure: Figures, cells: tuple[Any, Any], codes: Any, level: float) -> Figures:
+def with_bounds(figure: _Some, cells: tuple[Any, Any], codes: Any, level: float) -> _Some:
     """Return the figures of decided pairs with the bounds of all; `cells` are those of `bounding_cells`."""
-    undecided = len(cells[0]) - figure.table.paired
+    undecided = len(cells[0]) - figure.paired
     if not undecided:
         return figure
     lowest, highest = (figures(found, codes, level, whole=False) for found in cells)
-    return replace(figure, undecided=undecided, bounds=(lowest, highest))
+    return replace(figure, undecided=undecided, bounds=Bounds(lowest, highest))
 
 
 def unpaired_figures(a: Side, b: Side, asked: str, level: float) -> tuple[Figures, str]:
@@ -190,7 +195,7 @@ def unpaired_figures(a: Side, b: Side, asked: str, level: float) -> tuple[Figure
         possible = [won | ~known for won, known in zip(certain, answered, strict=True)]
         lowest = _unpaired(of_each([possible[0], certain[1]], everything), design)
         highest = _unpaired(of_each([certain[0], possible[1]], everything), design)
-        found = replace(found, undecided=undecided, bounds=(lowest, highest))
+        found = replace(found, undecided=undecided, bounds=Bounds(lowest, highest))
     return found, explanation
 
 
@@ -213,11 +218,12 @@ def _unpaired(counted: Sequence[_Counted], design: Design) -> Figures:
     rate_a, rate_b = design.rate(*a), design.rate(*b)
     worth = [rate.effective_n for rate in (rate_a, rate_b) if rate.effective_n]
     return Figures(
-        Table(),
-        rate_a.estimate,
-        rate_b.estimate,
-        difference.estimate,
-        None,
+        successes_a=sum(a[0]),
+        successes_b=sum(b[0]),
+        rate_a=rate_a.estimate,
+        rate_b=rate_b.estimate,
+        difference=difference.estimate,
+        p=difference.p,
         # Two samples of different sizes are worth two of their harmonic mean.
         effective_n=2 / sum(1 / n for n in worth) if len(worth) == 2 else None,
         families=difference.families or None,

@@ -43,7 +43,7 @@ def flips(a: Side, rows: tuple[Any, Any], texts: tuple[Texts, Texts], limit: int
         if one in texts_a.found and other in texts_b.found
     ]
     lost = [] if len(shown) == len(chosen[0]) else [*texts_a.missing, *texts_b.missing]
-    return Flips(a.names(rows[0]), tuple(shown), tuple(dict.fromkeys(lost)))
+    return Flips(a.names(rows[0]), tuple(shown), dict(lost))
 
 
 def read_back(side: Side, rows: Sequence[int], max_line: int) -> Texts:
@@ -90,7 +90,14 @@ def _telling(side: Side, rows: Sequence[int]) -> dict[int, _Telling]:
 def _flip(name: str, a: tuple[str, Example], b: tuple[str, Example]) -> Flip:
     (place_a, of_a), (place_b, of_b) = a, b
     prompt = of_a.prompt if of_a.prompt.text is not None else of_b.prompt
-    return Flip(name, place_a, place_b, of_a.judge or of_b.judge, prompt, _answer(of_a, prompt), _answer(of_b, prompt))
+    return Flip(
+        entry=name,
+        where=(place_a, place_b),
+        judge=of_a.judge or of_b.judge,
+        prompt=prompt,
+        response_a=_answer(of_a, prompt),
+        response_b=_answer(of_b, prompt),
+    )
 
 
 def _answer(example: Example, prompt: Passage) -> Passage:

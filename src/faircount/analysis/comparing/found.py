@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Literal
 
-from faircount.model import Estimate, Finding, JudgeCorrection, Passage, Shares, Source, Tally
+from msgspec import Struct, field
+
+from faircount.model import Document, Estimate, Finding, JudgeCorrection, Passage, Shares, Source, Tally
 
 
-class Table(Struct, frozen=True):
-    """Pairs of entries by who succeeded."""
+class Figures(Struct, frozen=True, kw_only=True):
+    """Two rates on the same entries and their difference, with the entries by who succeeded."""
 
+    paired: int = 0
+    """Pairs of entries; 0 where the rates are of different entries."""
     both: int = 0
     only_a: int = 0
     only_b: int = 0
     neither: int = 0
-
-    @property
-    def paired(self) -> int:
-        """All pairs."""
-        return self.both + self.only_a + self.only_b + self.neither
+    successes_a: int
+    successes_b: int
+    rate_a: Estimate
+    rate_b: Estimate
+    difference: Estimate
+    p: float | None = None
+    """The p-value that goes with the interval of the difference, one of the following."""
+    mcnemar_p: float | None = None
+    """McNemar's exact test, of independent pairs."""
+    mid_p: float | None = None
+    families_p: float | None = None
+    """The larger of the exact test and of the t over families with so many `degrees` of freedom."""
+    fisher_p: float | None = None
+    """Fisher's exact test, of different entries."""
+    odds_ratio: Estimate | None = None
+    families: int | None = None
+    """How many families the intervals respect; None where entries count as independent."""
+    effective_n: float | None = None
+    """How many independent pairs these are worth, or entries of either file where these share none."""
+    degrees: float | None = None
+    undecided: int = 0
+    """Pairs that are not among these, since an entry ended in an error or was not judged."""
+    bounds: Bounds | None = None
+    """None where no pair is undecided."""
 
     @property
     def differing(self) -> int:
@@ -26,64 +49,25 @@ class Table(Struct, frozen=True):
         return self.only_a + self.only_b
 
 
-class Figures(Struct, frozen=True):
-    """Two rates on the same entries and their difference.
+class Bounds(Struct, frozen=True):
+    """The figures with undecided pairs: such that B - A is lowest (A's had succeeded, B's had failed), and highest."""
 
-    `families` is how many families the intervals respect, None where entries count as independent. There is one p-value
-    for the difference: McNemar's exact one where entries are independent, else `families_p`, the larger of that and of
-    the t over families with so many `degrees` of freedom. Of different entries it is Fisher's, or that of families.
-    `effective_n` is how many independent pairs these are worth, or entries of either file where these share none.
-    `undecided` pairs are not among them, since an entry ended in an error or was not judged; `bounds` are the figures
-    with these pairs, first such that B - A is lowest (A's had succeeded, B's had failed), then such that it is highest.
-    None where there are none.
-    """
-
-    table: Table
-    rate_a: Estimate
-    rate_b: Estimate
-    difference: Estimate
-    mcnemar_p: float | None
-    mid_p: float | None = None
-    odds_ratio: Estimate | None = None
-    families: int | None = None
-    families_p: float | None = None
-    effective_n: float | None = None
-    degrees: float | None = None
-    fisher_p: float | None = None
-    undecided: int = 0
-    bounds: tuple[Figures, Figures] | None = None
-
-    @property
-    def p(self) -> float | None:
-        """The p-value that goes with the interval of the difference."""
-        if self.families is not None:
-            return self.families_p
-        return self.fisher_p if self.mcnemar_p is None else self.mcnemar_p
+    lowest: Figures
+    highest: Figures
 
 
-class Group(Struct, frozen=True):
+class ComparedGroup(Figures, frozen=True):
     """The pairs that share a value of a field; `adjusted_p` answers for all groups of the comparison."""
 
     value: str | None
-    figures: Figures
-    adjusted_p: float | None
-    stands_out: bool
     small: bool
+    adjusted_p: float | None = None
+    stands_out: bool = False
 
     @property
     def one_family(self) -> bool:
         """Whether all pairs are variants of one: such a group is not tested."""
-        return self.figures.families == 1
-
-
-class Breakdown(Struct, frozen=True):
-    """The groups of a field, and how many pairs are in none because the files tell different values of them."""
-
-    field: str
-    groups: tuple[Group, ...]
-    differing: int = 0
-    asked: bool = False
-    """Whether it was asked for by name."""
+        return self.families == 1
 
 
 class Score(Struct, frozen=True):
@@ -101,15 +85,14 @@ class Scores(Struct, frozen=True):
     """The scores of both files, or why there are none to compare."""
 
     metrics: tuple[Score, ...] = ()
-    refused: str = ""
+    refused: str | None = None
 
 
-class Flip(Struct, frozen=True):
+class Flip(Struct, frozen=True, kw_only=True):
     """An entry that succeeded on one side only: what was asked and what each side answered, with secrets masked."""
 
-    entry: str
-    place_a: str
-    place_b: str
+    entry: str = field(name="id")
+    where: tuple[str, str]
     judge: str | None
     prompt: Passage
     response_a: Passage
@@ -121,22 +104,25 @@ class Flips(Struct, frozen=True):
 
     ids: tuple[str, ...] = ()
     shown: tuple[Flip, ...] = ()
-    missing: tuple[tuple[str, str], ...] = ()
+    missing: dict[str, str] = {}
 
 
-class LeftOut(Struct, frozen=True):
+class UnpairedEntries(Struct, frozen=True):
     """Entries of one file that are in no pair for one reason: how many, and where the first of them stand."""
 
-    reason: str
     count: int
     where: tuple[str, ...] = ()
 
 
 class Unpaired(Struct, frozen=True):
-    """What could not be paired, of either file."""
+    """What could not be paired, of either file, by the reason.
 
-    a: tuple[LeftOut, ...]
-    b: tuple[LeftOut, ...]
+    `fallback` tells whether the files share no entry, so that the figures are those of different entries.
+    """
+
+    fallback: bool
+    a: dict[str, UnpairedEntries] = {}
+    b: dict[str, UnpairedEntries] = {}
 
 
 class CorrectedPair(Struct, frozen=True):
@@ -152,39 +138,46 @@ class CorrectedPair(Struct, frozen=True):
     rate_a: Estimate | None
     rate_b: Estimate | None
     difference: Estimate | None
-    reason: str = ""
+    reason: str | None = None
     sentences: tuple[str, ...] = ()
     p: float | None = None
     adjusted_p: float | None = None
 
 
-class Pair(Struct, frozen=True):
-    """Two files compared; `a` and `b` are their places among the files.
+class Pair(Figures, frozen=True):
+    """Two files compared."""
 
-    `paired` is False where the files share no entry: then the figures are those of different entries. `test` says what
-    `p` is of. `adjusted_p` answers for the number of pairs of files. `claimed` is the sign of the difference that is
-    claimed, 0 for none; `detectable` is the difference that could have been shown. `corrected` is None where nothing
-    is known of the judge.
-    """
-
-    a: int
-    b: int
-    paired: bool
-    figures: Figures
-    p: float | None
-    test: str
-    adjusted_p: float | None
-    claimed: int
+    a: str
+    b: str
+    """The paths of the files."""
+    labels: tuple[str, str]
+    """What people call them."""
     claim: str
+    claimed: Literal["higher", "lower"] | None
+    """How B is claimed to differ from A."""
+    test: str | None
+    """What `p` is of."""
+    adjusted_p: float | None
+    """`p` answering for the number of pairs of files."""
     detectable: float | None
-    fixed: Flips
-    broken: Flips
-    by: tuple[Breakdown, ...]
-    scores: Scores
+    """The difference that could have been shown."""
     unpaired: Unpaired
-    families: str
+    families_told: str
+    """What the intervals respect, and why."""
     notes: tuple[str, ...] = ()
     corrected: CorrectedPair | None = None
+    """None where nothing is known of the judge."""
+    fixed: Flips = Flips()
+    broken: Flips = Flips()
+    by: dict[str, tuple[ComparedGroup, ...]] = {}
+    differing_values: dict[str, int] = {}
+    """By field, how many pairs are in no group because the files tell different values of them."""
+    scores: Scores = Scores()
+
+    @property
+    def shares_entries(self) -> bool:
+        """Whether the files share any entry, so that the figures are those of pairs."""
+        return not self.unpaired.fallback
 
 
 class Overall(Struct, frozen=True):
@@ -196,23 +189,17 @@ class Overall(Struct, frozen=True):
     entries: int
 
 
-class File(Struct, frozen=True):
+class File(Source, frozen=True, kw_only=True):
     """A file of the comparison by itself: its outcomes, and its rate among the entries that were answered.
 
     `corrected` is that rate corrected for the judge, and `correction` what that rests on; None where they are not.
     """
 
-    source: Source
-    tally: Tally
+    tally: Tally = field(name="entries")
     rate: Estimate
     shares: Shares
     corrected: Estimate | None = None
     correction: JudgeCorrection | None = None
-
-    @property
-    def label(self) -> str:
-        """What people call the file."""
-        return self.source.label
 
     @property
     def answered(self) -> int:
@@ -220,24 +207,35 @@ class File(Struct, frozen=True):
         return self.tally.judged + self.tally.guardrail
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Document, frozen=True, kw_only=True):
     """Files compared: two or three of them pair by pair, more of them with the first, the baseline."""
 
+    kind: Literal["comparison"] = "comparison"
+    schema: Literal[2] = 2
     aim: str
     level: float
+    asked: tuple[str, ...] = ()
+    """The fields that `--by` named."""
     files: tuple[File, ...]
     pairs: tuple[Pair, ...]
-    overall: Overall | None
-    copies: tuple[tuple[str, str], ...]
-    findings: tuple[Finding, ...]
-    limits: tuple[str, ...]
+    overall: Overall | None = None
+    copies: dict[str, str] = field(default_factory=dict)
+    """Files that hold the same bytes as another before them, with that one."""
+    findings: tuple[Finding, ...] = ()
+    limits: tuple[str, ...] = ()
+    """What the numbers cannot tell."""
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files in their order, the baseline first."""
-        return tuple(file.source.path for file in self.files)
+        return tuple(file.path for file in self.files)
 
     @property
     def damaged(self) -> bool:
-        """Tell whether any file had lines that could not be read, or broke off."""
+        """Return whether any file had lines that could not be read, or broke off."""
         return any(item.code in ("F001", "F002") for item in self.findings)
+
+    def sides(self, pair: Pair) -> tuple[File, File]:
+        """Return the two files of a pair."""
+        files = {file.path: file for file in self.files}
+        return files[pair.a], files[pair.b]

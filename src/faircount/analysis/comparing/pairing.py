@@ -7,14 +7,13 @@ is asked for, or if prompts hardly match while ids do: attacks that are made for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.comparing.choices import MATCHES
-from faircount.analysis.comparing.found import LeftOut, Unpaired
+from faircount.analysis.comparing.found import Unpaired, UnpairedEntries
 from faircount.analysis.comparing.rewritten import same_prompts
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.fields import ATTACK_FIELD
@@ -186,12 +185,15 @@ def paired_rows(a: Side, b: Side, matching: Matching) -> tuple[Rows, Rows]:
 def left_out(a: Side, b: Side, matching: Matching) -> Unpaired:
     """Say of every entry that is in no pair why."""
     return Unpaired(
+        not len(matching.a),
         _reasons(a, matching.a, matching.other_a, matching.repeated_a, b.answered[matching.b]),
         _reasons(b, matching.b, matching.other_b, matching.repeated_b, a.answered[matching.a]),
     )
 
 
-def _reasons(side: Side, matched: Rows, other: Rows, repeated: Rows, answered_there: Rows) -> tuple[LeftOut, ...]:
+def _reasons(
+    side: Side, matched: Rows, other: Rows, repeated: Rows, answered_there: Rows
+) -> dict[str, UnpairedEntries]:
     import numpy as np
 
     here = side.outcomes[matched]
@@ -204,13 +206,4 @@ def _reasons(side: Side, matched: Rows, other: Rows, repeated: Rows, answered_th
         UNJUDGED: matched[here == OUTCOME_NUMBER[Outcome.UNJUDGED]],
         OTHER_UNANSWERED: unanswered_there,
     }
-    return tuple(_left_out(side, reason, rows[reason]) for reason in REASONS)
-
-
-def _left_out(side: Side, reason: str, rows: Rows) -> LeftOut:
-    return LeftOut(reason, len(rows), side.places(rows[:EXAMPLES_KEPT]))
-
-
-def total(found: Iterable[LeftOut]) -> int:
-    """Return how many entries are in no pair."""
-    return sum(item.count for item in found)
+    return {reason: UnpairedEntries(len(rows[reason]), side.places(rows[reason][:EXAMPLES_KEPT])) for reason in REASONS}

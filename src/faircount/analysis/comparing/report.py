@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -12,8 +12,7 @@ from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
 from faircount.analysis.comparing.compare import MOST_WITH_EACH_OTHER
 from faircount.analysis.comparing.corrected_report import corrected_blocks
-from faircount.analysis.comparing.document import document
-from faircount.analysis.comparing.found import Breakdown, Comparison, File, Flip, Flips, Group, LeftOut, Pair
+from faircount.analysis.comparing.found import ComparedGroup, Comparison, File, Flip, Flips, Pair, UnpairedEntries
 from faircount.analysis.comparing.scores import score_words
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
@@ -67,7 +66,7 @@ def as_report(comparison: Comparison, *, figures: bool = False) -> Report:
         sections += _sections(c, pair, figures=figures)
     sections.append(Section("Limits of these numbers", tuple(map(Paragraph, c.limits))))
     sections.append(Section("Sources", (_sources(c),)))
-    return Report(tuple(sections), document(c))
+    return Report(tuple(sections), c)
 
 
 def in_short(comparison: Comparison, *, figures: bool = False) -> Iterator[Section]:
@@ -92,8 +91,8 @@ def _placed(item: Finding, c: Comparison) -> Finding:
 
 def _place(place: str, c: Comparison) -> str:
     for file in c.files:
-        if place == file.source.path or place.startswith(f"{file.source.path}:"):
-            return file.label + place.removeprefix(file.source.path)
+        if place == file.path or place.startswith(f"{file.path}:"):
+            return file.label + place.removeprefix(file.path)
     return place
 
 
@@ -108,8 +107,8 @@ def _claims(c: Comparison) -> Iterator[str]:
             yield pair.claim
         return
     baseline = c.files[0].label
-    for sign, word in ((-1, "lower"), (1, "higher")):
-        named = [c.files[pair.b].label for pair in c.pairs if pair.claimed == sign]
+    for word in ("lower", "higher"):
+        named = [pair.labels[1] for pair in c.pairs if pair.claimed == word]
         if named:
             yield f"{word.capitalize()} than {baseline}: {', '.join(named)}."
     unclear = sum(not pair.claimed for pair in c.pairs)
@@ -117,13 +116,9 @@ def _claims(c: Comparison) -> Iterator[str]:
         yield f"No difference from {baseline} can be claimed for {counted(unclear, 'file')} of {len(c.pairs):,}."
 
 
-def _labels(c: Comparison, pair: Pair) -> tuple[str, str]:
-    return c.files[pair.a].label, c.files[pair.b].label
-
-
-def _heads(c: Comparison, pair: Pair) -> tuple[str, str]:
+def _heads(pair: Pair) -> tuple[str, str]:
     """Return the labels short enough for the head of a column."""
-    a, b = clip_apart(_labels(c, pair), _LABEL_IN_A_HEAD)
+    a, b = clip_apart(pair.labels, _LABEL_IN_A_HEAD)
     return a, b
 
 
@@ -166,12 +161,12 @@ def _file(file: File, *, corrects: bool) -> tuple[Cell, ...]:
 def _copies(c: Comparison) -> Iterator[Block]:
     if c.copies:
         columns = (Column("File", numeric=False), Column("is a copy of", numeric=False))
-        yield Grid(columns, tuple((Place(copy), Place(original)) for copy, original in c.copies))
+        yield Grid(columns, tuple((Place(copy), Place(original)) for copy, original in c.copies.items()))
 
 
 def _sources(c: Comparison) -> Grid:
     columns = (Column("File", numeric=False), Column("Path", numeric=False))
-    return Grid(columns, tuple((Label(file.label), Record(file.source.path, whole=True)) for file in c.files))
+    return Grid(columns, tuple((Label(file.label), Record(file.path, whole=True)) for file in c.files))
 
 
 # -- three or more ----------------------------------------------------------------------------------------------
@@ -180,11 +175,9 @@ def _sources(c: Comparison) -> Grid:
 def _matrix(c: Comparison, *, figures: bool) -> Iterator[Block]:
     """Yield how every file differs from the baseline, the highest first."""
     words = WORDS[c.aim]
-    pairs = sorted(c.pairs, key=lambda pair: -(pair.figures.difference.value or 0.0))
+    pairs = sorted(c.pairs, key=lambda pair: -(pair.difference.value or 0.0))
     if figures:
-        items = tuple(
-            Difference(Label(c.files[pair.b].label), pair.figures.difference, bool(pair.claimed)) for pair in pairs
-        )
+        items = tuple(Difference(Label(pair.labels[1]), pair.difference, bool(pair.claimed)) for pair in pairs)
         baseline = c.files[0].label
         yield Differences(f"Difference from {baseline}", items, f"below {baseline}", f"above {baseline}")
     columns = (
@@ -200,13 +193,13 @@ def _matrix(c: Comparison, *, figures: bool) -> Iterator[Block]:
     )
     rows = tuple(
         (
-            Label(c.files[pair.b].label),
-            c.files[pair.b].rate,
-            Points(pair.figures.difference),
+            Label(pair.labels[1]),
+            c.sides(pair)[1].rate,
+            Points(pair.difference),
             *([_corrected_difference(pair)] if _corrects(c) else []),
             "beyond chance" if pair.claimed else "",
             formats.p_value(pair.adjusted_p),
-            pair.figures.table.paired,
+            pair.paired,
             len(pair.fixed.ids),
             len(pair.broken.ids),
         )
@@ -215,11 +208,11 @@ def _matrix(c: Comparison, *, figures: bool) -> Iterator[Block]:
     base = c.files[0]
     answered = counted(base.answered, "answered entry", "answered entries")
     note = f"{base.label}: {formats.estimate(base.rate)} of {answered}."
-    unpaired = [c.files[pair.b].label for pair in pairs if not pair.paired]
+    unpaired = [pair.labels[1] for pair in pairs if not pair.shares_entries]
     if unpaired:
         note += f" Without a shared entry, so the rates are of different ones: {', '.join(unpaired)}."
     yield Grid(columns, rows, note=note)
-    if any(found.asked for pair in pairs for found in pair.by):
+    if c.asked and any(pair.by for pair in pairs):
         yield Paragraph("The JSON document has what --by asks for; compare two or three files to see it here.")
 
 
@@ -250,19 +243,21 @@ def _overall(c: Comparison) -> Iterator[Block]:
         Column("Fixed", rank=3),
         Column("Broken", rank=3),
     )
-    rows = tuple(_pair_row(c, pair) for pair in c.pairs)
-    starred = "" if all(pair.paired for pair in c.pairs) else " * No shared entries: the rates are of different ones."
+    rows = tuple(_pair_row(pair) for pair in c.pairs)
+    starred = (
+        "" if all(pair.shares_entries for pair in c.pairs) else " * No shared entries: the rates are of different ones."
+    )
     yield Grid(columns, rows, note=f"Differences are the second minus the first.{starred}")
 
 
-def _pair_row(c: Comparison, pair: Pair) -> tuple[Cell, ...]:
-    a, b = _labels(c, pair)
+def _pair_row(pair: Pair) -> tuple[Cell, ...]:
+    a, b = pair.labels
     return (
         Label(a),
-        Label(b + (" *" if not pair.paired else "")),
-        Points(pair.figures.difference),
+        Label(b + (" *" if not pair.shares_entries else "")),
+        Points(pair.difference),
         p_value(pair.adjusted_p),
-        pair.figures.table.paired,
+        pair.paired,
         len(pair.fixed.ids),
         len(pair.broken.ids),
     )
@@ -272,7 +267,7 @@ def _pair_row(c: Comparison, pair: Pair) -> tuple[Cell, ...]:
 
 
 def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
-    a, b = _labels(c, pair)
+    a, b = pair.labels
     several = f"{a} → {b}: " if len(c.files) > 2 else ""
 
     def titled(title: str) -> str:
@@ -282,15 +277,15 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
     if pair.corrected is not None:
         yield Section(titled("Corrected for the judge"), tuple(corrected_blocks(c, pair, pair.corrected)))
     if pair.scores.metrics:
-        yield Section(titled("Scores"), (_scores(c, pair),))
-    for found in pair.by:
-        if found.asked or sum(group.value is not None for group in found.groups) > 1:
-            yield _by(c, pair, found, titled("By"), figures=figures)
+        yield Section(titled("Scores"), (_scores(pair),))
+    for field, groups in pair.by.items():
+        if c.asked or sum(group.value is not None for group in groups) > 1:
+            yield _by(c, pair, field, titled("By"), figures=figures)
     for name, flips, meaning in (("Fixed", pair.fixed, _fixed(c)), ("Broken", pair.broken, _broken(c))):
         if flips.ids:
-            yield Section(titled(name), tuple(_flips(c, pair, name.lower(), flips, meaning)))
+            yield Section(titled(name), tuple(_flips(pair, name.lower(), flips, meaning)))
     rows = [*_left_out(a, pair.unpaired.a), *_left_out(b, pair.unpaired.b)]
-    if rows and pair.paired:
+    if rows and pair.shares_entries:
         yield Section(titled("What could not be paired"), (_unpaired(rows),))
 
 
@@ -303,23 +298,23 @@ def _broken(c: Comparison) -> str:
 
 
 def _difference(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Block]:
-    a, b = _labels(c, pair)
+    a, b = pair.labels
     yield from map(Paragraph, pair.notes)
-    figure, rate = pair.figures, WORDS[c.aim].rate
+    rate = WORDS[c.aim].rate
     facts = [
-        Fact("Pairs of answered entries", figure.table.paired),
-        Fact(f"{rate} of {a}", None, figure.rate_a, depth=1),
-        Fact(f"{rate} of {b}", None, figure.rate_b, depth=1),
-        Fact("Difference in points", Points(figure.difference), note=_method(figure.difference)),
+        Fact("Pairs of answered entries", pair.paired),
+        Fact(f"{rate} of {a}", None, pair.rate_a, depth=1),
+        Fact(f"{rate} of {b}", None, pair.rate_b, depth=1),
+        Fact("Difference in points", Points(pair.difference), note=_method(pair.difference)),
         *_tests(c, pair),
     ]
     if pair.detectable is not None and not pair.claimed:
         often = f"{formats.exact_percent(POWER)} of the time"
         facts.append(Fact("Could have shown", formats.points(pair.detectable), note=often))
-    yield Facts(tuple(facts if pair.paired else facts[1:]))
-    if pair.paired:
+    yield Facts(tuple(facts if pair.shares_entries else facts[1:]))
+    if pair.shares_entries:
         yield _table(c, pair)
-        yield Paragraph(pair.families)
+        yield Paragraph(pair.families_told)
         if figures:
             yield _flip_bars(c, pair)
 
@@ -332,40 +327,39 @@ def _method(difference: Estimate) -> str:
 
 def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
     adjusted = f"adjusted for {len(c.pairs)} pairs of files: {p_value(pair.adjusted_p)}" if len(c.pairs) > 1 else ""
-    if not pair.paired and pair.figures.families is None:
+    if not pair.shares_entries and pair.families is None:
         yield Fact("Fisher's exact test", f"p {p_value(pair.p)}", note=adjusted)
         return
-    if pair.figures.families is not None:
-        families = counted(pair.figures.families, "family", "families")
+    if pair.families is not None:
+        families = counted(pair.families, "family", "families")
         yield Fact(
             "Test over families", f"p {p_value(pair.p)}", note=f"{families}; {adjusted}" if adjusted else families
         )
         return
-    mid = f"mid-p {p_value(pair.figures.mid_p)}"
+    mid = f"mid-p {p_value(pair.mid_p)}"
     yield Fact("McNemar's exact test", f"p {p_value(pair.p)}", note=f"{mid}; {adjusted}" if adjusted else mid)
 
 
 def _table(c: Comparison, pair: Pair) -> Grid:
-    a, b = _heads(c, pair)
+    a, b = _heads(pair)
     won, lost = ("succeeded", "did not") if c.aim == "attack" else ("passed", "did not")
-    table = pair.figures.table
     columns = (Column("", numeric=False), Column(f"{b} {won}"), Column(f"{b} {lost}"))
-    rows = ((f"{a} {won}", table.both, table.only_a), (f"{a} {lost}", table.only_b, table.neither))
+    rows = ((f"{a} {won}", pair.both, pair.only_a), (f"{a} {lost}", pair.only_b, pair.neither))
     return Grid(columns, rows)
 
 
 def _flip_bars(c: Comparison, pair: Pair) -> Bars:
-    n, level = pair.figures.table.paired, c.level
+    n, level = pair.paired, c.level
     bars = tuple(
         Bar(name, wilson(len(flips.ids), n, unit="pair of entries", level=level))
         for name, flips in (("fixed", pair.fixed), ("broken", pair.broken))
     )
-    a, b = _labels(c, pair)
+    a, b = pair.labels
     return Bars(f"Entries that flipped from {a} to {b}", bars)
 
 
-def _scores(c: Comparison, pair: Pair) -> Grid:
-    a, b = _heads(c, pair)
+def _scores(pair: Pair) -> Grid:
+    a, b = _heads(pair)
     columns = (
         Column("Metric", numeric=False),
         Column("Cases"),
@@ -386,31 +380,31 @@ def _scores(c: Comparison, pair: Pair) -> Grid:
         for score in pair.scores.metrics
     )
     note = "A case counts once, with the mean of its attempts; the error of the difference is that of the cases"
-    note += "." if pair.figures.families is None else ", in their families."
+    note += "." if pair.families is None else ", in their families."
     return Grid(columns, rows, note=note)
 
 
 # -- facets -----------------------------------------------------------------------------------------------------
 
 
-def _by(c: Comparison, pair: Pair, found: Breakdown, title: str, *, figures: bool) -> Section:
-    named = tuple(group for group in found.groups if group.value is not None) or found.groups
-    blocks = tuple(_groups(c, pair, replace(found, groups=named), len(found.groups) > len(named), figures=figures))
-    if found.field in FIELD_TITLES:
-        return Section(f"{title} {FIELD_TITLES[found.field]}", blocks)
-    return Section(title, blocks, subject=Record(found.field))
+def _by(c: Comparison, pair: Pair, field: str, title: str, *, figures: bool) -> Section:
+    blocks = tuple(_groups(c, pair, field, figures=figures))
+    if field in FIELD_TITLES:
+        return Section(f"{title} {FIELD_TITLES[field]}", blocks)
+    return Section(title, blocks, subject=Record(field))
 
 
-def _groups(c: Comparison, pair: Pair, found: Breakdown, without: bool, *, figures: bool) -> Iterator[Block]:
-    a, b = _labels(c, pair)
-    shown = found.groups[:GROUPS_SHOWN]
+def _groups(c: Comparison, pair: Pair, field: str, *, figures: bool) -> Iterator[Block]:
+    a, b = pair.labels
+    groups = tuple(group for group in pair.by[field] if group.value is not None) or pair.by[field]
+    shown = groups[:GROUPS_SHOWN]
     if figures and shown:
-        items = tuple(Difference(Record(g.value), g.figures.difference, g.stands_out, g.small) for g in shown)
-        title = f"Difference of {b} from {a} by {_words(found)}"
+        items = tuple(Difference(Record(g.value), g.difference, g.stands_out, g.small) for g in shown)
+        title = f"Difference of {b} from {a} by {_words(field)}"
         yield Differences(title, items, f"{b} lower", f"{b} higher")
     marked = any(group.stands_out or group.one_family for group in shown)
     lost, won = ("Fixed", "Broken") if c.aim == "attack" else ("Broken", "Fixed")
-    head_a, head_b = _heads(c, pair)
+    head_a, head_b = _heads(pair)
     columns = (
         Column("Value", numeric=False),
         Column("Pairs"),
@@ -425,51 +419,51 @@ def _groups(c: Comparison, pair: Pair, found: Breakdown, without: bool, *, figur
     rows = tuple(_group(group, marked=marked) for group in shown)
     small = frozenset(place for place, group in enumerate(shown) if group.small)
     raw = "Groups use the judge's verdicts as they are." if pair.corrected is not None else ""
-    rest = "Pairs without a value are not in the table." if without else ""
-    yield Grid(columns, rows, small, note=" ".join(filter(None, (_by_note(found), rest, raw))))
+    rest = "Pairs without a value are not in the table." if len(pair.by[field]) > len(groups) else ""
+    note = _by_note(len(groups), pair.differing_values[field])
+    yield Grid(columns, rows, small, note=" ".join(filter(None, (note, rest, raw))))
 
 
-def _words(found: Breakdown) -> str:
+def _words(field: str) -> str:
     """Return how a figure calls a field: a field with a name of its own choosing is not called by it."""
-    plain = found.field.replace("_", "").replace(".", "")
-    return found.field if plain.isascii() and plain.isalnum() and len(found.field) <= 40 else "value"
+    plain = field.replace("_", "").replace(".", "")
+    return field if plain.isascii() and plain.isalnum() and len(field) <= 40 else "value"
 
 
-def _by_note(found: Breakdown) -> str:
+def _by_note(groups: int, differing: int) -> str:
     notes = []
-    if len(found.groups) > GROUPS_SHOWN:
-        notes.append(f"The first {GROUPS_SHOWN} of {len(found.groups):,} groups; the JSON document has all.")
-    if found.differing:
-        notes.append(f"Not in a group: {counted(found.differing, 'pair')} whose value differs between the files.")
+    if groups > GROUPS_SHOWN:
+        notes.append(f"The first {GROUPS_SHOWN} of {groups:,} groups; the JSON document has all.")
+    if differing:
+        notes.append(f"Not in a group: {counted(differing, 'pair')} whose value differs between the files.")
     return " ".join(notes)
 
 
-def _mark(group: Group) -> str:
+def _mark(group: ComparedGroup) -> str:
     if group.one_family:
         return "one family: not tested"
     return "beyond chance" if group.stands_out else ""
 
 
-def _group(group: Group, *, marked: bool) -> tuple[Cell, ...]:
-    figure = group.figures
+def _group(group: ComparedGroup, *, marked: bool) -> tuple[Cell, ...]:
     return (
         Record(group.value),
-        figure.table.paired,
-        Points(figure.difference),
+        group.paired,
+        Points(group.difference),
         *([_mark(group)] if marked else []),
         "" if group.one_family else p_value(group.adjusted_p),
-        figure.table.only_a,
-        figure.table.only_b,
-        figure.rate_a,
-        figure.rate_b,
+        group.only_a,
+        group.only_b,
+        group.rate_a,
+        group.rate_b,
     )
 
 
 # -- flips and what is left out ---------------------------------------------------------------------------------
 
 
-def _flips(c: Comparison, pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]:
-    a, b = _labels(c, pair)
+def _flips(pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]:
+    a, b = pair.labels
     entries = counted(len(flips.ids), "entry", "entries")
     yield Paragraph(f"{entries} that {_plural(meaning, len(flips.ids)).format(a=a, b=b)}.")
     if flips.shown:
@@ -477,7 +471,7 @@ def _flips(c: Comparison, pair: Pair, name: str, flips: Flips, meaning: str) -> 
         yield Evidence(exhibits, len(flips.ids), f"{name} entries")
     if flips.missing:
         columns = (Column("Could not be read back", numeric=False), Column("Why", numeric=False))
-        yield Grid(columns, tuple((Place(place), why) for place, why in flips.missing))
+        yield Grid(columns, tuple((Place(place), why) for place, why in flips.missing.items()))
     if not flips.shown:
         first = flips.ids[:IDS_SHOWN]
         note = f"The first {len(first)} of {len(flips.ids):,}; the JSON document has all." * (
@@ -495,7 +489,7 @@ def _plural(meaning: str, count: int) -> str:
 def _exhibit(flip: Flip, a: str, b: str) -> Exhibit:
     return Exhibit(
         Record(f"entry {flip.entry}"),
-        Place(f"{a}:{_line(flip.place_a)}, {b}:{_line(flip.place_b)}"),
+        Place(f"{a}:{_line(flip.where[0])}, {b}:{_line(flip.where[1])}"),
         () if flip.judge is None else (("judge", Record(flip.judge)),),
         (("prompt", flip.prompt), (f"response of {a}", flip.response_a), (f"response of {b}", flip.response_b)),
     )
@@ -505,10 +499,10 @@ def _line(place: str) -> str:
     return place.rpartition(":")[2]
 
 
-def _left_out(label: str, found: Sequence[LeftOut]) -> Iterator[tuple[Cell, ...]]:
-    for item in found:
-        if item.count:
-            yield Label(label), _REASONS[item.reason], item.count
+def _left_out(label: str, found: Mapping[str, UnpairedEntries]) -> Iterator[tuple[Cell, ...]]:
+    for reason, entries in found.items():
+        if entries.count:
+            yield Label(label), _REASONS[reason], entries.count
 
 
 def _unpaired(rows: Sequence[tuple[Cell, ...]]) -> Grid:

@@ -98,7 +98,7 @@ def compared(
         ]
         if pairs:
             made.append(_score(metric, pairs, level))
-    return Scores(tuple(made), "" if made else NOTHING_SHARED)
+    return Scores(tuple(made), None if made else NOTHING_SHARED)
 
 
 def _score(metric: str, pairs: Sequence[tuple[float, float, int]], level: float) -> Score:
