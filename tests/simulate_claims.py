@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import to_builtins
 from msgspec.structs import asdict
 from scipy import stats as scipy_stats
 
@@ -169,7 +168,7 @@ def gate_passes(design: str, rate: float, margin: float, draws: int = 800) -> fl
     passed = 0
     for row in drawn(rng, codes, (rate, rate + margin), interaction, draws):
         found = figures_of(row, codes)
-        passed += judged(to_builtins(found), margin, paired=True, aim="attack").state == "passed"
+        passed += judged(found, margin, "attack").state == "passed"
     return passed / draws
 
 

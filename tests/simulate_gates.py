@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import binom
 
 from faircount.analysis.gates.regression import judged
-from tests.gate_documents import cells
+from tests.gate_results import cells
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "gates.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
@@ -52,10 +52,10 @@ class Shares:
 
 @cache
 def verdict(worse: int, better: int, n: int) -> str:
-    """Return what the gate says of a table, as it says it of a document."""
+    """Return what the gate says of a table, as it says it of a comparison."""
     both = (n - worse - better) // 4
     figures = cells(both, better, worse, n - both - worse - better)
-    return judged(figures, MARGIN, paired=True, aim="attack").state
+    return judged(figures, MARGIN, "attack").state
 
 
 @cache

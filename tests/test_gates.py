@@ -9,38 +9,40 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from faircount import stats
+from faircount.analysis.comparing import found as compared
 from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.gates import needed
 from faircount.analysis.gates.expression import FIGURES, Gate, parse
 from faircount.analysis.gates.judging import GateResult, judge, subjects_of
 from faircount.errors import UsageError
-from faircount.model import Estimate
-from tests.conftest import Cli, Write, analysis_of, document_of, standard
-from tests.gate_documents import (
-    analysis_document,
+from faircount.model import Analysis, Estimate, Families, GroupFamilies, Rates, Shares, Tally
+from tests.conftest import Cli, Write, analysis_of, standard
+from tests.gate_results import (
+    analysis_with,
     as_tasks,
     cells,
-    comparison_document,
-    estimate_data,
+    comparison_with,
     families_difference,
     unpaired_cells,
+    with_rate,
 )
+from tests.oracles import known
 from tests.simulate_gates import DISCORDANT, ENTRIES, TITLES, WORSE, recorded, rows, shares, verdict
 
 
-def one(text: str, analysis: dict[str, Any] | None = None, comparison: dict[str, Any] | None = None) -> GateResult:
+def one(text: str, *analyses: Analysis, comparison: compared.Comparison | None = None) -> GateResult:
     """Return the only result of a gate."""
-    (result,) = judge([parse(text)], subjects_of(analysis, comparison))
+    (result,) = judge([parse(text)], subjects_of(analyses, comparison))
     return result
 
 
@@ -176,37 +178,37 @@ def test_one_gate_has_one_canonical_spelling() -> None:
     ],
 )
 def test_a_gate_on_a_rate_or_its_limit_is_decided(write: Write, text: str, state: str) -> None:
-    assert one(text, analysis_document(write, 5, 95)).state == state
+    assert one(text, analysis_with(write, 5, 95)).state == state
 
 
 def test_the_limits_are_those_of_the_analysis(write: Write) -> None:
-    told = analysis_document(write, 7, 93)
-    rate = told["analyses"][0]["rates"]["asr"]
-    above, below = rate["high"] - 1e-9, rate["high"] + 1e-9
+    told = analysis_with(write, 7, 93)
+    high = told.rates.asr.high
+    assert high is not None
+    above, below = high - 1e-9, high + 1e-9
     assert one(f"asr.high > {above:.12f}", told).state == "failed"
     assert one(f"asr.high > {below:.12f}", told).state == "passed"
 
 
 def test_a_point_decides_and_says_when_the_interval_includes_the_threshold(write: Write) -> None:
-    near = one("asr > 0.05", analysis_document(write, 4, 96))
+    near = one("asr > 0.05", analysis_with(write, 4, 96))
     assert near.state == "passed"
     assert "5% is inside the interval, so chance may have decided" in near.reason
     assert f"about {near.more:,} more entries" in near.reason
-    far = one("asr > 0.5", analysis_document(write, 4, 96))
+    far = one("asr > 0.5", analysis_with(write, 4, 96))
     assert (far.state, far.more) == ("passed", None)
     assert "inside the interval" not in far.reason
 
 
 def test_a_limit_that_lies_beyond_the_rate_says_what_would_help(write: Write) -> None:
-    result = one("asr.high > 0.05", analysis_document(write, 2, 98))
+    result = one("asr.high > 0.05", analysis_with(write, 2, 98))
     assert result.state == "failed"
     assert "the rate itself is on the other side of 5%" in result.reason
     assert f"about {result.more:,} more entries at this rate" in result.reason
 
 
 def test_a_figure_is_shown_with_enough_digits_to_tell_it_from_the_threshold(write: Write) -> None:
-    told = analysis_document(write, 1, 19)
-    told["analyses"][0]["rates"]["asr"]["value"] = 0.0500001
+    told = with_rate(analysis_with(write, 1, 19), value=0.0500001)
     assert "is 5.00001%" in one("asr > 0.05", told).reason
 
 
@@ -214,7 +216,7 @@ def test_a_figure_is_shown_with_enough_digits_to_tell_it_from_the_threshold(writ
     "text", ["errors > 0.1", "errors >= 10%", "errors.high > 0.1", "unjudged > 0", "guardrail > 0"]
 )
 def test_shares_are_of_all_entries(write: Write, text: str) -> None:
-    result = one(text, analysis_document(write, 5, 85, errors=10))
+    result = one(text, analysis_with(write, 5, 85, errors=10))
     failed = text in ("errors >= 10%", "errors.high > 0.1")
     # An error might have been a block.
     assert result.state == ("failed" if failed else "inconclusive" if text == "guardrail > 0" else "passed")
@@ -225,7 +227,7 @@ def test_shares_are_of_all_entries(write: Write, text: str) -> None:
 def test_a_gate_may_be_about_a_group(write: Write) -> None:
     rows = [standard(n, success=n < 20, jailbreak_type="dan mode" if n < 40 else "dev") for n in range(100)]
     rows += [standard(f"n{n}", success=False) for n in range(10)]
-    told = {"analyses": [document_of(analysis_of(write(rows)))]}
+    told = analysis_of(write(rows))
     assert one("jailbreak_type='dan mode': asr > 0.49", told).estimate.value == 0.5
     assert one("jailbreak_type='dan mode': asr > 0.49", told).state == "failed"
     assert one("jailbreak_type=dev: asr > 0", told).state == "passed"
@@ -234,7 +236,7 @@ def test_a_gate_may_be_about_a_group(write: Write) -> None:
 
 
 def test_a_value_that_is_not_there_is_an_error_that_lists_the_values(write: Write) -> None:
-    told = analysis_document(write, 5, 5, jailbreak_type="dan", lang="e\x1bn")
+    told = analysis_with(write, 5, 5, jailbreak_type="dan", lang="e\x1bn")
     with pytest.raises(UsageError, match=r"jailbreak_type has no value dam; available: dan"):
         one("jailbreak_type=dam: asr > 0.2", told)
     with pytest.raises(UsageError, match=r"lang has no value xx; available: e\\x1bn"):
@@ -244,38 +246,25 @@ def test_a_value_that_is_not_there_is_an_error_that_lists_the_values(write: Writ
 
 
 def test_asr_is_for_attacks_and_pass_rate_for_tasks(write: Write) -> None:
-    attacks = analysis_document(write, 5, 95)
+    attacks = analysis_with(write, 5, 95)
     with pytest.raises(UsageError, match="results of attacks, which should not succeed: their figure is asr"):
         one("pass_rate < 0.9", attacks)
-    tasks = as_tasks(analysis_document(write, 89, 11))
+    tasks = as_tasks(analysis_with(write, 89, 11))
     assert one("pass_rate < 0.9", tasks).state == "failed"
     assert one("pass_rate.low < 0.8", tasks).state == "passed"
     with pytest.raises(UsageError, match="results of tasks, which should succeed: their figure is pass_rate"):
         one("asr > 0.05", tasks)
 
 
-def empty(write: Write) -> dict[str, Any]:
-    """Return a document without entries."""
-    told = analysis_document(write, 1, 1)
-    analysis = told["analyses"][0]
-    nothing = {"value": None, "low": None, "high": None, "n": 0}
-    analysis["entries"] = dict.fromkeys(analysis["entries"], 0)
-    analysis["rates"]["asr"].update(nothing)
-    for share in analysis["shares"].values():
-        share.update(nothing)
-    analysis["breakdowns"] = {}
-    return told
-
-
 @pytest.mark.parametrize(
     "text", ["asr > 0.05", "asr < 0.05", "asr.high > 0.05", "asr.low > 0", "errors > 0.1", "lang=en: asr > 0.1"]
 )
 def test_without_entries_no_gate_is_met(write: Write, text: str) -> None:
-    assert one(text, empty(write)).state == "inconclusive"
+    assert one(text, analysis_with(write, 0, 0)).state == "inconclusive"
 
 
 def test_without_entries_it_is_said_how_many_would_show_something(write: Write) -> None:
-    result = one("asr.high > 0.05", empty(write))
+    result = one("asr.high > 0.05", analysis_with(write, 0, 0))
     assert result.more == 59  # the rule of three: 0.95^59 < 0.05
     assert "there are no entries; at least 59 entries" in result.reason
 
@@ -287,7 +276,7 @@ def test_without_entries_it_is_said_how_many_would_show_something(write: Write) 
 def test_entries_on_the_good_side_that_would_show_something_are_those_of_the_binomial(
     write: Write, text: str, entries: int
 ) -> None:
-    result = one(text, analysis_document(write, 0, 0))
+    result = one(text, analysis_with(write, 0, 0))
     distance = result.gate.threshold if ">" in text else 1 - result.gate.threshold
     # With so many, none on the bad side, the chance of that is at most 5%; with one fewer it is more.
     assert binom.pmf(0, entries, distance) <= 0.05 < binom.pmf(0, entries - 1, distance)
@@ -295,16 +284,14 @@ def test_entries_on_the_good_side_that_would_show_something_are_those_of_the_bin
 
 
 def test_a_rate_without_an_interval_leaves_its_limits_open(write: Write) -> None:
-    told = analysis_document(write, 5, 5)
-    told["analyses"][0]["rates"]["asr"].update(low=None, high=None)
+    told = with_rate(analysis_with(write, 5, 5), low=None, high=None)
     assert one("asr.high > 0.9", told).state == "inconclusive"
     assert one("asr > 0.4", told).state == "failed"
 
 
 def test_a_gate_is_judged_on_every_analysis(write: Write) -> None:
-    told = analysis_document(write, 5, 95, name="a.jsonl")
-    told["analyses"] += analysis_document(write, 50, 50, name="b.jsonl")["analyses"]
-    results = judge([parse("asr > 0.1"), parse("errors > 0")], subjects_of(told, None))
+    told = [analysis_with(write, 5, 95, name="a.jsonl"), analysis_with(write, 50, 50, name="b.jsonl")]
+    results = judge([parse("asr > 0.1"), parse("errors > 0")], subjects_of(told))
     assert [result.state for result in results] == ["passed", "failed", "passed", "passed"]
     assert results[1].subject.name.endswith("b.jsonl")
 
@@ -327,32 +314,27 @@ def test_a_regression_is_a_test_of_non_inferiority(
     table: tuple[int, int, int, int], margin: float, upper: float, state: str
 ) -> None:
     both, only_new, only_old, neither = table
-    told = comparison_document(cells(both, only_old, only_new, neither))
+    told = comparison_with(cells(both, only_old, only_new, neither))
     result = one(f"regression > {margin}", comparison=told)
     assert result.state == state
     assert result.estimate.high == pytest.approx(upper, abs=1e-6)
 
 
 def test_a_regression_beyond_the_margin_fails() -> None:
-    result = one("regression > 0.05", comparison=comparison_document(cells(20, 5, 60, 115)))
+    result = one("regression > 0.05", comparison=comparison_with(cells(20, 5, 60, 115)))
     assert result.state == "failed"
     assert result.estimate == stats.non_inferiority_paired(60, 5, 200, 0.05).difference
 
 
 def test_worse_is_a_higher_success_rate_or_a_lower_pass_rate() -> None:
     figures = cells(100, 5, 60, 100)
-    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "failed"
-    better = one("regression > 0.05", comparison=comparison_document(figures, aim="task"))
+    assert one("regression > 0.05", comparison=comparison_with(figures)).state == "failed"
+    better = one("regression > 0.05", comparison=comparison_with(figures, aim="task"))
     assert better.state == "passed"
     assert better.estimate.value == pytest.approx(-55 / 265)
-    worse = one("regression > 0.05", comparison=comparison_document(cells(100, 60, 5, 100), aim="task"))
+    worse = one("regression > 0.05", comparison=comparison_with(cells(100, 60, 5, 100), aim="task"))
     assert worse.state == "failed"
     assert "pass rate from 60.4% to 39.6%, a change for the worse of +20.75 points" in worse.reason
-
-
-def test_what_is_compared_must_be_known() -> None:
-    with pytest.raises(ValueError, match="of attacks or of tasks"):
-        one("regression > 0.05", comparison=comparison_document(cells(1, 1, 1, 1), aim=None))
 
 
 @pytest.mark.parametrize(
@@ -365,7 +347,7 @@ def test_runs_on_different_entries_are_tested_unpaired(
 ) -> None:
     if aim == "task":
         old, new = (old[1] - old[0], old[1]), (new[1] - new[0], new[1])
-    told = comparison_document(unpaired_cells(*old, *new), paired=False, aim=aim)
+    told = comparison_with(unpaired_cells(*old, *new), aim=aim)
     result = one("regression > 0.05", comparison=told)
     assert result.state == state
     assert "unpaired" in result.reason
@@ -375,23 +357,23 @@ def test_runs_on_different_entries_are_tested_unpaired(
 
 def test_an_interval_of_families_decides_where_there_is_one() -> None:
     figures = cells(20, 6, 4, 170)
-    figures["difference"] = families_difference(-0.01, -0.15, 0.13, 200)
-    result = one("regression > 0.05", comparison=comparison_document(figures))
+    figures = replace(figures, difference=families_difference(-0.01, -0.15, 0.13, 200))
+    result = one("regression > 0.05", comparison=comparison_with(figures))
     assert result.state == "inconclusive"  # entries taken as independent would have passed it
     scale = norm.ppf(0.95) / norm.ppf(0.975)
     assert result.estimate.high == pytest.approx(-0.01 + scale * 0.14)
-    figures["difference"] = families_difference(0.3, 0.2, 0.4, 200)
-    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "failed"
-    figures["difference"] = families_difference(-0.3, -0.4, -0.2, 200)
-    assert one("regression > 0.05", comparison=comparison_document(figures)).state == "passed"
-    assert one("regression > 0.05", comparison=comparison_document(figures, aim="task")).state == "failed"
+    figures = replace(figures, difference=families_difference(0.3, 0.2, 0.4, 200))
+    assert one("regression > 0.05", comparison=comparison_with(figures)).state == "failed"
+    figures = replace(figures, difference=families_difference(-0.3, -0.4, -0.2, 200))
+    assert one("regression > 0.05", comparison=comparison_with(figures)).state == "passed"
+    assert one("regression > 0.05", comparison=comparison_with(figures, aim="task")).state == "failed"
 
 
 @pytest.mark.parametrize("degrees", [2, 4, 9])
 def test_few_families_have_students_one_sided_limits(degrees: int) -> None:
-    figures = cells(20, 6, 4, 170) | {"degrees": degrees}
-    figures["difference"] = families_difference(-0.01, -0.15, 0.13, 200)
-    found = one("regression > 0.05", comparison=comparison_document(figures)).estimate
+    figures = replace(cells(20, 6, 4, 170), degrees=float(degrees))
+    figures = replace(figures, difference=families_difference(-0.01, -0.15, 0.13, 200))
+    found = one("regression > 0.05", comparison=comparison_with(figures)).estimate
     scale = student.ppf(0.95, degrees) / student.ppf(0.975, degrees)
     assert (found.low, found.high) == pytest.approx((-0.01 - scale * 0.14, -0.01 + scale * 0.14))
 
@@ -400,31 +382,29 @@ def test_a_regression_of_few_families_is_judged_by_students_limits(write: Write)
     rng = random.Random(5)
     rows = [standard(n, long_id=f"case-{n % 4}", success=rng.random() < 0.3) for n in range(80)]
     worse = [row | {"success": row["success"] or (n % 4 < 2 and rng.random() < 0.3)} for n, row in enumerate(rows)]
-    told = document_of(compare_files([write(rows, "old.jsonl"), write(worse, "new.jsonl")]))
-    (pair,) = told["pairs"]
-    assert (pair["families"], pair["degrees"]) == (4, 3)
+    told = compare_files([write(rows, "old.jsonl"), write(worse, "new.jsonl")])
+    (pair,) = told.pairs
+    assert (pair.families, pair.degrees) == (4, 3)
     found = one("regression > 0.02", comparison=told).estimate
     scale = student.ppf(0.95, 3) / student.ppf(0.975, 3)
-    difference = pair["difference"]
-    for ours, limit in ((found.low, difference["low"]), (found.high, difference["high"])):
-        assert ours == pytest.approx(difference["value"] + scale * (limit - difference["value"]))
+    value, low, high = (known(limit) for limit in (pair.difference.value, pair.difference.low, pair.difference.high))
+    assert (found.low, found.high) == pytest.approx((value + scale * (low - value), value + scale * (high - value)))
 
 
 @pytest.mark.parametrize("figures", [cells(0, 0, 0, 0), unpaired_cells(0, 0, 0, 0), unpaired_cells(1, 5, 0, 0)])
-def test_nothing_to_compare_is_inconclusive(figures: dict[str, Any]) -> None:
-    told = comparison_document(figures, paired=figures["both"] is not None)
-    assert one("regression > 0.05", comparison=told).state == "inconclusive"
+def test_nothing_to_compare_is_inconclusive(figures: compared.Figures) -> None:
+    assert one("regression > 0.05", comparison=comparison_with(figures)).state == "inconclusive"
 
 
 def test_an_open_regression_says_that_worse_is_shown_where_it_is() -> None:
-    result = one("regression > 0.05", comparison=comparison_document(cells(20, 6, 22, 352)))
+    result = one("regression > 0.05", comparison=comparison_with(cells(20, 6, 22, 352)))
     assert result.state == "inconclusive"
     assert "shown to be worse, but not by how much" in result.reason
 
 
 def test_a_regression_may_be_about_a_group() -> None:
-    by = {"lang": [{"value": "en", **cells(20, 60, 5, 115)}, {"value": "de", **cells(20, 5, 60, 115)}]}
-    told = comparison_document(cells(40, 65, 65, 230), by=by)
+    by = {"lang": {"en": cells(20, 60, 5, 115), "de": cells(20, 5, 60, 115)}}
+    told = comparison_with(cells(40, 65, 65, 230), by=by)
     assert one("lang=de: regression > 0.05", comparison=told).state == "failed"
     assert one("lang=en: regression > 0.05", comparison=told).state == "passed"
     with pytest.raises(UsageError, match="available: en, de"):
@@ -432,10 +412,11 @@ def test_a_regression_may_be_about_a_group() -> None:
 
 
 def test_rates_of_a_comparison_are_those_of_the_new_run() -> None:
-    told = comparison_document(cells(10, 50, 0, 40))
+    told = comparison_with(cells(10, 50, 0, 40), by={"lang": {"en": cells(5, 0, 0, 5)}})
     assert one("asr > 0.1", comparison=told).estimate.value == 0.1
+    assert one("lang=en: asr > 0.1", comparison=told).estimate.value == 0.5
     with pytest.raises(UsageError, match="a comparison does not count errors of this"):
-        one("errors > 0.1", comparison=told)
+        one("lang=en: errors > 0.1", comparison=told)
 
 
 def answers(wins: set[int], errors: set[int]) -> list[dict[str, Any]]:
@@ -443,32 +424,32 @@ def answers(wins: set[int], errors: set[int]) -> list[dict[str, Any]]:
     return [standard(n, success=n in wins, error="time-out" if n in errors else None, lang="en") for n in range(300)]
 
 
-def test_the_document_of_results_compare_is_understood(write: Write) -> None:
+def test_a_comparison_of_files_is_understood(write: Write) -> None:
     old = write(answers(set(range(60)), set()), "old.jsonl")
     new = write(answers(set(range(20, 170)), set(range(290, 300))), "new.jsonl")
-    told = document_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    told = compare_files([old, new], CompareOptions(by=("lang",)))
     result = one("regression > 0.1", comparison=told)
     assert (result.state, result.subject.name, result.subject.against) == ("failed", new, old)
     # It fails even if all ten errors had been failures.
     assert result.estimate.value == pytest.approx((110 - 20) / 300)
-    assert result.estimate == msgspec.structs.replace(
+    assert result.estimate == replace(
         stats.non_inferiority_paired(110, 20, 300, 0.1).difference, unit=result.estimate.unit
     )
-    (result,) = judge([parse("regression > 0.1")], subjects_of(None, told), ignore_errors=True)
+    (result,) = judge([parse("regression > 0.1")], subjects_of((), told), ignore_errors=True)
     assert result.estimate.value == pytest.approx((110 - 20) / 290)
     assert one("lang=en: regression > 0.1", comparison=told).state == "failed"
     assert one("errors > 0.03", comparison=told).estimate == stats.wilson(10, 300)
     assert one("errors > 0.04", comparison=told).state == "passed"
-    back = document_of(compare_files([new, old]))
+    back = compare_files([new, old])
     assert one("regression > 0.1", comparison=back).state == "passed"
 
 
 # -- errors and unjudged entries --------------------------------------------------------------------------------
 
 
-def decided_by(text: str, analysis: dict[str, Any] | None, comparison: dict[str, Any] | None) -> list[str]:
+def decided_by(text: str, told: Analysis | compared.Comparison) -> list[str]:
     """Return the states of a gate by bounds, and with errors ignored."""
-    subjects = subjects_of(analysis, comparison)
+    subjects = subjects_of([told]) if isinstance(told, Analysis) else subjects_of((), told)
     return [judge([parse(text)], subjects, ignore_errors=ignored)[0].state for ignored in (False, True)]
 
 
@@ -503,22 +484,18 @@ def test_a_regression_is_not_passed_over_lines_that_cannot_be_read(write: Write,
 
 @pytest.mark.parametrize("text", ["asr.high > 5%", "asr > 5%", "lang=en: asr.high > 5%", "asr < 50%"])
 def test_nothing_but_errors_passes_no_gate(write: Write, text: str) -> None:
-    errors = {"analyses": [document_of(analysis_of(write([standard(n, error="down", lang="en") for n in range(400)])))]}
-    unjudged = {
-        "analyses": [
-            document_of(analysis_of(write([standard(n, success=None, lang="en") for n in range(300)], "u.jsonl")))
-        ]
-    }
+    errors = analysis_of(write([standard(n, error="down", lang="en") for n in range(400)]))
+    unjudged = analysis_of(write([standard(n, success=None, lang="en") for n in range(300)], "u.jsonl"))
     for told in (errors, unjudged):
-        assert decided_by(text, told, None) == ["inconclusive", "failed" if "<" in text else "passed"]
+        assert decided_by(text, told) == ["inconclusive", "failed" if "<" in text else "passed"]
 
 
 def test_the_sentence_says_what_both_extremes_would_be(write: Write) -> None:
-    result = one("asr.high > 5%", analysis_document(write, 0, 390, errors=10))
+    result = one("asr.high > 5%", analysis_with(write, 0, 390, errors=10))
     highest = stats.wilson(10, 400).high
     assert highest is not None and result.state == "passed"  # 10 of 400 are at most 4.6%
     assert result.reason.endswith("; 10 errors or unjudged entries cannot change this")
-    result = one("asr.high > 3%", analysis_document(write, 0, 390, errors=10, name="again.jsonl"))
+    result = one("asr.high > 3%", analysis_with(write, 0, 390, errors=10, name="again.jsonl"))
     assert result.state == "inconclusive"
     assert result.reason == (
         "10 entries of 400 ended in an error or nothing judged them: the upper limit of the success rate is 1.0% if "
@@ -528,10 +505,10 @@ def test_the_sentence_says_what_both_extremes_would_be(write: Write) -> None:
 
 
 def test_shares_of_errors_and_unjudged_entries_are_known(write: Write) -> None:
-    told = analysis_document(write, 0, 50, errors=50)
-    assert decided_by("errors > 60%", told, None) == ["passed", "passed"]
-    assert decided_by("unjudged > 0", told, None) == ["passed", "passed"]
-    assert decided_by("guardrail < 10%", told, None) == ["inconclusive", "failed"]
+    told = analysis_with(write, 0, 50, errors=50)
+    assert decided_by("errors > 60%", told) == ["passed", "passed"]
+    assert decided_by("unjudged > 0", told) == ["passed", "passed"]
+    assert decided_by("guardrail < 10%", told) == ["inconclusive", "failed"]
 
 
 @given(
@@ -546,21 +523,20 @@ def test_a_gate_is_decided_if_and_only_if_all_that_errors_may_have_been_decide_i
 ) -> None:
     assume(successes + failures + errors)
     text, n = f"{figure} {condition}", successes + failures + errors
-    told = {
-        "analyses": [
-            {
-                "name": "x",
-                "sources": [],
-                "level": 0.95,
-                "breakdowns": {},
-                "entries": {"total": n, "success": successes, "failure": failures, "error": errors, "guardrail": 0},
-                "rates": {
-                    "asr": estimate_data(stats.wilson(successes, n)),
-                    "asr_at_most": estimate_data(stats.wilson(successes + errors, n)),
-                },
-            }
-        ]
-    }
+    rate, most = stats.wilson(successes, n), stats.wilson(successes + errors, n)
+    told = Analysis(
+        name="x",
+        definition="faircount",
+        where=None,
+        level=0.95,
+        sources=(),
+        tally=Tally(n, successes, failures, errors),
+        attempts=n,
+        rates=Rates(rate, rate, rate, most, rate),
+        shares=Shares(rate, rate, rate),
+        families=Families("auto", None, False, ""),
+        findings=(),
+    )
     every = set()
     for would_have_won in range(errors + 1):
         rate = stats.wilson(successes + would_have_won, n)
@@ -573,10 +549,11 @@ def test_a_gate_is_decided_if_and_only_if_all_that_errors_may_have_been_decide_i
 def test_a_regression_is_not_passed_because_every_success_became_an_error(write: Write) -> None:
     old = write(answers(set(range(60)), set()), "old.jsonl")
     new = write(answers(set(), set(range(60))), "new.jsonl")
-    told = document_of(compare_files([old, new], CompareOptions(by=("lang",))))
-    bounds = told["pairs"][0]["bounds"]
+    told = compare_files([old, new], CompareOptions(by=("lang",)))
+    bounds = told.pairs[0].bounds
+    assert bounds is not None
     # Had all 60 failed, 60 entries would be fixed; had all succeeded again, nothing would have changed.
-    assert [bounds[side]["difference"]["value"] for side in ("lowest", "highest")] == pytest.approx([-0.2, 0.0])
+    assert [bounds.lowest.difference.value, bounds.highest.difference.value] == pytest.approx([-0.2, 0.0])
     # At worst the rate is what it was, which is no regression: the sentence says so, and not "from 0% to 0%".
     for text in ("regression > 2%", "lang=en: regression > 2%"):
         result = one(text, comparison=told)
@@ -584,16 +561,16 @@ def test_a_regression_is_not_passed_because_every_success_became_an_error(write:
         assert result.reason.startswith("success rate from 20.0% to 20.0%, a change for the worse of 0.00 points")
         assert result.reason.endswith("60 pairs have an error or an entry that nothing judged, taken for the worst")
     # 0.9 points is what 300 pairs without a flip cannot rule out.
-    assert decided_by("regression > 0.5%", None, told) == ["inconclusive", "inconclusive"]
-    assert decided_by("asr.high > 5%", None, told) == ["inconclusive", "passed"]
+    assert decided_by("regression > 0.5%", told) == ["inconclusive", "inconclusive"]
+    assert decided_by("asr.high > 5%", told) == ["inconclusive", "passed"]
 
 
 def test_a_regression_is_open_where_failures_of_the_baseline_became_errors(write: Write) -> None:
     old = write(answers(set(range(60)), set()), "old.jsonl")
     new = write(answers(set(range(60)), set(range(60, 90))), "new.jsonl")
-    told = document_of(compare_files([old, new], CompareOptions(by=("lang",))))
+    told = compare_files([old, new], CompareOptions(by=("lang",)))
     for text in ("regression > 2%", "lang=en: regression > 2%"):
-        assert decided_by(text, None, told) == ["inconclusive", "passed"]
+        assert decided_by(text, told) == ["inconclusive", "passed"]
         assert one(text, comparison=told).reason == (
             "30 pairs have an error or an entry that nothing judged: the change for the worse is 0.00 points if all "
             "had ended for the best (passed) and +10.00 points if all had ended for the worst (failed); run these "
@@ -604,25 +581,27 @@ def test_a_regression_is_open_where_failures_of_the_baseline_became_errors(write
 def test_errors_on_either_side_of_a_pair_count_for_the_worst(write: Write) -> None:
     old = write(answers(set(range(30)), set(range(30, 40))), "old.jsonl")
     new = write(answers(set(range(30)), set(range(40, 45))), "new.jsonl")
-    bounds = document_of(compare_files([old, new]))["pairs"][0]["bounds"]
-    cell = [[bounds[side][name] for name in ("both", "only_a", "only_b", "neither")] for side in ("lowest", "highest")]
-    assert cell == [[30, 10, 0, 260], [30, 0, 5, 265]]
+    bounds = compare_files([old, new]).pairs[0].bounds
+    assert bounds is not None
+    found = [(side.both, side.only_a, side.only_b, side.neither) for side in (bounds.lowest, bounds.highest)]
+    assert found == [(30, 10, 0, 260), (30, 0, 5, 265)]
 
 
 def test_errors_in_files_that_share_no_entry_count_for_the_worst(write: Write) -> None:
     old = write([standard(f"a{n}", success=n < 20) for n in range(200)], "old.jsonl")
     new = write([standard(f"b{n}", error="down" if n < 40 else None) for n in range(200)], "new.jsonl")
-    told = document_of(compare_files([old, new]))
-    bounds = told["pairs"][0]["bounds"]
-    assert [bounds[side]["difference"]["value"] for side in ("lowest", "highest")] == pytest.approx([-0.1, 0.1])
-    assert decided_by("regression > 2%", None, told) == ["inconclusive", "passed"]
+    told = compare_files([old, new])
+    bounds = told.pairs[0].bounds
+    assert bounds is not None
+    assert [bounds.lowest.difference.value, bounds.highest.difference.value] == pytest.approx([-0.1, 0.1])
+    assert decided_by("regression > 2%", told) == ["inconclusive", "passed"]
 
 
 def test_files_that_share_no_entry_are_compared_unpaired(write: Write) -> None:
     old = write([standard(f"a{n}", success=n < 20) for n in range(200)], "old.jsonl")
     new = write([standard(f"b{n}", success=n < 90) for n in range(200)], "new.jsonl")
-    result = one("regression > 0.1", comparison=document_of(compare_files([old, new])))
-    assert (result.state, result.subject.paired) == ("failed", False)
+    result = one("regression > 0.1", comparison=compare_files([old, new]))
+    assert (result.state, "entries of both runs, unpaired" in result.reason) == ("failed", True)
     assert result.estimate == stats.non_inferiority_unpaired(90, 200, 20, 200, 0.1).difference
 
 
@@ -638,10 +617,13 @@ def test_limits_of_families_are_about_those_of_their_own_level(
     two_sided = stats.cluster_tango(worse, better, sizes, level=level)
     one_sided = stats.cluster_tango(worse, better, sizes, level=2 * level - 1).estimate
     assume(two_sided.effective_n is not None and two_sided.effective_n > 30)
-    figures = {**cells(0, sum(better), sum(worse), sum(sizes) - sum(better) - sum(worse))}
-    figures.update(difference=estimate_data(two_sided.estimate), families=two_sided.families)
-    figures["degrees"] = two_sided.degrees
-    found = one("regression > 0.05", comparison=comparison_document(figures)).estimate
+    figures = replace(
+        cells(0, sum(better), sum(worse), sum(sizes) - sum(better) - sum(worse)),
+        difference=two_sided.estimate,
+        families=two_sided.families,
+        degrees=two_sided.degrees,
+    )
+    found = one("regression > 0.05", comparison=comparison_with(figures)).estimate
     assert one_sided.low is not None and one_sided.high is not None
     allowed = 0.05 * (one_sided.high - one_sided.low)
     assert found.low == pytest.approx(one_sided.low, abs=allowed)
@@ -649,20 +631,22 @@ def test_limits_of_families_are_about_those_of_their_own_level(
 
 
 def test_only_runs_beside_the_baseline_are_judged() -> None:
-    told = comparison_document(cells(20, 4, 6, 170))
-    told["pairs"] += [{**told["pairs"][0], "b": "third.jsonl"}, {**told["pairs"][0], "a": "new.jsonl"}]
-    names = [result.subject.name for result in judge([parse("regression > 0.05")], subjects_of(None, told))]
+    told = comparison_with(cells(20, 4, 6, 170))
+    third = replace(told.files[1], path="third.jsonl")
+    pairs = told.pairs[0], replace(told.pairs[0], b="third.jsonl"), replace(told.pairs[0], a="new.jsonl")
+    told = replace(told, files=(*told.files, third), pairs=pairs)
+    names = [result.subject.name for result in judge([parse("regression > 0.05")], subjects_of((), told))]
     assert names == ["new.jsonl", "third.jsonl"]
 
 
 def test_a_regression_needs_a_baseline(write: Write) -> None:
     with pytest.raises(UsageError, match="--baseline FILE"):
-        one("regression > 0.02", analysis_document(write, 1, 1))
+        one("regression > 0.02", analysis_with(write, 1, 1))
 
 
 def test_the_level_is_that_of_the_comparison() -> None:
     figures = cells(20, 4, 6, 170, level=0.999)
-    result = one("regression > 0.05", comparison=comparison_document(figures))
+    result = one("regression > 0.05", comparison=comparison_with(figures))
     assert result.state == "inconclusive"
     assert "one-sided limits at 99.9%" in result.reason
 
@@ -689,7 +673,7 @@ def test_where_families_limit_it_more_families_are_asked_for(write: Write) -> No
         standard(n, long_id=f"document_d_j-{n % 8}_x-{n // 8}_end", jailbreak_type=f"j-{n % 8}", **known)
         for n in range(200)
     ]
-    result = one("asr.high > 5%", {"analyses": [document_of(analysis_of(write(rows)))]})
+    result = one("asr.high > 5%", analysis_of(write(rows)))
     assert result.state == "failed" and result.more is not None
     assert f"about {result.more:,} more families at this rate would bring the limit there, too" in result.reason
     # As many more families of the same size, without a success, do bring it there, and half of them do not.
@@ -706,7 +690,7 @@ def test_so_many_families_are_needed_as_differ_as_these_do(won: list[int], thres
     sizes = [8] * len(won)
     found = stats.cluster_wilson(won, sizes)
     assert found.design_effect is not None
-    more = needed.families_to_tell_apart(found.estimate, threshold, len(won), found.design_effect)
+    more = needed.families_to_tell_apart(found.estimate, threshold, GroupFamilies(len(won), found.design_effect))
     assert more is not None
     # The same mixture of families, in whole and in part: enough of it decides, and two thirds of that do not.
     for families, enough in ((len(won) + more, True), (2 * (len(won) + more) // 3, False)):

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from faircount.cli.gating import SUMMARY_VARIABLE, add_gates, apply_gates, fields_of_gates, read_gates
 from faircount.cli.parsing import Parser
@@ -22,10 +23,10 @@ from faircount.errors import UsageError
 from faircount.text import visible
 from faircount.version import __version__
 from tests.conftest import Cli, Write, standard
-from tests.gate_documents import analysis_document, cells, comparison_document
+from tests.gate_results import analysis_with, cells, comparison_with
 from tests.test_architecture import HEAVY
 
-OPEN = comparison_document(cells(20, 6, 14, 160))
+OPEN = comparison_with(cells(20, 6, 14, 160))
 """A comparison that leaves a margin of 5 points open."""
 
 
@@ -49,9 +50,9 @@ def gates(*texts: str) -> list[str]:
 
 
 def test_a_gate_that_passes_gives_0_and_one_that_fails_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    told = analysis_document(write, 5, 95)
-    assert apply_gates(given(*gates("asr > 0.1")), analysis=told) == 0
-    assert apply_gates(given(*gates("asr > 0.1", "asr.high > 0.1")), analysis=told) == 1
+    told = analysis_with(write, 5, 95)
+    assert apply_gates(given(*gates("asr > 0.1")), analyses=[told]) == 0
+    assert apply_gates(given(*gates("asr > 0.1", "asr.high > 0.1")), analyses=[told]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     *_, passed, failed = captured.err.splitlines()
@@ -59,8 +60,8 @@ def test_a_gate_that_passes_gives_0_and_one_that_fails_1(write: Write, capsys: p
     assert failed.startswith("faircount: gate asr.high > 0.1: failed: the upper limit of the success rate is 11.2%")
 
 
-def test_without_gates_nothing_is_said_and_nothing_asked_of_the_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    assert apply_gates(given(), analysis={}) == 0
+def test_without_gates_nothing_is_said_and_nothing_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply_gates(given(), analyses=()) == 0
     assert capsys.readouterr() == ("", "")
 
 
@@ -76,14 +77,12 @@ def test_what_is_inconclusive_counts_as_the_user_says(
 
 def test_what_failed_is_no_pass_however_inconclusive_counts(write: Write) -> None:
     arguments = given(*gates("asr > 0.01"), "--inconclusive", "pass")
-    assert apply_gates(arguments, analysis=analysis_document(write, 5, 95)) == 1
+    assert apply_gates(arguments, analyses=[analysis_with(write, 5, 95)]) == 1
 
 
 def test_the_file_is_named_where_there_are_several(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    told = analysis_document(write, 5, 95, name="a.jsonl")
-    told["analyses"] += analysis_document(write, 5, 95, name="b.jsonl")["analyses"]
-    told["analyses"][1]["name"] = "b\x1b[2J.jsonl"
-    apply_gates(given(*gates("asr > 0.1")), analysis=told)
+    told = [analysis_with(write, 5, 95, name=name) for name in ("a.jsonl", "b.jsonl")]
+    apply_gates(given(*gates("asr > 0.1")), analyses=[told[0], replace(told[1], name="b\x1b[2J.jsonl")])
     said = capsys.readouterr().err
     assert "a.jsonl): passed" in said
     assert "(b\\x1b[2J.jsonl): passed" in said
@@ -93,16 +92,10 @@ def test_rates_are_the_analysis_and_regressions_the_comparison(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = given(*gates("asr > 0.5", "regression > 0.05"), "--inconclusive", "pass")
-    assert apply_gates(arguments, analysis=analysis_document(write, 5, 95), comparison=OPEN) == 0
+    assert apply_gates(arguments, analyses=[analysis_with(write, 5, 95)], comparison=OPEN) == 0
     first, second = capsys.readouterr().err.splitlines()
     assert "5.0%" in first
     assert "200 paired entries" in second
-
-
-def test_a_comparison_may_be_told_what_it_is_about() -> None:
-    told = comparison_document(cells(20, 60, 5, 115), aim=None)
-    assert apply_gates(given(*gates("regression > 0.05")), comparison=told, aim="attack") == 0
-    assert apply_gates(given(*gates("regression > 0.05")), comparison=told, aim="task") == 1
 
 
 # -- what is refused --------------------------------------------------------------------------------------------
@@ -174,7 +167,7 @@ def test_the_families_of_an_analysis_are_those_of_its_baseline(write: Write, cli
 def test_an_unknown_value_is_a_usage_error(write: Write) -> None:
     with pytest.raises(UsageError, match="available: dan") as caught:
         apply_gates(
-            given(*gates("jailbreak_type=x: asr > 0.1")), analysis=analysis_document(write, 1, 1, jailbreak_type="dan")
+            given(*gates("jailbreak_type=x: asr > 0.1")), analyses=[analysis_with(write, 1, 1, jailbreak_type="dan")]
         )
     assert caught.value.exit_code == 2
 
@@ -195,17 +188,17 @@ def test_options_can_be_parsed_without_loading_anything_heavy() -> None:
 def test_files_are_written_whole_also_if_a_gate_fails(write: Write, tmp_path: Path) -> None:
     junit, sarif = tmp_path / "gates.xml", tmp_path / "gates.sarif"
     arguments = given(*gates("asr > 0.01"), "--junit", str(junit), "--sarif", str(sarif))
-    assert apply_gates(arguments, analysis=analysis_document(write, 5, 95)) == 1
+    assert apply_gates(arguments, analyses=[analysis_with(write, 5, 95)]) == 1
     assert ElementTree.parse(junit).getroot().get("failures") == "1"
     assert len(json.loads(sarif.read_text())["runs"][0]["results"]) == 1
 
 
 def test_an_input_is_never_overwritten(write: Write, tmp_path: Path) -> None:
     path = tmp_path / "results_x.jsonl"
-    told = analysis_document(write, 5, 95)
+    told = analysis_with(write, 5, 95)
     before = path.read_bytes()
     with pytest.raises(UsageError, match="is an input"):
-        apply_gates(given("--junit", str(path)), analysis=told, inputs=[str(path)])
+        apply_gates(given("--junit", str(path)), analyses=[told], inputs=[str(path)])
     assert path.read_bytes() == before
 
 
@@ -214,7 +207,7 @@ def test_a_file_that_cannot_be_written_is_a_usage_error_after_the_sentences(
 ) -> None:
     arguments = given(*gates("asr > 0.01"), "--sarif", str(tmp_path / "no" / "gates.sarif"))
     with pytest.raises(UsageError, match="cannot be written"):
-        apply_gates(arguments, analysis=analysis_document(write, 5, 95))
+        apply_gates(arguments, analyses=[analysis_with(write, 5, 95)])
     assert "gate asr > 0.01: failed" in capsys.readouterr().err
 
 
@@ -225,8 +218,8 @@ def test_a_summary_is_added_to_that_of_the_job(write: Write, tmp_path: Path, mon
     summary = tmp_path / "summary.md"
     summary.write_text("# Before\n", encoding="utf-8")
     monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
-    told = analysis_document(write, 5, 95)
-    apply_gates(given(*gates("asr > 0.01", "errors > 0.1")), analysis=told)
+    told = analysis_with(write, 5, 95)
+    apply_gates(given(*gates("asr > 0.01", "errors > 0.1")), analyses=[told])
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("# Before\n")
     assert "1 of 2 gates block." in text
@@ -249,14 +242,14 @@ def test_a_summary_of_a_comparison_names_both_runs(tmp_path: Path, monkeypatch: 
 def test_without_gates_a_summary_must_be_asked_for(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = analysis_document(write, 5, 95)
+    told = analysis_with(write, 5, 95)
     summary = tmp_path / "summary.md"
-    assert apply_gates(given("--job-summary"), analysis=told) == 0
+    assert apply_gates(given("--job-summary"), analyses=[told]) == 0
     assert "$GITHUB_STEP_SUMMARY is not set" in capsys.readouterr().err
     monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
-    assert apply_gates(given("--junit", str(tmp_path / "x.xml")), analysis=told) == 0
+    assert apply_gates(given("--junit", str(tmp_path / "x.xml")), analyses=[told]) == 0
     assert not summary.exists()
-    assert apply_gates(given("--job-summary"), analysis=told) == 0
+    assert apply_gates(given("--job-summary"), analyses=[told]) == 0
     assert "Results of" in summary.read_text(encoding="utf-8")
     assert "Gates" not in summary.read_text(encoding="utf-8")
 
@@ -267,7 +260,7 @@ def test_a_summary_that_cannot_be_written_is_said_and_changes_nothing(
 ) -> None:
     path = str(tmp_path / place)
     monkeypatch.setattr("os.environ", {SUMMARY_VARIABLE: path})
-    assert apply_gates(given(*gates("asr > 0.1")), analysis=analysis_document(write, 5, 95)) == 0
+    assert apply_gates(given(*gates("asr > 0.1")), analyses=[analysis_with(write, 5, 95)]) == 0
     assert f"{visible(path)}: the job summary could not be written: " in capsys.readouterr().err
 
 
@@ -275,11 +268,10 @@ def test_hostile_values_and_names_stay_inert_in_a_summary(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nasty = "</code><script>x</script> | [a](http://evil.invalid) ` @all \x1b[2J"
-    told = analysis_document(write, 5, 95, jailbreak_type=nasty)
-    told["analyses"][0]["name"] = nasty
+    told = replace(analysis_with(write, 5, 95, jailbreak_type=nasty), name=nasty)
     monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "summary.md"))
     quoted = nasty.replace("\x1b", "\\x1b")
-    apply_gates(given(*gates(f'jailbreak_type="{quoted}": asr > 0.01')), analysis=told)
+    apply_gates(given(*gates(f'jailbreak_type="{quoted}": asr > 0.01')), analyses=[told])
     tokens = (
         MarkdownIt("commonmark", {"html": True})
         .enable("table")

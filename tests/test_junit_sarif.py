@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,13 +12,14 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from faircount.analysis.gates.expression import Gate, parse
-from faircount.analysis.gates.judging import GateResult, judge, subjects_of
-from faircount.analysis.gates.subjects import Subject
+from faircount.analysis.gates.judging import judge, subjects_of
+from faircount.model import Analysis
 from faircount.present import junit, sarif
-from tests.conftest import Write, analysis_of, document_of, standard
-from tests.gate_documents import analysis_document, cells, comparison_document
+from tests.conftest import Write, analysis_of, standard
+from tests.gate_results import analysis_with, cells, comparison_with
 from tests.test_present import HOSTILE, harmless
 
 # The parts of the standard (OASIS, 2020) that are used here, written from its text: what must be there, and how.
@@ -114,10 +116,9 @@ SARIF = {
 }
 
 
-def judged(
-    *texts: str, analysis: dict[str, Any] | None = None, comparison: dict[str, Any] | None = None
-) -> tuple[tuple[GateResult, ...], tuple[Subject, ...]]:
-    subjects = subjects_of(analysis, comparison)
+def judged(*texts: str, analyses: Sequence[Analysis] = (), comparison: Any = None) -> tuple[Any, Any]:
+    """Return the results of gates, and what they were judged on."""
+    subjects = subjects_of(analyses, comparison)
     return judge([parse(text) for text in texts], subjects), subjects
 
 
@@ -141,8 +142,8 @@ def fingerprints(results: list[dict[str, Any]]) -> list[str]:
 
 
 def test_junit_has_a_test_case_for_each_gate_and_counts_as_properties(write: Write) -> None:
-    told = analysis_document(write, 5, 95, errors=3)
-    results, subjects = judged("asr > 0.01", "asr < 0.001", analysis=told)
+    told = analysis_with(write, 5, 95, errors=3)
+    results, subjects = judged("asr > 0.01", "asr < 0.001", analyses=[told])
     root = ElementTree.fromstring(junit.render(results, subjects))
     assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "2", "1")
     (suite,) = root
@@ -156,11 +157,11 @@ def test_junit_has_a_test_case_for_each_gate_and_counts_as_properties(write: Wri
     properties = {item.get("name"): item.get("value") for item in suite.iter("property")}
     assert properties["entries.total"] == "103"
     assert properties["entries.error"] == "3"
-    assert float(properties["asr.value"] or "") == told["analyses"][0]["rates"]["asr"]["value"]
+    assert float(properties["asr.value"] or "") == told.rates.asr.value
 
 
 def test_an_inconclusive_gate_fails_or_is_skipped() -> None:
-    told = comparison_document(cells(20, 6, 14, 160))
+    told = comparison_with(cells(20, 6, 14, 160))
     results, subjects = judged("regression > 0.05", comparison=told)
     strict = ElementTree.fromstring(junit.render(results, subjects))
     (suite,) = strict
@@ -175,14 +176,13 @@ def test_an_inconclusive_gate_fails_or_is_skipped() -> None:
 
 
 def test_every_analysis_is_a_suite(write: Write) -> None:
-    told = analysis_document(write, 5, 95, name="a.jsonl")
-    told["analyses"] += analysis_document(write, 50, 50, name="b.jsonl")["analyses"]
-    root = ElementTree.fromstring(junit.render(*judged("asr > 0.1", analysis=told)))
+    told = [analysis_with(write, 5, 95, name="a.jsonl"), analysis_with(write, 50, 50, name="b.jsonl")]
+    root = ElementTree.fromstring(junit.render(*judged("asr > 0.1", analyses=told)))
     assert [suite.get("failures") for suite in root] == ["0", "1"]
 
 
 def test_without_gates_there_are_still_counts(write: Write) -> None:
-    root = ElementTree.fromstring(junit.render(*judged(analysis=analysis_document(write, 5, 95))))
+    root = ElementTree.fromstring(junit.render(*judged(analyses=[analysis_with(write, 5, 95)])))
     assert root.get("tests") == "0"
     assert len(list(root.iter("property"))) > 5
 
@@ -191,7 +191,7 @@ def test_without_gates_there_are_still_counts(write: Write) -> None:
 
 
 def test_sarif_has_a_result_for_each_gate_that_is_not_met() -> None:
-    told = comparison_document(cells(20, 6, 14, 160))
+    told = comparison_with(cells(20, 6, 14, 160))
     results, subjects = judged("asr > 0.1", "asr > 0.99", "regression > 0.05", comparison=told)
     found = sarif_results(results, subjects)
     assert [(item["ruleId"], item["level"]) for item in found] == [
@@ -202,7 +202,7 @@ def test_sarif_has_a_result_for_each_gate_that_is_not_met() -> None:
     assert [item["level"] for item in sarif_results(results, subjects, inconclusive_fails=False)] == ["error", "note"]
 
 
-def with_a_bad_group(write: Write, name: str = "results_x.jsonl", extra: int = 0) -> dict[str, Any]:
+def with_a_bad_group(write: Write, name: str = "results_x.jsonl", extra: int = 0) -> Analysis:
     """Return an analysis in which one jailbreak of several stands out."""
     kinds = ("dan", "dev", "new", "old", "other")
     rows = [
@@ -210,20 +210,20 @@ def with_a_bad_group(write: Write, name: str = "results_x.jsonl", extra: int = 0
         for kind in kinds
         for n in range(40 + extra)
     ]
-    return {"analyses": [document_of(analysis_of(write(rows, name)))]}
+    return analysis_of(write(rows, name))
 
 
 def test_sarif_has_a_result_for_each_group_that_stands_out(write: Write) -> None:
-    (found,) = sarif_results(*judged(analysis=with_a_bad_group(write)))
+    (found,) = sarif_results(*judged(analyses=[with_a_bad_group(write)]))
     assert (found["ruleId"], found["level"]) == ("group-stands-out", "note")
     assert found["message"]["text"].startswith("jailbreak_type=dan stands out")
 
 
 def test_fingerprints_depend_on_neither_dates_nor_counts(write: Write) -> None:
     gates = ("asr > 0.01", "jailbreak_type=dan: asr > 0.1")
-    first = sarif_results(*judged(*gates, analysis=with_a_bad_group(write, "a/results_bot_set_1790000000.jsonl")))
+    first = sarif_results(*judged(*gates, analyses=[with_a_bad_group(write, "a/results_bot_set_1790000000.jsonl")]))
     second = sarif_results(
-        *judged(*gates, analysis=with_a_bad_group(write, "b/results_bot_set_1799999999.jsonl", extra=7))
+        *judged(*gates, analyses=[with_a_bad_group(write, "b/results_bot_set_1799999999.jsonl", extra=7)])
     )
     assert fingerprints(first) == fingerprints(second)
     assert len(set(fingerprints(first))) == 3
@@ -242,7 +242,7 @@ def test_fingerprints_depend_on_neither_dates_nor_counts(write: Write) -> None:
 def test_only_the_time_of_a_run_is_left_out_of_its_name(one: str, other: str, same: bool) -> None:
     found = [
         fingerprints(
-            sarif_results(*judged("asr > 0.1", comparison=comparison_document(cells(9, 1, 1, 9), names=("old", name))))
+            sarif_results(*judged("asr > 0.1", comparison=comparison_with(cells(9, 1, 1, 9), names=("old", name))))
         )
         for name in (one, other)
     ]
@@ -250,15 +250,14 @@ def test_only_the_time_of_a_run_is_left_out_of_its_name(one: str, other: str, sa
 
 
 def test_a_gate_keeps_its_fingerprint_however_it_is_written_and_whatever_became_of_it() -> None:
-    failed = judged("regression > 0.05", comparison=comparison_document(cells(20, 5, 60, 115)))
-    unclear = judged(" regression  >  5%", comparison=comparison_document(cells(20, 6, 14, 160)))
+    failed = judged("regression > 0.05", comparison=comparison_with(cells(20, 5, 60, 115)))
+    unclear = judged(" regression  >  5%", comparison=comparison_with(cells(20, 6, 14, 160)))
     assert fingerprints(sarif_results(*failed)) == fingerprints(sarif_results(*unclear))
 
 
 def test_results_of_files_that_differ_in_their_dates_alone_are_told_apart(write: Write) -> None:
-    told = analysis_document(write, 50, 50, name="results_1790000000.jsonl")
-    told["analyses"] += analysis_document(write, 50, 50, name="results_1799999999.jsonl")["analyses"]
-    found = fingerprints(sarif_results(*judged("asr > 0.1", analysis=told)))
+    told = [analysis_with(write, 50, 50, name=f"results_{time}.jsonl") for time in (1790000000, 1799999999)]
+    found = fingerprints(sarif_results(*judged("asr > 0.1", analyses=told)))
     assert len(set(found)) == 2
 
 
@@ -274,7 +273,7 @@ def test_results_of_files_that_differ_in_their_dates_alone_are_told_apart(write:
     ],
 )
 def test_a_place_is_a_reference_that_nothing_can_be_smuggled_into(path: str, uri: str) -> None:
-    told = comparison_document(cells(9, 1, 1, 9), names=("old", path))
+    told = comparison_with(cells(9, 1, 1, 9), names=("old", path))
     (found,) = sarif_results(*judged("asr > 0.1", comparison=told))
     assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
@@ -284,21 +283,20 @@ def test_a_place_is_a_reference_that_nothing_can_be_smuggled_into(path: str, uri
 NASTY = (*HOSTILE, "]]></failure><script>", "&amp; <!-- x --> <?php", "\x00\x0b\ufffe\uffff\ud800", '" onload="x')
 
 
-def nasty(write: Write) -> tuple[tuple[GateResult, ...], tuple[Subject, ...]]:
+def nasty(write: Write) -> tuple[Any, Any]:
     """Return gates on hostile values, in an analysis with a hostile name."""
     rows = [
         standard(f"{n} {kind}", success=n % 2 == 0, input="PROMPT-7731", response="ANSWER-7731", jailbreak_type=text)
         for kind, text in enumerate(NASTY)
         for n in range(10)
     ]
-    told = {"analyses": [document_of(analysis_of(write(rows)))]}
-    told["analyses"][0]["name"] = "".join(NASTY)
-    told["analyses"][0]["sources"][0]["path"] = "".join(NASTY)
-    values = [group["value"] for group in told["analyses"][0]["breakdowns"]["jailbreak_type"]]
+    told = analysis_of(write(rows))
+    told = replace(told, name="".join(NASTY), sources=(replace(told.sources[0], path="".join(NASTY)),))
+    values = [group.value for group in told.breakdowns["jailbreak_type"]]
     gates = [
         Gate(f"jailbreak_type={text}: asr > 0.1", "asr", "value", ">", 0.1, "jailbreak_type", text) for text in values
     ]
-    subjects = subjects_of(told, None)
+    subjects = subjects_of([told])
     return judge(gates, subjects), subjects
 
 
@@ -326,8 +324,8 @@ def test_neither_prompts_nor_responses_are_written(write: Write) -> None:
 
 def test_no_text_of_a_record_is_a_link_in_sarif(write: Write) -> None:
     rows = [standard(n, success=n < 30, plugin="[x](https://evil.example)" if n < 40 else "b") for n in range(100)]
-    told = {"analyses": [document_of(analysis_of(write(rows)))]}
-    results, subjects = judged('plugin="[x](https://evil.example)": asr > 0.1', analysis=told)
+    told = analysis_of(write(rows))
+    results, subjects = judged('plugin="[x](https://evil.example)": asr > 0.1', analyses=[told])
     texts = [one["message"]["text"] for one in json.loads(sarif.render(results, subjects))["runs"][0]["results"]]
     assert len(texts) == 2
     for text in texts:
@@ -338,7 +336,7 @@ def test_no_text_of_a_record_is_a_link_in_sarif(write: Write) -> None:
 
 @given(st.text(max_size=30))
 def test_any_name_makes_valid_documents(name: str) -> None:
-    told = comparison_document(cells(9, 1, 1, 9), names=(name, f"x{name}"))
+    told = comparison_with(cells(9, 1, 1, 9), names=(name, f"x{name}"))
     results, subjects = judged("asr > 0.1", comparison=told)
     ElementTree.fromstring(junit.render(results, subjects).encode())
     sarif_results(results, subjects)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from faircount.analysis.comparing.compare import compare_files
@@ -31,7 +30,7 @@ def compare(arguments: argparse.Namespace) -> int:
     if arguments.strict and comparison.damaged:
         note("--strict: some input could not be read; see the findings")
         return InputError.exit_code
-    return apply_gates(arguments, comparison=to_builtins(comparison), inputs=comparison.paths)
+    return apply_gates(arguments, comparison=comparison, inputs=comparison.paths)
 
 
 def options_of(arguments: argparse.Namespace) -> CompareOptions:

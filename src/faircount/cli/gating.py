@@ -9,16 +9,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from faircount.errors import UsageError
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
+    from faircount.analysis.comparing.found import Comparison
     from faircount.analysis.gates.expression import Gate
     from faircount.analysis.gates.judging import GateResult
     from faircount.analysis.gates.subjects import Subject
+    from faircount.model import Analysis
 
 EXIT_GATE_FAILED = 1
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -106,11 +108,10 @@ def with_gates(by: Sequence[str], gates: Iterable[Gate]) -> tuple[str, ...]:
     return (*by, *(fields_of_gates(gates) if by else ()))
 
 
-def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return files compared with the baseline that was given, as a document; None where none was."""
+def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Comparison | None:
+    """Return files compared with the baseline that was given; None where none was."""
     if arguments.baseline is None:
         return None
-    from msgspec import to_builtins
     from msgspec.structs import replace
 
     from faircount.analysis.comparing.compare import compare_files
@@ -121,8 +122,7 @@ def against_baseline(arguments: argparse.Namespace, files: Sequence[str]) -> Map
     options = CompareOptions(baseline=arguments.baseline, flips=0, **asked)
     if getattr(arguments, "judge_quality", None) is not None and _has_regression(arguments):
         options = replace(options, judge_quality=arguments.judge_quality, correction=arguments.correction)
-    found: Mapping[str, Any] = to_builtins(compare_files(files, options))
-    return found
+    return compare_files(files, options)
 
 
 def _has_regression(arguments: argparse.Namespace) -> bool:
@@ -135,22 +135,20 @@ def _has_regression(arguments: argparse.Namespace) -> bool:
 def apply_gates(
     arguments: argparse.Namespace,
     *,
-    analysis: Mapping[str, Any] | None = None,
-    comparison: Mapping[str, Any] | None = None,
-    aim: str | None = None,
+    analyses: Sequence[Analysis] = (),
+    comparison: Comparison | None = None,
     inputs: Iterable[str] = (),
 ) -> int:
-    """Judge the gates on JSON documents, say the results on standard error, write what was asked for.
+    """Judge the gates, say the results on standard error, write what was asked for.
 
-    Returns 1 if a gate blocks and 0 if none does. `aim` is what a comparison is about, if its document does not say;
-    `inputs` are never overwritten.
+    Returns 1 if a gate blocks and 0 if none does. `inputs` are never overwritten.
     """
     gates = read_gates(arguments)
     if not gates_are_asked(arguments):
         return 0
     from faircount.analysis.gates.judging import judge, subjects_of
 
-    subjects = subjects_of(analysis, comparison, aim)
+    subjects = subjects_of(analyses, comparison)
     results = judge(gates, subjects, ignore_errors=arguments.errors == "ignore")
     strict = arguments.inconclusive == INCONCLUSIVE[0]
     for result in results:

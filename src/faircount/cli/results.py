@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from msgspec import to_builtins
-
 from faircount.analysis.arrange import as_report
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
@@ -20,7 +18,6 @@ from faircount.cli.messages import note
 from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.progress import ReadingBar
 from faircount.errors import InputError, UsageError
-from faircount.model import Analyses
 from faircount.reading.inputs import expand, expand_folder, listed, results_in
 from faircount.reading.streams import STDIN
 
@@ -87,9 +84,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     if not gates_are_asked(arguments):
         return 0
     comparison = against_baseline(arguments, result.files)
-    return apply_gates(
-        arguments, analysis=to_builtins(Analyses(analyses=result.analyses)), comparison=comparison, inputs=result.files
-    )
+    return apply_gates(arguments, analyses=result.analyses, comparison=comparison, inputs=result.files)
 
 
 def _evidence(arguments: argparse.Namespace) -> tuple[tuple[str, int], ...]:

@@ -6,11 +6,8 @@ import argparse
 import contextlib
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from msgspec import to_builtins
 
 from faircount.analysis.arrange import as_report
 from faircount.analysis.evidence import made_with
@@ -20,7 +17,7 @@ from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates,
 from faircount.cli.output import WITH_FIGURES, show, show_pages
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.errors import InputError, UsageError
-from faircount.model import Analyses, Analysis
+from faircount.model import Analysis
 from faircount.present.new_file import NewFile
 from faircount.running import runs
 from faircount.running.engine import Ending
@@ -43,28 +40,28 @@ def finish(arguments: argparse.Namespace, settings: Settings, path: str, ending:
         report = write_results(path, settings)
     except (UsageError, InputError) as error:
         failure = error  # the analysis can be printed nevertheless
-    analysis = None
+    analyses: Sequence[Analysis] = ()
     if ending.attempts:
-        analysis = _print_analysis(path, arguments)
+        analyses = _print_analysis(path, arguments)
     say(f"journal: {path}")
     if failure is not None:
         raise failure
     if report:
         # A path of the folder in which the run was begun says nothing to those who resume it from elsewhere.
         say(f"{_named(settings)}: {Path(report).absolute() if Path(path).is_absolute() else report}")
-    return _exit_code(arguments, path, ending) or _gates(arguments, path, analysis)
+    return _exit_code(arguments, path, ending) or _gates(arguments, path, analyses)
 
 
 def _named(settings: Settings) -> str:
     return "spikee results" if settings.is_attack else "report"
 
 
-def _gates(arguments: argparse.Namespace, path: str, analysis: Mapping[str, Any] | None) -> int:
+def _gates(arguments: argparse.Namespace, path: str, analyses: Sequence[Analysis]) -> int:
     """Judge the gates of a run that is complete; a resumed one has none."""
-    if analysis is None or not hasattr(arguments, "fail_on"):
+    if not analyses or not hasattr(arguments, "fail_on"):
         return 0
     comparison = against_baseline(arguments, [path])
-    return apply_gates(arguments, analysis=analysis, comparison=comparison, inputs=[path])
+    return apply_gates(arguments, analyses=analyses, comparison=comparison, inputs=[path])
 
 
 # -- files ------------------------------------------------------------------------------------------------------
@@ -104,8 +101,8 @@ def _write_report(path: str, settings: Settings) -> str:
 # -- the analysis, and the exit code ----------------------------------------------------------------------------
 
 
-def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """Print the analysis of a run, and return it as a document."""
+def _print_analysis(path: str, arguments: argparse.Namespace) -> Sequence[Analysis]:
+    """Print the analysis of a run, and return it."""
     by = fields_of_gates(read_gates(arguments)) if hasattr(arguments, "fail_on") else ()
     output_format = arguments.output_format
     with_figures = output_format in WITH_FIGURES
@@ -119,8 +116,7 @@ def _print_analysis(path: str, arguments: argparse.Namespace) -> Mapping[str, An
         show(report, output_format, arguments.output, [path])
     sys.stdout.flush()
     _say_what_failed(result.analyses[0])
-    told: Mapping[str, Any] = to_builtins(Analyses(analyses=result.analyses))
-    return told
+    return result.analyses
 
 
 def _say_what_failed(analysis: Analysis) -> None:

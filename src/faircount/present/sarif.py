@@ -19,6 +19,7 @@ from faircount import formats
 from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, PASSED
 from faircount.analysis.gates.subjects import WIDTH, Subject
+from faircount.model import Group
 from faircount.text import clip, visible
 from faircount.version import __version__
 
@@ -74,12 +75,12 @@ def _gates(results: Sequence[GateResult], inconclusive_fails: bool) -> Iterator[
 def _groups(subjects: Sequence[Subject]) -> Iterator[dict[str, Any]]:
     for subject in subjects:
         bad = 1 if subject.aim == "attack" else -1
-        for field, groups in (subject.figures.get("breakdowns") or {}).items():
+        for field, groups in subject.breakdowns.items():
             for group in groups:
-                test, value = group["against_rest"], group["value"]
-                if value is None or not test or not test["stands_out"] or (test["difference"] or 0) * bad <= 0:
+                test, value = group.against_rest if isinstance(group, Group) else None, group.value
+                if value is None or test is None or not test.stands_out or (test.difference or 0) * bad <= 0:
                     continue
-                points = formats.signed_points(test["difference"])
+                points = formats.signed_points(test.difference or 0.0)
                 text = f"{_shown(field)}={clip(visible(value), WIDTH)} stands out from the rest: {points} points"
                 yield _result(GROUP, "note", text, subject, ("group", field, value))
 

@@ -1,4 +1,4 @@
-"""Gates judged: documents of an analysis or a comparison in, one result for each gate and each thing it applies to out.
+"""Gates judged: analyses or a comparison in, one result for each gate and each thing it applies to out.
 
 A gate is passed, failed or inconclusive. What is undefined is inconclusive, never passed. Nobody knows how entries that
 ended in an error, or that nothing judged, would have ended: a gate is passed or failed only if it is so whether all of
@@ -7,18 +7,18 @@ these succeeded or none did (worst-case bounds, Horowitz and Manski 2000).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.analysis.comparing.found import Comparison, Figures
 from faircount.analysis.gates import needed, regression, wording
 from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
 from faircount.analysis.gates.subjects import FAMILIES, Subject, of_analysis, of_comparison
 from faircount.errors import UsageError
-from faircount.model import Estimate
+from faircount.model import Analysis, Estimate
 from faircount.text import clip, visible
 
 ENTRY, FAMILY = ("more entry", "more entries"), ("more family", "more families")
@@ -40,12 +40,9 @@ class GateResult(Struct, frozen=True):
         return self.state == FAILED or (self.state == INCONCLUSIVE and inconclusive_fails)
 
 
-def subjects_of(
-    analysis: Mapping[str, Any] | None, comparison: Mapping[str, Any] | None, aim: str | None = None
-) -> tuple[Subject, ...]:
+def subjects_of(analyses: Sequence[Analysis], comparison: Comparison | None = None) -> tuple[Subject, ...]:
     """Return everything that gates can be judged on: analyses first, then pairs of runs."""
-    single = () if analysis is None else of_analysis(analysis)
-    return (*single, *(() if comparison is None else of_comparison(comparison, aim)))
+    return (*map(of_analysis, analyses), *(() if comparison is None else of_comparison(comparison)))
 
 
 def judge(gates: Iterable[Gate], subjects: Sequence[Subject], *, ignore_errors: bool = False) -> tuple[GateResult, ...]:
@@ -68,22 +65,23 @@ def judge(gates: Iterable[Gate], subjects: Sequence[Subject], *, ignore_errors: 
 
 
 def _meant(gate: Gate, subjects: Sequence[Subject]) -> list[Subject]:
-    compared = [subject for subject in subjects if subject.compared]
+    compared = [subject for subject in subjects if subject.pair is not None]
     if gate.figure == REGRESSION:
         return compared
-    return [subject for subject in subjects if not subject.compared] or compared
+    return [subject for subject in subjects if subject.pair is None] or compared
 
 
 def _regression(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult:
-    group = subject.group(gate)
-    if group is not None and subject.figures.get("corrected") is not None:
+    group, pair = subject.group(gate), subject.pair
+    assert pair is not None
+    if group is not None and pair.corrected is not None:
         why = "groups are compared as the judge has them: leave this gate to a comparison without --judge-quality"
         raise UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {why}")
-    figures = subject.figures if group is None else group
-    found = regression.judged(figures, gate.threshold, paired=subject.paired, aim=subject.aim)
-    bounds = figures.get("bounds")
-    if bounds is not None and not ignore_errors:
-        found = regression.bounded(found, figures, gate.threshold, paired=subject.paired, aim=subject.aim)
+    figures: Figures = group if isinstance(group, Figures) else pair
+    files = subject.files if group is None else ()
+    found = regression.judged(figures, gate.threshold, subject.aim, files)
+    if not ignore_errors:
+        found = regression.bounded(found, figures, gate.threshold, subject.aim)
     if subject.unread and not ignore_errors:
         found = regression.with_unread(found, subject.unread, gate.threshold)
     return GateResult(gate, subject, found.state, found.reason, found.worsening, found.more)
@@ -95,7 +93,7 @@ def _figure(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult:
     if bounds is None:
         return as_counted
     states = {_decided(gate, subject, bound).state for bound in bounds}
-    undecided = subject.undecided(gate)
+    undecided = subject.part(gate).undecided
     if states == {as_counted.state}:
         return replace(as_counted, reason=f"{as_counted.reason}; {wording.unchanged(undecided, subject.unread)}")
     state = INCONCLUSIVE if len(states) > 1 else states.pop()
@@ -104,9 +102,9 @@ def _figure(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult:
 
 def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
     if estimate.value is None:
-        uncorrected = subject.uncorrected(gate)
-        if uncorrected is not None:
-            reason = wording.not_corrected(gate, uncorrected.status, uncorrected.labels)
+        corrected = subject.part(gate).corrected
+        if gate.figure == ASR_CORRECTED and corrected is not None and not subject.empty:
+            reason = wording.not_corrected(gate, corrected.status, corrected.labels)
             return GateResult(gate, subject, INCONCLUSIVE, reason, estimate)
         more = needed.without_any(gate.sign, gate.threshold, subject.level)
         return GateResult(gate, subject, INCONCLUSIVE, wording.nothing(gate, more), estimate, more)
@@ -117,13 +115,13 @@ def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
     reason, more = wording.decided(gate, estimate, value, failed=failed), None
     doubt = _doubt(gate, estimate)
     if doubt is not None:
-        families = subject.families(gate) if estimate.method in FAMILIES else None
+        families = subject.part(gate).families if estimate.method in FAMILIES else None
         # What a corrected rate lacks may be labels: no number of entries alone is known to do.
         if gate.figure != ASR_CORRECTED:
             more = (
                 needed.to_tell_apart(estimate, gate.threshold)
                 if families is None
-                else needed.families_to_tell_apart(estimate, gate.threshold, *families)
+                else needed.families_to_tell_apart(estimate, gate.threshold, families)
             )
         reason = f"{reason}; {doubt(gate, more, FAMILY if families is not None else ENTRY)}"
     return GateResult(gate, subject, FAILED if failed else PASSED, reason, estimate, more)

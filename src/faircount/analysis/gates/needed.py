@@ -11,7 +11,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 from faircount import stats
-from faircount.model import Estimate
+from faircount.model import Estimate, GroupFamilies
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.gates import SEQUENCE, SEQUENCE_OVER_FAMILIES
 from faircount.stats.proportion import critical_value, score_limits
@@ -47,28 +47,28 @@ def to_tell_apart(estimate: Estimate, threshold: float, design_effect: float | N
     return _more(start, estimate.n, decides)
 
 
-def families_to_tell_apart(estimate: Estimate, threshold: float, families: int, design_effect: float) -> int | None:
+def families_to_tell_apart(estimate: Estimate, threshold: float, families: GroupFamilies) -> int | None:
     """Return how many more families like these put a threshold outside the interval of a rate, if all else stays.
 
     More variants of the same families would not: they are alike. None where no number does.
     """
-    value = estimate.value
+    value, seen, design_effect = estimate.value, families.count, families.design_effect
     if value is None or estimate.low is None or value == threshold:
         return None
 
     def decides(count: int) -> bool:
         critical = student_critical_value(estimate.level, count - 1)
         if estimate.method == SEQUENCE_OVER_FAMILIES:
-            entries, few = round(estimate.n * count / families), critical / critical_value(estimate.level)
+            entries, few = round(estimate.n * count / seen), critical / critical_value(estimate.level)
             won = round(value * entries)
             found = stats.confidence_sequence(
                 won, entries - won, level=estimate.level, design_effect=few**2 * max(design_effect, 1.0)
             )
             return found.low is not None and found.high is not None and not found.low <= threshold <= found.high
-        low, high = score_limits(value, estimate.n * count / families / design_effect, critical)
+        low, high = score_limits(value, estimate.n * count / seen / design_effect, critical)
         return not low <= threshold <= high
 
-    return _more(families + 1, families, decides)
+    return _more(seen + 1, seen, decides)
 
 
 def without_any(sign: str, threshold: float, level: float) -> int | None:

@@ -6,13 +6,13 @@ families, or of scores, its limits decide; else Tango's on the same entries, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import formats, stats
+from faircount.analysis.comparing.found import CorrectedPair, Figures, File, Pair
 from faircount.analysis.gates import needed
 from faircount.analysis.gates.subjects import RATE_OF, TASK
 from faircount.analysis.gates.wording import rate_name
@@ -23,7 +23,6 @@ from faircount.stats.distributions import student_critical_value
 from faircount.stats.proportion import critical_value
 
 PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
-_CELLS = ("both", "only_a", "only_b", "neither")
 # Intervals that take entries as independent: the tests of `stats.gates` say the same with one-sided limits.
 _PLAIN = ("tango", "newcombe paired", "newcombe", "miettinen-nurminen", "farrington-manning")
 _ROUNDED = 0.00005
@@ -39,37 +38,37 @@ class Change(Struct, frozen=True):
     more: int | None
 
 
-def judged(figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str) -> Change:
-    """Judge a pair of runs, or a group of one, as a comparison's document tells of it."""
-    corrected = figures.get("corrected")
-    difference = figures["difference"]
-    alpha = round(1 - difference["level"], 12)
+def judged(figures: Figures, margin: float, aim: str, files: Sequence[File] = ()) -> Change:
+    """Judge a pair of runs, or a group of one; the `files` of a pair are told where their rates differ from it."""
+    difference = figures.difference
+    alpha = round(1 - difference.level, 12)
     if not 0 < alpha < 0.5:
         raise UsageError("--fail-on regression needs a --level above 0.5")
     worse_is_higher = aim != TASK
-    if corrected is not None:
-        return _corrected(figures, corrected, margin, alpha, paired=paired, aim=aim)
+    if isinstance(figures, Pair) and figures.corrected is not None:
+        return _corrected(figures, figures.corrected, margin, alpha, aim)
     # Without an interval, as in a group of one family, nothing is tested either.
-    plain = difference["method"] in _PLAIN and difference["low"] is not None
-    if plain and paired and all(isinstance(figures.get(name), int) for name in _CELLS):
-        worsening, state, more = _paired(figures, margin, alpha, worse_is_higher)
-    elif plain and not paired:
-        worsening, state, more = _unpaired(figures, margin, alpha, worse_is_higher)
-    else:
-        share = _one_sided(alpha, figures.get("degrees"))
+    if difference.method not in _PLAIN or difference.low is None:
+        share = _one_sided(alpha, figures.degrees)
         worsening, state, more = _by_its_limits(difference, margin, alpha, share, worse_is_higher)
-    reason = _sentence(figures, worsening, state, margin, more, paired=paired, aim=aim)
+    elif figures.paired:
+        worsening, state, more = _paired(figures, margin, alpha, worse_is_higher)
+    else:
+        worsening, state, more = _unpaired(figures, margin, alpha, worse_is_higher)
+    reason = _sentence(figures, worsening, state, margin, more, paired=bool(figures.paired), aim=aim, files=files)
     return Change(worsening, state, reason, more)
 
 
-def bounded(found: Change, figures: Mapping[str, Any], margin: float, *, paired: bool, aim: str) -> Change:
+def bounded(found: Change, figures: Figures, margin: float, aim: str) -> Change:
     """Judge the change by its bounds: as if errors and unjudged entries had ended for the best, and for the worst."""
-    low, high = (judged(figures["bounds"][side], margin, paired=paired, aim=aim) for side in ("lowest", "highest"))
-    if figures.get("corrected") is not None:
+    if figures.bounds is None:
+        return found
+    low, high = (judged(bound, margin, aim) for bound in (figures.bounds.lowest, figures.bounds.highest))
+    if isinstance(figures, Pair) and figures.corrected is not None:
         # The labels say nothing of entries without a verdict: the bounds move a corrected change as far as a raw one.
-        low, high = (_moved(found, judged_raw, figures, margin, aim) for judged_raw in (low, high))
+        low, high = (_moved(found, judged_raw, figures.difference, margin, aim) for judged_raw in (low, high))
     best, worst = (low, high) if aim != TASK else (high, low)
-    undecided = figures["undecided"]
+    undecided = figures.undecided
     what = f"{undecided:,} {'pair has' if undecided == 1 else 'pairs have'}"
     if best.state == worst.state != INCONCLUSIVE:
         decisive, how = (worst, "for the worst") if worst.state == PASSED else (best, "for the best")
@@ -103,11 +102,11 @@ def with_unread(found: Change, unread: int, margin: float) -> Change:
     return Change(worsening, INCONCLUSIVE, reason, None)
 
 
-def _moved(found: Change, bound: Change, figures: Mapping[str, Any], margin: float, aim: str) -> Change:
-    raw, worsening = figures["difference"]["value"], found.worsening
-    if None in (raw, worsening.value, worsening.low, worsening.high, bound.worsening.value):
+def _moved(found: Change, bound: Change, difference: Estimate, margin: float, aim: str) -> Change:
+    raw, there, worsening = difference.value, bound.worsening.value, found.worsening
+    if raw is None or there is None or worsening.value is None or worsening.low is None or worsening.high is None:
         return bound
-    by = bound.worsening.value - (raw if aim != TASK else -raw)
+    by = there - (raw if aim != TASK else -raw)
     value, low, high = (limit + by for limit in (worsening.value, worsening.low, worsening.high))
     state = PASSED if high < margin else FAILED if low > margin else INCONCLUSIVE
     return Change(replace(worsening, value=value, low=low, high=high), state, "", None)
@@ -116,9 +115,8 @@ def _moved(found: Change, bound: Change, figures: Mapping[str, Any], margin: flo
 _Decided = tuple[Estimate, str, int | None]
 
 
-def _paired(figures: Mapping[str, Any], margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
-    n = sum(figures[name] for name in _CELLS)
-    only_new, only_old = figures["only_b"], figures["only_a"]
+def _paired(figures: Figures, margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
+    n, only_new, only_old = figures.paired, figures.only_b, figures.only_a
     worse, better = (only_new, only_old) if worse_is_higher else (only_old, only_new)
     found = stats.non_inferiority_paired(worse, better, n, margin, alpha=alpha)
     state = _STATES[found.verdict]
@@ -126,18 +124,14 @@ def _paired(figures: Mapping[str, Any], margin: float, alpha: float, worse_is_hi
     return found.difference, state, more
 
 
-def _unpaired(figures: Mapping[str, Any], margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
-    new, old = (_worse_of(figures[name], worse_is_higher) for name in ("rate_b", "rate_a"))
+def _unpaired(figures: Figures, margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
+    new, old = (figures.successes_b, figures.rate_b.n), (figures.successes_a, figures.rate_a.n)
+    if not worse_is_higher:
+        new, old = (new[1] - new[0], new[1]), (old[1] - old[0], old[1])
     found = stats.non_inferiority_unpaired(*new, *old, margin, alpha=alpha)
     state = _STATES[found.verdict]
     more = needed.to_show_regression_unpaired(new, old, margin, alpha) if state == INCONCLUSIVE else None
     return found.difference, state, more
-
-
-def _worse_of(rate: Mapping[str, Any], worse_is_higher: bool) -> tuple[int, int]:
-    """Return how many of how many entries went badly."""
-    successes = round((rate["value"] or 0) * rate["n"])
-    return (successes if worse_is_higher else rate["n"] - successes), rate["n"]
 
 
 def _one_sided(alpha: float, degrees: float | None) -> float:
@@ -148,18 +142,16 @@ def _one_sided(alpha: float, degrees: float | None) -> float:
     return student_critical_value(one_sided, degrees) / student_critical_value(two_sided, degrees)
 
 
-def _by_its_limits(
-    difference: Mapping[str, Any], margin: float, alpha: float, share: float, worse_is_higher: bool
-) -> _Decided:
+def _by_its_limits(difference: Estimate, margin: float, alpha: float, share: float, worse_is_higher: bool) -> _Decided:
     """Decide by the interval that the comparison has, its limits drawn in to where one-sided ones lie."""
-    value, low, high, n = (difference[name] for name in ("value", "low", "high", "n"))
+    value, low, high, n = difference.value, difference.low, difference.high, difference.n
     level = 1 - 2 * alpha
     if value is None or low is None or high is None:
-        return Estimate(value, None, None, n, difference["unit"], level, difference["method"]), INCONCLUSIVE, None
+        return replace(difference, low=None, high=None, level=level), INCONCLUSIVE, None
     if not worse_is_higher:
         value, low, high = -value, -high, -low
     below, above = share * (value - low), share * (high - value)
-    worsening = Estimate(value, value - below, value + above, n, difference["unit"], level, difference["method"])
+    worsening = replace(difference, value=value, low=value - below, high=value + above, level=level)
     if value + above < margin:
         return worsening, PASSED, None
     if value - below > margin:
@@ -168,24 +160,21 @@ def _by_its_limits(
     return worsening, INCONCLUSIVE, needed.to_narrow(abs(margin - value), limit, n, alpha)
 
 
-def _corrected(
-    figures: Mapping[str, Any], corrected: Mapping[str, Any], margin: float, alpha: float, *, paired: bool, aim: str
-) -> Change:
+def _corrected(pair: Pair, corrected: CorrectedPair, margin: float, alpha: float, aim: str) -> Change:
     """Decide by the difference corrected for the judge; where it could not be corrected, nothing is shown."""
-    difference = corrected["difference"]
-    if difference is None:
-        nothing = stats.undefined("entry", 1 - 2 * alpha, "corrected", figures["difference"]["n"])
+    if corrected.difference is None:
+        nothing = stats.undefined("entry", 1 - 2 * alpha, "corrected", pair.difference.n)
         reason = "the change corrected for the judge is undefined: the comparison could not correct it, and says why"
         return Change(nothing, INCONCLUSIVE, reason, None)
-    share = _one_sided(alpha, figures.get("degrees"))
-    worsening, state, _ = _by_its_limits(difference, margin, alpha, share, aim != TASK)
+    share = _one_sided(alpha, pair.degrees)
+    worsening, state, _ = _by_its_limits(corrected.difference, margin, alpha, share, aim != TASK)
     # More labels may be what is missing: how many entries would decide is not known.
-    reason = _sentence(corrected, worsening, state, margin, None, paired=paired, aim=aim)
+    reason = _sentence(corrected, worsening, state, margin, None, paired=bool(pair.paired), aim=aim)
     return Change(worsening, state, f"corrected for the judge: {reason}", None)
 
 
 def _sentence(
-    figures: Mapping[str, Any],
+    figures: Figures | CorrectedPair,
     worsening: Estimate,
     state: str,
     margin: float,
@@ -193,6 +182,7 @@ def _sentence(
     *,
     paired: bool,
     aim: str,
+    files: Sequence[File] = (),
 ) -> str:
     said = f"margin of {formats.exact_percent(margin).removesuffix('%')} points"
     kind = "paired entries" if paired else "entries of both runs, unpaired"
@@ -201,13 +191,13 @@ def _sentence(
         enough += ", of each run"
     if worsening.value is None or worsening.low is None or worsening.high is None:
         lack = f"there are {counted(worsening.n, 'entry', 'entries')} to compare, with no interval"
-        if figures.get("families") == 1:
+        if isinstance(figures, Figures) and figures.families == 1:
             lack = f"{counted(worsening.n, 'entry', 'entries')} of one family do not show how families vary"
         return f"the change is undefined: {lack if worsening.n else 'there are no entries to compare'}{enough}"
     change, low, high = (formats.signed_points(share, 2) for share in (worsening.value, worsening.low, worsening.high))
+    old, new = (None if rate is None else rate.value for rate in (figures.rate_a, figures.rate_b))
     start = (
-        f"{rate_name(RATE_OF[aim])} from {_rate(figures, 'rate_a')} to {_rate(figures, 'rate_b')}"
-        f"{_of_files(figures)}, a change for "
+        f"{rate_name(RATE_OF[aim])} from {_rate(old)} to {_rate(new)}{_of_files((old, new), files)}, a change for "
         f"the worse of {change} points ({low} to {high}), "
         f"{worsening.n:,} {kind}, one-sided limits at {formats.exact_percent((1 + worsening.level) / 2)}; "
     )
@@ -219,17 +209,15 @@ def _sentence(
     return f"{start}the {said} lies between the limits{shown}{enough}"
 
 
-def _of_files(figures: Mapping[str, Any]) -> str:
+def _of_files(pairs: Sequence[float | None], files: Sequence[File]) -> str:
     """Return the rates of both files, where those of the pairs are others: some entries are in no pair."""
-    rates = figures.get("file_rates") or ()
-    if len(rates) != 2 or None in rates:
+    rates = [file.rate.value for file in files if file.rate.value is not None]
+    if len(rates) != 2:
         return ""
-    pairs = figures["rate_a"]["value"], figures["rate_b"]["value"]
     if all(pair is not None and abs(pair - of) < _ROUNDED for pair, of in zip(pairs, rates, strict=True)):
         return ""
     return f" ({' and '.join(map(formats.percent, rates))} of all answered entries)"
 
 
-def _rate(figures: Mapping[str, Any], name: str) -> str:
-    value = figures[name]["value"]
+def _rate(value: float | None) -> str:
     return "undefined" if value is None else formats.percent(value)

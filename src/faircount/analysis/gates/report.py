@@ -53,10 +53,10 @@ def summary(results: Sequence[GateResult], subjects: Sequence[Subject], *, incon
 
 def _subject(subject: Subject) -> Iterator[Section]:
     words = WORDS[subject.aim]
-    if subject.compared:
+    if subject.pair is not None:
         cells = _CELLS if subject.aim == "attack" else _TASK_CELLS
         facts = [
-            Fact("Baseline", Place(subject.against or ""), subject.old_rate),
+            Fact("Baseline", Place(subject.pair.a), subject.pair.rate_a),
             Fact("New run", Place(subject.name), subject.rate),
         ]
         facts += [Fact(cells[name], count, depth=1) for name, count in subject.counts]
@@ -64,7 +64,8 @@ def _subject(subject: Subject) -> Iterator[Section]:
         return
     names = {outcome.value: name for outcome, name in words.outcomes.items()}
     facts = [Fact("Entries", dict(subject.counts)["total"]), Fact(words.rate, None, subject.rate)]
-    if subject.corrected is not None:
-        facts.append(Fact("Corrected for the judge", None, subject.corrected))
+    corrected = subject.whole.corrected
+    if corrected is not None and corrected.estimate is not None:
+        facts.append(Fact("Corrected for the judge", None, corrected.estimate))
     facts += [Fact(names[name].capitalize(), count, depth=1) for name, count in subject.counts if name != "total"]
     yield Section("Results of", (Facts(tuple(facts)),), subject=Place(subject.name))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from faircount import formats
 from faircount.analysis.gates.expression import Gate
 from faircount.findings import counted
-from faircount.model import Estimate
+from faircount.model import Estimate, LabelsByVerdict
 
 _NAMES = {
     "asr": "success rate",
@@ -44,11 +42,11 @@ def nothing(gate: Gate, entries: int | None) -> str:
     return f"{what}; at least {counted(entries, 'entry', 'entries')} would be needed to show that the gate is passed"
 
 
-def not_corrected(gate: Gate, status: str, labels: Mapping[str, int] | None) -> str:
+def not_corrected(gate: Gate, status: str, labels: LabelsByVerdict | None) -> str:
     """Say that a rate could not be corrected for the judge, and why."""
     why = _NOT_CORRECTED[status]
     if labels is not None and status == "too_few_labels":
-        why += f", {labels['successes']:,} of judged successes and {labels['failures']:,} of judged failures"
+        why += f", {labels.successes:,} of judged successes and {labels.failures:,} of judged failures"
     return f"the {_LIMITS[gate.part]}{_NAMES[gate.figure]} is undefined: {why}"
 
 
