@@ -19,8 +19,8 @@ import pytest
 from faircount.analysis.judges.agreement import (
     Agreement,
     AgreementOptions,
+    GroupAgreement,
     Pair,
-    Together,
     _together,
     measure_agreement,
 )
@@ -102,7 +102,7 @@ def pair_of(agreement: Agreement, one: str, other: str) -> Pair:
     return found
 
 
-def together(agreement: Agreement, who: str, measurement: str = "nominal") -> Together:
+def together(agreement: Agreement, who: str, measurement: str = "nominal") -> GroupAgreement:
     (found,) = [one for one in agreement.together if (one.who, one.measurement) == (who, measurement)]
     return found
 
@@ -223,7 +223,7 @@ def test_alpha_by_kinds_refuses_a_table_that_does_not_fit_and_is_undefined_where
     assert limits(alpha_of_kinds([[2, 0], [0, 2]], [5, 5], [0, 1])) == (None, None)
 
 
-def scored(scores: Sequence[Any]) -> dict[str, Together]:
+def scored(scores: Sequence[Any]) -> dict[str, GroupAgreement]:
     """Return what is found of judges that gave these scores, by measurement."""
     ratings = Ratings()
     for number, given in enumerate(scores):

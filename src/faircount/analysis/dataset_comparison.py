@@ -42,18 +42,18 @@ _ANSWERS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)
 # -- what is found out ------------------------------------------------------------------------------------------
 
 
-class NamedEntry(Struct, frozen=True):
+class EntryPlace(Struct, frozen=True):
     """An entry of the dataset, and where it stands."""
 
     id: str
     where: str
 
 
-class Named(Struct, frozen=True):
+class SomeEntries(Struct, frozen=True):
     """Some entries of the dataset: how many, and the first of them."""
 
     count: int
-    examples: tuple[NamedEntry, ...]
+    examples: tuple[EntryPlace, ...]
 
 
 class Target(Struct, frozen=True):
@@ -71,10 +71,10 @@ class Target(Struct, frozen=True):
     not_in_dataset: Unmatched
     other_content: Unmatched
     undecided: Unmatched
-    alone: Named
+    alone: SomeEntries
 
 
-class Falls(Struct, frozen=True):
+class SuccessesByTargets(Struct, frozen=True):
     """How many entries succeed on so many targets: those that all targets answered, and those that some did."""
 
     targets: int
@@ -117,8 +117,8 @@ class DatasetComparison(Document, frozen=True, kw_only=True):
     written: int
     output: str | None = None
     targets: tuple[Target, ...]
-    falls: tuple[Falls, ...]
-    everywhere: Named
+    falls: tuple[SuccessesByTargets, ...]
+    everywhere: SomeEntries
     transfer: tuple[Transfer, ...]
     copies: dict[str, str]
     families: int | None
@@ -397,7 +397,7 @@ def _rate(succeeded: bytes, counts: bytes, families: Sequence[int] | None, level
 # -- how targets differ -----------------------------------------------------------------------------------------
 
 
-def _falls(kinds: Counter[Standing], targets: int) -> tuple[Falls, ...]:
+def _falls(kinds: Counter[Standing], targets: int) -> tuple[SuccessesByTargets, ...]:
     """Count the entries by how many targets they succeed on."""
     by_all, by_some = Counter[int](), Counter[int]()
     for kind, times in kinds.items():
@@ -405,7 +405,7 @@ def _falls(kinds: Counter[Standing], targets: int) -> tuple[Falls, ...]:
             by_all[kind.count(_FELL)] += times
         elif kind.count(_NO_ANSWER) < targets:
             by_some[kind.count(_FELL)] += times
-    return tuple(Falls(count, by_all[count], by_some[count]) for count in range(targets, -1, -1))
+    return tuple(SuccessesByTargets(count, by_all[count], by_some[count]) for count in range(targets, -1, -1))
 
 
 def _falls_everywhere(kind: Standing) -> bool:
@@ -424,8 +424,10 @@ def _rows_where(
     return [row for row, kind in enumerate(standings) if kind in chosen] if chosen else []
 
 
-def _named(dataset: Dataset, rows: Sequence[int]) -> Named:
-    return Named(len(rows), tuple(NamedEntry(dataset.ids[row], dataset.place(row)) for row in rows[:ENTRIES_NAMED]))
+def _named(dataset: Dataset, rows: Sequence[int]) -> SomeEntries:
+    return SomeEntries(
+        len(rows), tuple(EntryPlace(dataset.ids[row], dataset.place(row)) for row in rows[:ENTRIES_NAMED])
+    )
 
 
 def _transfers(paths: Sequence[str], masks: _Masks, families: Sequence[int] | None, level: float) -> Iterator[Transfer]:

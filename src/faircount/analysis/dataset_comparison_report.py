@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from faircount import formats
-from faircount.analysis.dataset_comparison import DatasetComparison, Named, Target
+from faircount.analysis.dataset_comparison import DatasetComparison, SomeEntries, Target
 from faircount.findings import counted
 from faircount.report import (
     Block,
@@ -198,7 +198,7 @@ def _alone(c: DatasetComparison) -> Grid:
     return Grid(columns, rows, note="Entries answered by at least one other target, and resisted by all others.")
 
 
-def _first(named: Named) -> Cell:
+def _first(named: SomeEntries) -> Cell:
     return Records(tuple(entry.id for entry in named.examples[:NAMED_IN_A_ROW])) if named.examples else "–"
 
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 # -- options ----------------------------------------------------------------------------------------------------
 
 
-class Takes(Struct, frozen=True):
+class ListedParameter(Struct, frozen=True):
     """A parameter. `several` stands for any number of them; a default that is no plain data is None."""
 
     name: str
@@ -35,11 +35,13 @@ class Takes(Struct, frozen=True):
         return self.name if self.required else f"{self.name}={json.dumps(self.default, ensure_ascii=False)}"
 
 
-def takes(parameter: Parameter) -> Takes:
+def takes(parameter: Parameter) -> ListedParameter:
     """Return what a class takes, by a parameter of its signature."""
     several = parameter.kind is Parameter.VAR_POSITIONAL
     required = parameter.default is Parameter.empty and not several
-    return Takes(parameter.name, required, several, None if required or several else _plain(parameter.default))
+    return ListedParameter(
+        parameter.name, required, several, None if required or several else _plain(parameter.default)
+    )
 
 
 def _plain(value: object) -> Any:
@@ -50,7 +52,7 @@ def _plain(value: object) -> Any:
         return None
 
 
-def shown(parameters: Iterable[Takes]) -> str:
+def shown(parameters: Iterable[ListedParameter]) -> str:
     """Return parameters as they are written in an expression."""
     return ", ".join(one.shown for one in parameters) or "none"
 

@@ -92,7 +92,7 @@ class Attempt(Struct, frozen=True):
     recorded: Recorded | None
 
 
-class LeftOut(Struct, frozen=True):
+class UncountedRow(Struct, frozen=True):
     """A row that does not count in an entry: why, and where the one is that counts instead, if only one can be."""
 
     place: str
@@ -126,7 +126,7 @@ class Entry(Struct, frozen=True):
     family: VariantOf | None
     facets: dict[str, str | None]
     attempts: tuple[Attempt, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UncountedRow, ...]
 
 
 class FoundEntries(Document, frozen=True, kw_only=True):
@@ -315,7 +315,7 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
         facets={field: None if value is None else masked(value) for field, value in entry.facets},
         attempts=attempts,
         left_out=tuple(
-            LeftOut(
+            UncountedRow(
                 ledger.place(row.ord),
                 "attack" if row.is_attack else "standard",
                 _LEFT_OUT[row.story],

@@ -37,7 +37,7 @@ class ListedAttack(Struct, frozen=True):
     package: str | None
     package_version: str | None
     does: str
-    options: tuple[offered.Takes, ...]
+    options: tuple[offered.ListedParameter, ...]
 
 
 class Attacks(Document, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, PartedItem, cases_of, excerpt
+from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, Disagreement, cases_of, excerpt
 from faircount.analysis.judges.agreement_scores import has_scores, label_scores
 from faircount.analysis.judges.agreement_table import (
     JUDGE,
@@ -125,7 +125,7 @@ class Pair(Struct, frozen=True):
     one_sided: bool
 
 
-class Together(Struct, frozen=True):
+class GroupAgreement(Struct, frozen=True):
     """Several raters at once. `fleiss` is over the items that all of them decided; `step` is how far apart scores are
     at least that were told apart, where there were too many to tell all apart."""
 
@@ -159,10 +159,10 @@ class Agreement(Document, frozen=True, kw_only=True):
     compared: int
     parted: int
     raters: tuple[RaterFigures, ...]
-    together: tuple[Together, ...]
+    together: tuple[GroupAgreement, ...]
     pairs: tuple[Pair, ...]
     cases: tuple[Case, ...]
-    parted_items: tuple[PartedItem, ...] | None
+    parted_items: tuple[Disagreement, ...] | None
     doubts: tuple[Doubt, ...]
     findings: tuple[Finding, ...]
 
@@ -354,7 +354,7 @@ def _pair(
 # -- all of them ------------------------------------------------------------------------------------------------
 
 
-def _together(table: RatingTable, options: AgreementOptions) -> Iterator[Together]:
+def _together(table: RatingTable, options: AgreementOptions) -> Iterator[GroupAgreement]:
     people, judges = table.of_kind(PERSON), table.of_kind(JUDGE)
     mixed = [*people, *judges] if people and judges else []
     for who, raters in ((ALL, mixed), (PEOPLE, people), (JUDGES, judges)):
@@ -366,7 +366,7 @@ def _together(table: RatingTable, options: AgreementOptions) -> Iterator[Togethe
             yield from _on_scores(table, who, scorers, options)
 
 
-def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions) -> Together:
+def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions) -> GroupAgreement:
     import numpy as np
 
     passes, hits = table.counts(raters)
@@ -382,10 +382,12 @@ def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: 
         unit=_UNIT,
         level=options.level,
     )
-    return Together(who, DECISIONS, len(raters), "nominal", alpha, fleiss)
+    return GroupAgreement(who, DECISIONS, len(raters), "nominal", alpha, fleiss)
 
 
-def _on_scores(table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions) -> Iterator[Together]:
+def _on_scores(
+    table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions
+) -> Iterator[GroupAgreement]:
     import numpy as np
 
     scores = np.stack([table.scores[rater] for rater in raters], axis=1)
@@ -397,7 +399,7 @@ def _on_scores(table: RatingTable, who: str, raters: Sequence[int], options: Agr
     measurements: tuple[Measurement, ...] = ("ordinal", "interval")
     for measurement in measurements:
         alpha = _alpha(kinds, times, values, measurement, options)
-        yield Together(who, SCORES, len(raters), measurement, alpha, step=step)
+        yield GroupAgreement(who, SCORES, len(raters), measurement, alpha, step=step)
 
 
 def _alpha(kinds: Any, times: Any, values: Any, measurement: Measurement, options: AgreementOptions) -> Estimate:

@@ -55,7 +55,7 @@ class Case(Struct, frozen=True):
     response: Excerpt | None
 
 
-class PartedItem(Struct, frozen=True):
+class Disagreement(Struct, frozen=True):
     """An item on which raters differ, in short: the decisions of all in their order, None where missing."""
 
     item: str
@@ -79,7 +79,7 @@ def cases_of(
     shown: int,
     labels: Iterable[Labelled] | None,
     predictions: Callable[[], Iterable[Prediction]],
-) -> tuple[tuple[Case, ...], tuple[PartedItem, ...]]:
+) -> tuple[tuple[Case, ...], tuple[Disagreement, ...]]:
     """Return the first `shown` items as cases, and all of them in short, in the order given."""
     keys = [int(key) for key in table.items[parting]]
     told = {key: _Told() for key in keys}
@@ -95,7 +95,7 @@ def cases_of(
         for key, row, distance in zip(keys[:shown], parting, distances, strict=False)
     )
     return cases, tuple(
-        PartedItem(whole(told[key].item), _decisions(table, int(row), patterns))
+        Disagreement(whole(told[key].item), _decisions(table, int(row), patterns))
         for key, row in zip(keys, parting, strict=True)
     )
 

@@ -17,8 +17,8 @@ from faircount.analysis.judges.agreement import (
     PEOPLE,
     SCORES,
     Agreement,
+    GroupAgreement,
     Pair,
-    Together,
 )
 from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
 from faircount.analysis.judges.agreement_table import JUDGE, PERSON
@@ -184,7 +184,7 @@ def _all_together(agreement: Agreement) -> Iterator[Block]:
     yield Grid(columns, tuple(_together_row(figures) for figures in agreement.together), note=_alpha_note(agreement))
 
 
-def _together_row(figures: Together) -> tuple[Cell, ...]:
+def _together_row(figures: GroupAgreement) -> tuple[Cell, ...]:
     on = DECISIONS if figures.what == DECISIONS else f"{SCORES}, {figures.measurement}"
     fleiss = figures.fleiss
     return (

@@ -43,7 +43,7 @@ class ListedJudge(Struct, frozen=True):
     version: str
     scores: bool
     string_matcher: bool
-    parameters: tuple[offered.Takes, ...]
+    parameters: tuple[offered.ListedParameter, ...]
 
 
 class Judges(Document, frozen=True, kw_only=True):

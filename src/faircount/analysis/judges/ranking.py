@@ -46,7 +46,7 @@ _FIRST_CLASS = ("hit_f1", "hit_precision", "hit_recall")
 _SECOND_CLASS = ("pass_f1", "pass_precision", "pass_recall")
 
 
-class Placed(Struct, frozen=True):
+class RankedJudge(Struct, frozen=True):
     """A judge with its place, and the summary that it is from.
 
     `rank_low` and `rank_high` are the places that it may really have; None where that is not known. `n` counts the
@@ -64,7 +64,7 @@ class Placed(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class LeftOut(Struct, frozen=True):
+class UnrankedJudge(Struct, frozen=True):
     """A judge without a place, and why."""
 
     judge: str
@@ -82,8 +82,8 @@ class Ranking(Document, frozen=True, kw_only=True):
     places_by: str
     random_seed: int
     summaries: tuple[str, ...]
-    ranking: tuple[Placed, ...]
-    left_out: tuple[LeftOut, ...]
+    ranking: tuple[RankedJudge, ...]
+    left_out: tuple[UnrankedJudge, ...]
     notes: tuple[str, ...]
 
 
@@ -109,8 +109,8 @@ def ranked(
     if not 0 < level < 1:
         raise UsageError(f"--level must be between 0 and 1, not {level:g}")
     found = [_candidate(record, summary.path, by, level) for summary in summaries for record in summary.judges]
-    candidates = [item for item in found if not isinstance(item, LeftOut)]
-    left_out = tuple(item for item in found if isinstance(item, LeftOut))
+    candidates = [item for item in found if not isinstance(item, UnrankedJudge)]
+    left_out = tuple(item for item in found if isinstance(item, UnrankedJudge))
     if not found:
         raise InputError(f"{', '.join(summary.path for summary in summaries)}: contains no judge")
     ordered = _in_order(candidates)
@@ -129,19 +129,19 @@ def ranked(
     )
 
 
-Candidate = tuple[Placed, JudgeRecord]
+Candidate = tuple[RankedJudge, JudgeRecord]
 """A judge whose place is to be found, and what its summary tells of it."""
 
 
-def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Candidate | LeftOut:
+def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Candidate | UnrankedJudge:
     if record.metrics is None and record.counts is None:
-        return LeftOut(record.called, path, "it was not evaluated")
+        return UnrankedJudge(record.called, path, "it was not evaluated")
     estimate = _estimate(record, by, level)
     if estimate is None or estimate.value is None:
-        return LeftOut(record.called, path, _why(record, by))
+        return UnrankedJudge(record.called, path, _why(record, by))
     tier = tier_of(estimate) if by in ("hit_f1", "pass_f1") else None
     doubts = tuple(_doubts(record, by))
-    return Placed(0, record.called, path, estimate, record.n, None, None, tier, doubts), record
+    return RankedJudge(0, record.called, path, estimate, record.n, None, None, tier, doubts), record
 
 
 def _why(record: JudgeRecord, by: str) -> str:
@@ -213,7 +213,7 @@ def _named(candidate: Candidate) -> tuple[str, str]:
     return candidate[0].judge, candidate[0].summary
 
 
-def _value(item: Placed) -> float:
+def _value(item: RankedJudge) -> float:
     assert item.estimate.value is not None
     return item.estimate.value
 

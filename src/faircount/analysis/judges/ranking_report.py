@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faircount.analysis.judges.ranking import METHODS, Placed, Ranking
+from faircount.analysis.judges.ranking import METHODS, RankedJudge, Ranking
 from faircount.report import Bar, Bars, Block, Cell, Column, Grid, Paragraph, Place, Record, Report, Section
 
 NAMES = {
@@ -61,7 +61,7 @@ def _blocks(ranking: Ranking) -> Iterator[Block]:
         yield Bars(title[0].upper() + title[1:], bars)
 
 
-def _cells(item: Placed, ranking: Ranking, *, tiers: bool, several: bool) -> Iterator[Cell]:
+def _cells(item: RankedJudge, ranking: Ranking, *, tiers: bool, several: bool) -> Iterator[Cell]:
     yield item.rank
     yield Record(item.judge)
     yield f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate

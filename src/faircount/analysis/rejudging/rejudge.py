@@ -26,10 +26,10 @@ from faircount.analysis.rejudging.choices import EACH, LAST
 from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
 from faircount.analysis.rejudging.rows import (
-    LeftAlone,
     NewVerdict,
     Part,
     Shape,
+    SkipReason,
     is_empty,
     is_simple,
     left_alone,
@@ -109,7 +109,7 @@ class RejudgedFile(Struct, frozen=True):
     rows: int
     judged: int
     unjudged: int
-    left_alone: dict[LeftAlone, int]
+    left_alone: dict[SkipReason, int]
     not_allowed: dict[str, int]
     errors: dict[str, int]
     verdicts: Work
@@ -120,7 +120,7 @@ class RejudgedFile(Struct, frozen=True):
     @property
     def refused(self) -> int:
         """How many rows name no judge, or one that may not be used."""
-        return self.left_alone[LeftAlone.NO_JUDGE] + self.left_alone[LeftAlone.NOT_ALLOWED]
+        return self.left_alone[SkipReason.NO_JUDGE] + self.left_alone[SkipReason.NOT_ALLOWED]
 
 
 class Rejudged(Document, frozen=True, kw_only=True):
@@ -167,9 +167,9 @@ class Rejudging:
         self.name = name
         self.work = Work()
         self._panel, self._store, self._options, self._heard = panel, store, options or RejudgeOptions(), heard
-        self._plans: list[_Planned | LeftAlone] = []
+        self._plans: list[_Planned | SkipReason] = []
         self._verdicts: dict[bytes, KeptVerdict | None] = {}
-        self._left: Counter[LeftAlone] = Counter()
+        self._left: Counter[SkipReason] = Counter()
         self._refused: Counter[str] = Counter()
         self._rows_of: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
@@ -249,7 +249,7 @@ class Rejudging:
             for raw in found:
                 plan, parts = self._planned(raw, run=run)
                 self._plans.append(plan)
-                if isinstance(plan, LeftAlone):
+                if isinstance(plan, SkipReason):
                     self._left[plan] += 1
                     continue
                 yield from self._not_known(plan, parts)
@@ -257,7 +257,7 @@ class Rejudging:
         refuse_hopeless([self._read[0]], [self._read[1]])
         self._digest = digest.hexdigest()
 
-    def _planned(self, raw: RawRow, *, run: bool) -> tuple[_Planned | LeftAlone, Sequence[Part]]:
+    def _planned(self, raw: RawRow, *, run: bool) -> tuple[_Planned | SkipReason, Sequence[Part]]:
         why = left_alone(raw, run=run)
         if why is not None:
             return why, ()
@@ -270,27 +270,27 @@ class Rejudging:
             return self._at_once(seat, name, raw), ()
         shape, parts = parts_of(raw, each_turn=each_turn, run=run)
         if not parts:
-            return LeftAlone.EMPTY, ()
+            return SkipReason.EMPTY, ()
         self._rows_of[seat.digest] += 1
         names = tuple((part.turn, seat.name_of(part.attempt)) for part in parts)
         return _Planned(None if self._panel.chosen else name, shape, names), parts
 
-    def _at_once(self, seat: Seat, name: str | None, raw: RawRow) -> _Planned | LeftAlone:
+    def _at_once(self, seat: Seat, name: str | None, raw: RawRow) -> _Planned | SkipReason:
         """Plan a row that is judged when it is written: that takes less than to look up what is known."""
         if is_empty(raw):
-            return LeftAlone.EMPTY
+            return SkipReason.EMPTY
         self._rows_of[seat.digest] += 1
         self.work.wanted += 1
         self.work.asked += 1
         return _Planned(None if self._panel.chosen else name, Shape.ONE, ())
 
-    def _refuse(self, name: str | None, raw: RawRow) -> tuple[LeftAlone, tuple[()]]:
+    def _refuse(self, name: str | None, raw: RawRow) -> tuple[SkipReason, tuple[()]]:
         if is_empty(raw):
-            return LeftAlone.EMPTY, ()
+            return SkipReason.EMPTY, ()
         if not name:
-            return LeftAlone.NO_JUDGE, ()
+            return SkipReason.NO_JUDGE, ()
         self._refused[name] += 1
-        return LeftAlone.NOT_ALLOWED, ()
+        return SkipReason.NOT_ALLOWED, ()
 
     def _turns(self, seat: Seat) -> Turns:
         """Return which answers of a history are judged, and what they come to: what the judge asks for, or the user."""
@@ -368,8 +368,8 @@ class Rejudging:
         if digest.hexdigest() != self._digest:
             raise _changed(self.name)
 
-    def _line(self, raw: RawRow, plan: _Planned | LeftAlone) -> bytes:
-        if isinstance(plan, LeftAlone):
+    def _line(self, raw: RawRow, plan: _Planned | SkipReason) -> bytes:
+        if isinstance(plan, SkipReason):
             self._changes.add(raw, None if raw.row.success is UNSET else raw.row.success, judged=False)
             return unchanged(raw.line)
         seat = self._panel.of(plan.judge_name)
@@ -442,7 +442,7 @@ class Rejudging:
             rows=len(self._plans),
             judged=self.judged,
             unjudged=self._unjudged,
-            left_alone={why: self._left[why] for why in LeftAlone},
+            left_alone={why: self._left[why] for why in SkipReason},
             not_allowed=dict(self._refused.most_common()),
             errors=dict(self._errors.most_common(_ERRORS_TOLD)),
             verdicts=self.work,

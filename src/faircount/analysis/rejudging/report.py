@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from faircount import formats
 from faircount.analysis.rejudging.changes import FlipTexts, RateChange
 from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
-from faircount.analysis.rejudging.rows import LeftAlone
+from faircount.analysis.rejudging.rows import SkipReason
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.model import Outcome, Passage
@@ -34,13 +34,13 @@ _HIT = {"attack": "A success is", "task": "A test passes with"}
 """Heads what a judge looks for: a hit is what counts as won."""
 _NOW_WON = {"attack": "Entries that now succeed", "task": "Entries that now pass"}
 _LEFT_ALONE = {
-    LeftAlone.ERROR: "an error is recorded",
-    LeftAlone.BLOCKED: "blocked by a guardrail",
-    LeftAlone.BOOLEAN: "a guardrail's true or false",
-    LeftAlone.NOT_TEXT: "audio or an image",
-    LeftAlone.EMPTY: "the response is empty",
-    LeftAlone.NO_JUDGE: "no judge named",
-    LeftAlone.NOT_ALLOWED: "the named judge is not allowed",
+    SkipReason.ERROR: "an error is recorded",
+    SkipReason.BLOCKED: "blocked by a guardrail",
+    SkipReason.BOOLEAN: "a guardrail's true or false",
+    SkipReason.NOT_TEXT: "audio or an image",
+    SkipReason.EMPTY: "the response is empty",
+    SkipReason.NO_JUDGE: "no judge named",
+    SkipReason.NOT_ALLOWED: "the named judge is not allowed",
 }
 _LONGEST_ERROR = 200
 
@@ -136,7 +136,7 @@ def _rows(result: RejudgedFile, judged: str) -> Iterator[Fact]:
     left = sum(result.left_alone.values())
     if left:
         yield Fact("Left as they are", left, depth=1)
-    for why in LeftAlone:
+    for why in SkipReason:
         if result.left_alone[why]:
             yield Fact(f"because {_LEFT_ALONE[why]}", result.left_alone[why], depth=2)
 
@@ -170,11 +170,11 @@ def _not_allowed(result: RejudgedFile) -> Iterator[Block]:
     names = [clip(visible(name), 40) for name in result.not_allowed]
     if names:
         yield Paragraph(
-            f"{counted(result.left_alone[LeftAlone.NOT_ALLOWED], 'row')} not judged: a file may only name judges "
+            f"{counted(result.left_alone[SkipReason.NOT_ALLOWED], 'row')} not judged: a file may only name judges "
             f"that compare strings; these do not: {', '.join(names[:5])}. Say which judge you mean with "
             "--allow-judge NAME=JUDGE, or name one for all rows with --judge."
         )
-    if result.left_alone[LeftAlone.NO_JUDGE]:
+    if result.left_alone[SkipReason.NO_JUDGE]:
         yield Paragraph("Rows that name no judge need --judge.")
 
 

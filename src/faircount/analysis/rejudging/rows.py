@@ -53,7 +53,7 @@ _SPIKEE_BEGINS = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\
 """How spikee has begun its rows since 0.9.2."""
 
 
-class LeftAlone(enum.StrEnum):
+class SkipReason(enum.StrEnum):
     """Why a row is not judged."""
 
     ERROR = "error"
@@ -81,20 +81,20 @@ class Shape(enum.IntEnum):
     CASE = 3
 
 
-def left_alone(raw: RawRow, *, run: bool) -> LeftAlone | None:
+def left_alone(raw: RawRow, *, run: bool) -> SkipReason | None:
     """Return why a row is not judged, as far as its verdict and its flags tell."""
     row = raw.row
     if run:  # it has no guardrails: a test may well be answered with True
-        return None if row.error is None else LeftAlone.ERROR
+        return None if row.error is None else SkipReason.ERROR
     if row.guardrail is True or policy_block_of(row) is not None:
-        return LeftAlone.BLOCKED
+        return SkipReason.BLOCKED
     if row.error is not None:
-        return LeftAlone.ERROR
+        return SkipReason.ERROR
     boolean = _BOOLEANS.get(bytes(row.response)) if len(row.response) <= len(b'"False"') else None
     if boolean is not None and (boolean is row.success or bytes(row.response)[:1] != b'"'):
-        return LeftAlone.BOOLEAN
+        return SkipReason.BOOLEAN
     if bytes(row.response_type) in _NO_TEXT:
-        return LeftAlone.NOT_TEXT
+        return SkipReason.NOT_TEXT
     return None
 
 
