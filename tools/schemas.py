@@ -1,9 +1,15 @@
-"""Write the JSON schemas of the documents that are their structs: `python -m tools.schemas`."""
+"""Write the JSON schemas of the documents that are their structs: `python -m tools.schemas`.
+
+What a struct and its fields mean is described by their docstrings; bounds are those of `msgspec.Meta`.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +58,53 @@ DOCUMENTS: dict[type[Document], str] = {
 def schema_of(document: type[Document]) -> dict[str, Any]:
     """Return the schema of a document, derived from its types; every key is always present, and there are no others."""
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
+    for struct in set(_structs(msgspec.inspect.type_info(document))):
+        part, described = parts[struct.__name__], _described(struct)
+        part["required"] = list(part["properties"])
+        part["additionalProperties"] = False
+        part["description"] = inspect.cleandoc(part["description"])
+        for name, value in part["properties"].items():
+            value.pop("default", None)
+            if name in described:
+                value["description"] = described[name]
     whole = parts.pop(top["$ref"].rpartition("/")[2])
-    for part in (whole, *parts.values()):
-        if part.get("type") == "object" and "properties" in part:
-            part["required"] = list(part["properties"])
-            part["additionalProperties"] = False
-            part["description"] = inspect.cleandoc(part["description"])
-            for value in part["properties"].values():
-                value.pop("default", None)
     kind, number = (whole["properties"][name]["enum"][0] for name in ("kind", "schema"))
-    described = f"What `{DOCUMENTS[document]} --output-format json` writes. Every key is always present."
-    titled = {"title": f"Faircount {kind}, schema {number}", "description": described}
+    written = f"What `{DOCUMENTS[document]} --output-format json` writes. Every key is always present."
+    titled = {"title": f"Faircount {kind}, schema {number}", "description": written}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, **titled, "$defs": parts}
+
+
+def _structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the structs that a type, as `msgspec.inspect` has it, is made of."""
+    waiting, seen = [kind], set()
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, msgspec.inspect.StructType):
+            if found.cls in seen:
+                continue
+            seen.add(found.cls)
+            yield found.cls
+            waiting += [field.type for field in found.fields]
+        elif isinstance(found, msgspec.inspect.Type):
+            for name in found.__struct_fields__:
+                part = getattr(found, name)
+                waiting += part if isinstance(part, tuple) else [part]
+
+
+def _described(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return what the docstrings behind the fields of a struct say, by the names that the fields have in JSON."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
+    described: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if base is msgspec.Struct or not issubclass(base, msgspec.Struct):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, text in zip(definition.body, definition.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                assert isinstance(field.target, ast.Name)
+                described[names[field.target.id]] = " ".join(str(text.value.value).split())
+    return described
 
 
 def place_of(document: type[Document]) -> Path:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from faircount.version import __version__
+
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -47,12 +50,12 @@ class Severity(enum.StrEnum):
 class Tally(Struct, frozen=True):
     """Entries counted by outcome. Tallies of disjoint sets of entries add up."""
 
-    total: int = 0
-    success: int = 0
-    failure: int = 0
-    error: int = 0
-    guardrail: int = 0
-    unjudged: int = 0
+    total: Count = 0
+    success: Count = 0
+    failure: Count = 0
+    error: Count = 0
+    guardrail: Count = 0
+    unjudged: Count = 0
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
@@ -69,9 +72,9 @@ class Estimate(Struct, frozen=True):
     value: float | None
     low: float | None
     high: float | None
-    n: int
+    n: Count
     unit: str
-    level: float
+    level: Share
     method: str
 
 
@@ -82,11 +85,11 @@ class Source(Struct, frozen=True):
     tool: str = "spikee"
     tool_version: str | None = None
     reader: str = "spikee"
-    lines: int = 0
-    good_lines: int = 0
-    bad_lines: int = 0
-    blank_lines: int = 0
-    bytes: int = 0
+    lines: Count = 0
+    good_lines: Count = 0
+    bad_lines: Count = 0
+    blank_lines: Count = 0
+    bytes: Count = 0
     aim: str = "attack"
     """What the results are about: attacks, which should not succeed, or tasks, which should."""
     target: str | None = None
@@ -102,7 +105,7 @@ class Finding(Struct, frozen=True):
 
     code: str
     severity: Severity
-    count: int
+    count: Count
     message: str
     where: tuple[str, ...] = ()
 
@@ -111,17 +114,17 @@ class Counts(Struct, frozen=True):
     """Everything that is counted about a set of entries."""
 
     tally: Tally
-    attempts: int
-    initial: int
-    attack_only: int
-    guardrail_any: int
+    attempts: Count
+    initial: Count
+    attack_only: Count
+    guardrail_any: Count
 
 
 class General(Struct, frozen=True):
     """The rate for the values of a field in general, of which so many were tested."""
 
     field: str
-    values: int
+    values: Count
     rate: Estimate
 
 
@@ -137,7 +140,7 @@ class Families(Struct, frozen=True):
     by: str | None
     respected: bool
     explanation: str
-    count: int | None = None
+    count: Count | None = None
     effective_n: float | None = None
     design_effect: float | None = None
     mean_rate: float | None = None
@@ -153,19 +156,19 @@ class AgainstRest(Struct, frozen=True):
     """
 
     difference: float | None
-    p: float | None
-    adjusted_p: float | None = None
+    p: Share | None
+    adjusted_p: Share | None = None
     stands_out: bool = False
-    families: int = 0
-    above: int = 0
-    below: int = 0
+    families: Count = 0
+    above: Count = 0
+    below: Count = 0
 
 
 class LabelsByVerdict(Struct, frozen=True):
     """How many judged successes and judged failures people labelled."""
 
-    successes: int
-    failures: int
+    successes: Count
+    failures: Count
 
 
 class CorrectedRate(Struct, frozen=True):
@@ -190,7 +193,7 @@ class Shares(Struct, frozen=True):
 class GroupFamilies(Struct, frozen=True):
     """How many families the intervals of a group respect, and the factor by which these widen the variance."""
 
-    count: int
+    count: Count
     design_effect: float
 
 
@@ -202,10 +205,10 @@ class Group(Struct, frozen=True, kw_only=True):
     values: dict[str, str | None] = {}
     """The value of each field of a combination."""
     tally: Tally = field(name="entries")
-    attempts: int
-    initial: int
-    attack_only: int
-    guardrail_any: int
+    attempts: Count
+    initial: Count
+    attack_only: Count
+    guardrail_any: Count
     """Entries with any block, whatever their outcome."""
     rate: Estimate
     """The rate if no error and no unjudged entry had succeeded."""
@@ -236,18 +239,18 @@ class Slices(Struct, frozen=True):
     shrinkage: str
     untested: str | None = None
     same_as: str | None = None
-    left_out: int = 0
+    left_out: Count = 0
 
 
 class AttackFigures(Struct, frozen=True):
     """What one dynamic attack did to the entries it was invoked for."""
 
     attack: str
-    total: int
-    successes: int
-    attempts: int
-    guardrail: int | None
-    guardrail_entries: int | None
+    total: Count
+    successes: Count
+    attempts: Count
+    guardrail: Count | None
+    guardrail_entries: Count | None
     rate: Estimate
     corrected: CorrectedRate | None = None
 
@@ -255,8 +258,8 @@ class AttackFigures(Struct, frozen=True):
 class Dynamic(Struct, frozen=True):
     """The figures that exist only when a dynamic attack was run."""
 
-    initially_successful: int
-    only_with_attack: int
+    initially_successful: Count
+    only_with_attack: Count
     initial_rate: Estimate
     improvement: Estimate
     attacks: tuple[AttackFigures, ...]
@@ -265,10 +268,10 @@ class Dynamic(Struct, frozen=True):
 class LeftOut(Struct, frozen=True):
     """Entries that enter no cell of the confusion matrix, by side and reason."""
 
-    attack_error: int
-    attack_unjudged: int
-    benign_error: int
-    benign_unjudged: int
+    attack_error: Count
+    attack_unjudged: Count
+    benign_error: Count
+    benign_unjudged: Count
 
 
 class FalsePositives(Struct, frozen=True):
@@ -276,10 +279,10 @@ class FalsePositives(Struct, frozen=True):
 
     benign: Source
     signal: str
-    tp: int
-    fn: int
-    tn: int
-    fp: int
+    tp: Count
+    fn: Count
+    tn: Count
+    fp: Count
     left_out: LeftOut
     precision: Estimate
     recall: Estimate
@@ -296,9 +299,9 @@ class MetricFigures(Struct, frozen=True):
     """
 
     metric: str
-    passed: int
-    failed: int
-    undecided: int
+    passed: Count
+    failed: Count
+    undecided: Count
     rate: Estimate
 
 
@@ -308,7 +311,7 @@ class SourceFigures(Struct, frozen=True, kw_only=True):
     path: str
     label: str
     tally: Tally = field(name="entries")
-    attempts: int
+    attempts: Count
     rate: Estimate
 
 
@@ -316,7 +319,7 @@ class CategoryCount(Struct, frozen=True):
     """Entries in which a guardrail named a category."""
 
     category: str
-    entries: int
+    entries: Count
     rate: Estimate
 
 
@@ -324,8 +327,8 @@ class ErrorKind(Struct, frozen=True):
     """Recorded attempts that failed with errors of one kind, with an example."""
 
     kind: str
-    rows: int
-    entries: int
+    rows: Count
+    entries: Count
     example: str
     where: str
 
@@ -334,7 +337,7 @@ class Latency(Struct, frozen=True):
     """Response times of one strategy, in seconds."""
 
     strategy: str
-    n: int
+    n: Count
     median: float
     p95: float
     unit: str = "second"
@@ -343,17 +346,17 @@ class Latency(Struct, frozen=True):
 class AttemptsToSuccess(Struct, frozen=True):
     """How many entries had their first success at the given number of requests."""
 
-    attempts: int
-    entries: int
+    attempts: Count
+    entries: Count
 
 
 class WithinStep(Struct, frozen=True):
     """After so many requests: entries that came so far, those won by just this many or given up, and success within."""
 
-    attempts: int
-    at_risk: int
-    successes: int
-    given_up: int
+    attempts: Count
+    at_risk: Count
+    successes: Count
+    given_up: Count
     within: Estimate
 
 
@@ -365,7 +368,7 @@ class WithinAttempts(Struct, frozen=True):
 
     steps: tuple[WithinStep, ...]
     half: Estimate
-    left_out: int
+    left_out: Count
     refused: str | None = None
     """Why there is no curve."""
 
@@ -378,16 +381,16 @@ class Retries(Struct, frozen=True):
     if to the old ones. `refused` says why nothing of this can be had, and is None where it can.
     """
 
-    entries: int
-    attempts: int
+    entries: Count
+    attempts: Count
     refused: str | None = None
     mean: Estimate | None = None
     standard_error: float | None = None
     naive_standard_error: float | None = None
     icc: float | None = None
     flake_rate: Estimate | None = None
-    left_out: int = 0
-    next_calls: int = 0
+    left_out: Count = 0
+    next_calls: Count = 0
     with_entries: float | None = None
     with_retries: float | None = None
 
@@ -396,8 +399,8 @@ class Combinations(Struct, frozen=True):
     """The most and the least successful combinations of facets."""
 
     fields: tuple[str, ...]
-    min_n: int
-    count: int
+    min_n: Count
+    count: Count
     most: tuple[Group, ...]
     least: tuple[Group, ...]
     shrinkage: str = "few"
@@ -417,8 +420,8 @@ class Passage(Struct, frozen=True):
     """A prompt or a response, and the part of it that matters, from `begin` to `end`; equal where none is known."""
 
     text: str | None
-    begin: int = 0
-    end: int = 0
+    begin: Count = 0
+    end: Count = 0
 
 
 class FailedCase(Struct, frozen=True):
@@ -428,14 +431,14 @@ class FailedCase(Struct, frozen=True):
     place: str
     measured: str | None
     error: str | None
-    passed: int | None
-    tries: int | None
+    passed: Count | None
+    tries: Count | None
 
 
 class FailedCases(Struct, frozen=True):
     """How many cases of a run of tests failed, and the first of them."""
 
-    total: int
+    total: Count
     cases: tuple[FailedCase, ...]
 
 
@@ -453,8 +456,8 @@ class Example(Struct, frozen=True):
     response: Passage
     error: str | None = None
     measured: str | None = None
-    tries: int | None = None
-    passed: int | None = None
+    tries: Count | None = None
+    passed: Count | None = None
 
 
 class Examples(Struct, frozen=True):
@@ -465,7 +468,7 @@ class Examples(Struct, frozen=True):
 
     kind: str
     shown: tuple[Example, ...]
-    total: int
+    total: Count
     missing: tuple[tuple[str, str], ...] = ()
 
 
@@ -474,8 +477,8 @@ class FlakyCase(Struct, frozen=True):
 
     entry: str
     place: str
-    passed: int
-    tries: int
+    passed: Count
+    tries: Count
 
 
 class MadeWith(Struct, frozen=True):
@@ -489,10 +492,10 @@ class MadeWith(Struct, frozen=True):
 class Validation(Struct, frozen=True):
     """A judge against labels elsewhere: of `positives` true successes it found `tp`, of `negatives` it passed `tn`."""
 
-    tp: int
-    positives: int
-    tn: int
-    negatives: int
+    tp: Count
+    positives: Count
+    tn: Count
+    negatives: Count
 
     def __post_init__(self) -> None:
         if not 0 <= self.tp <= self.positives or not 0 <= self.tn <= self.negatives:
@@ -513,9 +516,9 @@ class Validation(Struct, frozen=True):
 class LabelCounts(Struct, frozen=True):
     """The labels behind a correction, those of them that say success, and others that were of no use."""
 
-    n: int
-    hits: int
-    left_out: int = 0
+    n: Count
+    hits: Count
+    left_out: Count = 0
 
 
 class LessSpecific(Struct, frozen=True):
@@ -547,7 +550,7 @@ class JudgeCorrection(Struct, frozen=True):
     sensitivity: Estimate
     specificity: Estimate
     labels: LabelCounts
-    more_labels: int | None = None
+    more_labels: Count | None = None
     if_less_specific: LessSpecific | None = None
     sentences: tuple[str, ...] = ()
     validation: Validation | None = None
@@ -581,10 +584,10 @@ class Analysis(Struct, frozen=True, kw_only=True):
     definition: str
     where: str | None
     """Which rows were chosen."""
-    level: float
+    level: Share
     sources: tuple[Source, ...]
     tally: Tally = field(name="entries")
-    attempts: int
+    attempts: Count
     """Requests to the target, those of dynamic attacks included."""
     rates: Rates
     shares: Shares
@@ -607,10 +610,10 @@ class Analysis(Struct, frozen=True, kw_only=True):
     """The two fields that tell most about success, crossed; None where there are no two, or nobody asked for it."""
     combinations: Combinations = Combinations((), 1, 0, (), ())
     guardrail_categories: tuple[CategoryCount, ...] = ()
-    categories_left_out: int = 0
+    categories_left_out: Count = 0
     """How many guardrail categories are not listed, being the least frequent of very many."""
     errors: tuple[ErrorKind, ...] = ()
-    errors_left_out: int = 0
+    errors_left_out: Count = 0
     latency: tuple[Latency, ...] = ()
     attempts_to_success: tuple[AttemptsToSuccess, ...] = ()
     success_within: WithinAttempts | None = None

@@ -40,9 +40,7 @@ def finish(arguments: argparse.Namespace, settings: Settings, path: str, ending:
         report = write_results(path, settings)
     except (UsageError, InputError) as error:
         failure = error  # the analysis can be printed nevertheless
-    analyses: Sequence[Analysis] = ()
-    if ending.attempts:
-        analyses = _print_analysis(path, arguments)
+    analyses = _print_analysis(path, arguments) if ending.attempts else ()
     say(f"journal: {path}")
     if failure is not None:
         raise failure

@@ -6,39 +6,39 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from faircount.model import Document, Estimate, Finding, JudgeCorrection, Passage, Shares, Source, Tally
+from faircount.model import Count, Document, Estimate, Finding, JudgeCorrection, Passage, Share, Shares, Source, Tally
 
 
 class Figures(Struct, frozen=True, kw_only=True):
     """Two rates on the same entries and their difference, with the entries by who succeeded."""
 
-    paired: int = 0
+    paired: Count = 0
     """Pairs of entries; 0 where the rates are of different entries."""
-    both: int = 0
-    only_a: int = 0
-    only_b: int = 0
-    neither: int = 0
-    successes_a: int
-    successes_b: int
+    both: Count = 0
+    only_a: Count = 0
+    only_b: Count = 0
+    neither: Count = 0
+    successes_a: Count
+    successes_b: Count
     rate_a: Estimate
     rate_b: Estimate
     difference: Estimate
-    p: float | None = None
+    p: Share | None = None
     """The p-value that goes with the interval of the difference, one of the following."""
-    mcnemar_p: float | None = None
+    mcnemar_p: Share | None = None
     """McNemar's exact test, of independent pairs."""
-    mid_p: float | None = None
-    families_p: float | None = None
+    mid_p: Share | None = None
+    families_p: Share | None = None
     """The larger of the exact test and of the t over families with so many `degrees` of freedom."""
-    fisher_p: float | None = None
+    fisher_p: Share | None = None
     """Fisher's exact test, of different entries."""
     odds_ratio: Estimate | None = None
-    families: int | None = None
+    families: Count | None = None
     """How many families the intervals respect; None where entries count as independent."""
     effective_n: float | None = None
     """How many independent pairs these are worth, or entries of either file where these share none."""
     degrees: float | None = None
-    undecided: int = 0
+    undecided: Count = 0
     """Pairs that are not among these, since an entry ended in an error or was not judged."""
     bounds: Bounds | None = None
     """None where no pair is undecided."""
@@ -61,7 +61,7 @@ class ComparedGroup(Figures, frozen=True):
 
     value: str | None
     small: bool
-    adjusted_p: float | None = None
+    adjusted_p: Share | None = None
     stands_out: bool = False
 
     @property
@@ -78,7 +78,7 @@ class Score(Struct, frozen=True):
     mean_b: Estimate
     difference: Estimate
     standard_error: float | None
-    p: float | None
+    p: Share | None
 
 
 class Scores(Struct, frozen=True):
@@ -110,7 +110,7 @@ class Flips(Struct, frozen=True):
 class UnpairedEntries(Struct, frozen=True):
     """Entries of one file that are in no pair for one reason: how many, and where the first of them stand."""
 
-    count: int
+    count: Count
     where: tuple[str, ...] = ()
 
 
@@ -140,24 +140,25 @@ class CorrectedPair(Struct, frozen=True):
     difference: Estimate | None
     reason: str | None = None
     sentences: tuple[str, ...] = ()
-    p: float | None = None
-    adjusted_p: float | None = None
+    p: Share | None = None
+    adjusted_p: Share | None = None
 
 
 class Pair(Figures, frozen=True):
     """Two files compared."""
 
     a: str
+    """The path of the first file."""
     b: str
-    """The paths of the files."""
+    """The path of the second."""
     labels: tuple[str, str]
-    """What people call them."""
+    """What people call the files."""
     claim: str
     claimed: Literal["higher", "lower"] | None
     """How B is claimed to differ from A."""
     test: str | None
     """What `p` is of."""
-    adjusted_p: float | None
+    adjusted_p: Share | None
     """`p` answering for the number of pairs of files."""
     detectable: float | None
     """The difference that could have been shown."""
@@ -184,9 +185,9 @@ class Overall(Struct, frozen=True):
     """Cochran's test of all files on the entries that all of them answered."""
 
     cochran_q: float | None
-    df: int
-    p: float | None
-    entries: int
+    df: Count
+    p: Share | None
+    entries: Count
 
 
 class File(Source, frozen=True, kw_only=True):
@@ -213,7 +214,7 @@ class Comparison(Document, frozen=True, kw_only=True):
     kind: Literal["comparison"] = "comparison"
     schema: Literal[2] = 2
     aim: str
-    level: float
+    level: Share
     asked: tuple[str, ...] = ()
     """The fields that `--by` named."""
     files: tuple[File, ...]

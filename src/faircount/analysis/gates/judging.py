@@ -78,8 +78,7 @@ def _regression(gate: Gate, subject: Subject, ignore_errors: bool) -> GateResult
         why = "groups are compared as the judge has them: leave this gate to a comparison without --judge-quality"
         raise UsageError(f"--fail-on '{clip(visible(gate.text), 200)}': {why}")
     figures: Figures = group if isinstance(group, Figures) else pair
-    files = subject.files if group is None else ()
-    found = regression.judged(figures, gate.threshold, subject.aim, files)
+    found = regression.judged(figures, gate.threshold, subject.aim, () if group else subject.files)
     if not ignore_errors:
         found = regression.bounded(found, figures, gate.threshold, subject.aim)
     if subject.unread and not ignore_errors:

@@ -21,6 +21,7 @@ FAMILIES = ("cluster wilson", SEQUENCE_OVER_FAMILIES)
 RATE_OF = {ATTACK: ASR, TASK: PASS_RATE}
 """What the rate of successes is called, by what results are about."""
 NEEDS_QUALITY = "a corrected rate needs something that is known of the judge: name it with --judge-quality FILE"
+_CORRECTS_NO_GROUPS = "a comparison corrects no groups; use results analyze for it"
 WIDTH = 60
 _LISTED = 30
 _KNOWN = ("errors", "unjudged")
@@ -114,8 +115,7 @@ class Subject(Struct, frozen=True):
             return part.rate
         if part.corrected is None:
             of_group = self.pair is not None and self.whole.corrected is not None
-            why = "a comparison corrects no groups; use results analyze for it" if of_group else NEEDS_QUALITY
-            raise _refused(gate, self, why)
+            raise _refused(gate, self, _CORRECTS_NO_GROUPS if of_group else NEEDS_QUALITY)
         return part.corrected.estimate or stats.undefined("entry", self.level, "corrected")
 
     def bounds(self, gate: Gate) -> tuple[Estimate, Estimate] | None:
@@ -202,15 +202,8 @@ def _of_run(comparison: Comparison, pair: Pair, files: tuple[File, File]) -> Sub
 
 
 def _of_group(group: Group) -> Part:
-    return Part(
-        group.rate,
-        group.rate,
-        group.rate_at_most,
-        _undecided(group.tally),
-        group.shares,
-        group.families,
-        group.corrected,
-    )
+    rates = group.rate, group.rate, group.rate_at_most
+    return Part(*rates, _undecided(group.tally), group.shares, group.families, group.corrected)
 
 
 def _of_pair(figures: Pair | ComparedGroup) -> Part:
