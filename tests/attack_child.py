@@ -82,7 +82,6 @@ def prepare() -> None:
     import faircount.analysis.results
     import faircount.chat.client
     import faircount.cli.bench
-    import faircount.cli.merge
     import faircount.cli.run
     import faircount.reading.journal_rows
     import faircount.reading.run_files

@@ -24,7 +24,6 @@ import pytest
 from msgspec.structs import replace
 
 from faircount.cli import main
-from faircount.cli.run import go_on
 from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.verdict import Decision, Verdict
@@ -36,6 +35,7 @@ from faircount.running.engine import Engine
 from faircount.running.entry_metric import EntryMetric
 from faircount.running.journal import Journal, JournalError
 from faircount.running.journal_reading import read_journal
+from faircount.running.service import continue_run
 from faircount.running.targets.seam import Answer, Request
 from tests.attack_child import Failing
 from tests.attack_places import Forks, counted, essence, expected_of, is_begun, numbers, run_words, write_place
@@ -251,7 +251,7 @@ def _resumes_from(content: bytes, small: Path, expected: dict[str, Any]) -> None
     cut = small.parent / "cut.jsonl"
     cut.write_bytes(content)
     before = _whole_attempts(cut)
-    assert go_on(str(cut), runs.settings_of(str(cut))).complete
+    assert continue_run(str(cut), runs.settings_of(str(cut))).complete
     assert before.items() <= _whole_attempts(cut).items()
     assert essence(cut) == expected
     assert read_journal(str(cut)).state().complete

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -13,9 +12,9 @@ import jsonschema
 import pytest
 
 from faircount.cli import main
-from faircount.cli.parser_run import bench_options
 from faircount.errors import UsageError
-from faircount.running.bench_file import read_bench
+from faircount.running.bench import read_bench
+from faircount.running.options import RunOptions
 from tests.running import attempts
 
 SCHEMA, COMPARISON = (
@@ -207,8 +206,7 @@ def test_other_settings_are_tried_side_by_side(here: Path, capsys: pytest.Captur
 def test_later_tables_go_before_earlier_ones(here: Path) -> None:
     text = BENCH + "attempts = 2\n[targets.third]\nattempts = 3\ntarget = 'simulated'\n"
     (here / "b.toml").write_text(text.replace("concurrency = 2", "attempts = 1"), "utf-8")
-    cells = read_bench("b.toml", bench_options()).cells
-    assert [re.findall(r"--attempts=(\d)", " ".join(cell.words)) for cell in cells] == [["2"], ["2"], ["3"]]
+    assert [cell.options.attempts for cell in read_bench("b.toml").cells] == [2, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +223,15 @@ def test_later_tables_go_before_earlier_ones(here: Path) -> None:
         (BENCH + "api_key = 'x'", "do not put secrets in a file"),
         (BENCH + TWICE, "both named weak_small_x"),
         (BENCH.replace("small.jsonl", "nowhere.jsonl"), "nowhere.jsonl"),
-        (BENCH + "attack_only = 1", "attack_only must be true or false"),
+        (BENCH + "attack_only = 1", "b.toml: datasets.small.attack_only must be true or false, not 1"),
+        (BENCH + "attempts = 0", "b.toml: datasets.small.attempts must be 1 or more, not 0"),
+        (BENCH + "attempts = 1.5", "b.toml: datasets.small.attempts must be a whole number, not 1.5"),
+        (BENCH + "attempts = 'two'", "b.toml: datasets.small.attempts must be a whole number, not 'two'"),
+        (BENCH + "attempts = [1, 2]", "b.toml: datasets.small.attempts must be a whole number, not [1, 2]"),
+        (BENCH + "timeout = true", "b.toml: datasets.small.timeout must be a number, not True"),
+        (BENCH + "where = false", "b.toml: datasets.small.where must be a string, a number or a table, not False"),
+        (BENCH + "paths = [true]", "b.toml: datasets.small.paths must be a string, a number or a table, not True"),
+        (BENCH + "retries = -1", "b.toml: weak_small: --retries must be 0 or more"),
         (BENCH + "sample_seed = 'random'", "sample_seed must be a number"),
         (BENCH + "[", "b.toml:"),
     ],
@@ -247,13 +253,38 @@ def test_tests_are_not_for_a_bench(here: Path, capsys: pytest.CaptureFixture[str
     assert "a bench runs datasets, not tests" in bench(capsys, code=2)[1]
 
 
-def test_options_that_belong_to_one_run_are_not_for_a_bench() -> None:
-    assert not {"shard", "paths", "journal", "output_folder", "spikee_results", "fail_on"} & set(bench_options())
-    assert bench_options()["attack_only"] is True
-    assert bench_options()["attempts"] is False
+@pytest.mark.parametrize(
+    "name", ["shard", "paths", "journal", "output_folder", "spikee_results", "fail_on", "tags", "no_auto_resume"]
+)
+def test_options_that_belong_to_one_run_are_not_for_a_bench(here: Path, name: str) -> None:
+    (here / "b.toml").write_text(BENCH.replace("[settings]", f"[settings]\n{name} = '1/2'"), "utf-8")
+    with pytest.raises(UsageError, match=rf"b.toml: {name}: no such key in \[settings\]"):
+        read_bench("b.toml")
+
+
+def test_values_of_a_bench_file_are_those_of_the_options(here: Path) -> None:
+    more = (
+        "[settings]\nconcurrency = '4'\ntimeout = 9\nsample = 0.25\nsample_seed = 7\ncase = ['a', 2]\nmap = 'id=n'\n"
+        "target_args = {depth = 3}\n"
+    )
+    (here / "b.toml").write_text(BENCH.replace("[settings]\nconcurrency = 2\n", more), "utf-8")
+    found = read_bench("b.toml").cells[0].options
+    expected = RunOptions(
+        paths=("small.jsonl",),
+        target="./bot.py:weak",
+        concurrency=4,
+        timeout=9.0,
+        sample="0.25",
+        sample_seed="7",
+        case=("a", "2"),
+        map=("id=n",),
+        target_args='{"depth": 3}',
+    )
+    assert found == expected
+    assert isinstance(found.timeout, float)
 
 
 def test_a_bench_that_does_not_exist_is_told(here: Path) -> None:
     assert here.is_dir()
     with pytest.raises(UsageError, match="no such file"):
-        read_bench("nothing.toml", {})
+        read_bench("nothing.toml")

@@ -16,7 +16,8 @@ import pytest
 
 from faircount import InputError, UsageError, analyze
 from faircount.analysis import checking, summary
-from faircount.analysis.checking import CheckOptions, Checks, as_report, check_files, verdict
+from faircount.analysis.checking import Checks, as_report, check_files, verdict
+from faircount.analysis.options import CheckOptions
 from faircount.analysis.results import findings_of
 from faircount.cli import main
 from faircount.findings import REGISTER

@@ -23,7 +23,7 @@ import openpyxl
 import pytest
 
 from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SYSTEM
-from faircount.cli.parser import build
+from faircount.cli.parser import build_in_full
 from faircount.version import __version__
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 
@@ -47,13 +47,13 @@ def test_results_may_be_left_out_and_analyze_spelled_both_ways(cli: Cli, write: 
     for words in (("analyze",), ("analyse",), ("results", "analyse"), ("-q", "analyze")):
         assert cli(*words, path, "--overview").out == whole
     # No command of `results` is hidden by a noun of the same name.
-    assert not {*_commands(build())["results"].choices} & {
+    assert not {*_commands(build_in_full())["results"].choices} & {
         "run",
         "resume",
         "merge",
         "bench",
         "plan",
-        *_commands(build()),
+        *_commands(build_in_full()),
     }
 
 
@@ -347,7 +347,7 @@ def test_a_bug_is_named_as_one(cli: Cli, write: Write, monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise RuntimeError("surprise\x1b[31m")
 
-    monkeypatch.setattr("faircount.cli.results.analyze_results", broken)
+    monkeypatch.setattr("faircount.analysis.results.analyze", broken)
     ran = cli("results", "analyze", write([standard(1)]))
     assert ran.code == EXIT_BUG
     assert "internal error, please report it" in ran.err
@@ -361,7 +361,7 @@ def test_an_interruption_is_exit_code_130(cli: Cli, write: Write, monkeypatch: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("faircount.cli.results.analyze_results", interrupted)
+    monkeypatch.setattr("faircount.analysis.results.analyze", interrupted)
     ran = cli("results", "analyze", write([standard(1)]))
     assert (ran.code, ran.err) == (EXIT_INTERRUPTED, "faircount: interrupted\n")
 

@@ -18,8 +18,8 @@ from bench.generate import write_results
 
 from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.found import Comparison, Pair
-from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import as_report
+from faircount.analysis.options import CompareOptions
 from faircount.errors import InputError, UsageError
 from faircount.model import Estimate, Passage
 from faircount.present import console, figure, html, markdown

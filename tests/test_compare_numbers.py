@@ -21,7 +21,7 @@ from scipy import stats as scipy_stats
 from faircount.analysis.comparing.claims import detectable
 from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.found import Figures
-from faircount.analysis.comparing.options import CompareOptions
+from faircount.analysis.options import CompareOptions
 from faircount.reading.spikee_families import family
 from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango, undefined
 from tests.conftest import Write, document_of, standard

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faircount.cli.judge_setting import setting_of
-from faircount.config import Config, read_config
+from faircount.cli.parts import Models
+from faircount.config import Config, read_config, setting_of
 from faircount.errors import UsageError
 from faircount.judging.making import make
 
@@ -39,10 +38,6 @@ def config(tmp_path: Path) -> Any:
         return str(path)
 
     return write
-
-
-def arguments(**values: Any) -> argparse.Namespace:
-    return argparse.Namespace(**{"config": None, "model": None, "base_url": None, "api_key_env": None, **values})
 
 
 def test_a_configuration_has_judges_prices_and_a_model(config: Any) -> None:
@@ -108,7 +103,7 @@ def test_a_configuration_that_cannot_be_read_is_said(config: Any, tmp_path: Path
 
 def test_options_go_before_the_configuration(config: Any) -> None:
     path = config(WHOLE)
-    setting = setting_of(arguments(config=path, model="other", concurrency=3))
+    setting = setting_of(Models(config=path, model="other"), 3)
     assert setting.chat is not None
     assert (setting.chat.model, setting.chat.base_url) == ("other", "http://localhost:8000/v1")
     assert (setting.chat.api_key_env, setting.chat.timeout, setting.chat.concurrency) == ("MY_KEY", 30, 3)
@@ -117,7 +112,7 @@ def test_options_go_before_the_configuration(config: Any) -> None:
 
 
 def test_without_a_configuration_there_are_no_named_judges() -> None:
-    setting = setting_of(arguments())
+    setting = setting_of(Models())
     assert setting.named == {} and setting.local_code
     assert setting.chat is not None and setting.chat.model == ""
 
@@ -127,4 +122,4 @@ def test_no_configuration_is_found_by_itself(tmp_path: Path, monkeypatch: pytest
         (tmp_path / name).write_text("[judges]\nmine = 'refusal'\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="mine: no such judge"):
-        make("mine", setting_of(arguments()))
+        make("mine", setting_of(Models()))

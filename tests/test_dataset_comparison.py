@@ -15,7 +15,7 @@ import pytest
 from faircount.analysis import dataset_matching
 from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset
 from faircount.analysis.dataset_comparison_report import as_report
-from faircount.analysis.dataset_options import ComparisonOptions
+from faircount.analysis.options import DatasetComparisonOptions
 from faircount.errors import InputError, UsageError
 from faircount.model import Estimate
 from faircount.present import console, html, json_text, markdown
@@ -57,7 +57,7 @@ class Files:
 
     def compare(self, dataset: Lines, *targets: Lines, **options: Any) -> ComparedDataset:
         path, paths = self.written(dataset, *targets)
-        return compare_dataset(path, paths, ComparisonOptions(**{"skip_validation": True, **options}))
+        return compare_dataset(path, paths, DatasetComparisonOptions(**{"skip_validation": True, **options}))
 
     def written(self, dataset: Lines, *targets: Lines) -> tuple[str, list[str]]:
         paths = [self._write(rows, f"results_target-{number}.jsonl") for number, rows in enumerate(targets)]
@@ -264,7 +264,9 @@ def test_ties_keep_the_order_of_the_dataset(files: Files) -> None:
 def test_a_file_given_twice_is_one_target(files: Files) -> None:
     path, (results,) = files.written([entry(1)], [result(1, True)])
     assert rates(compare_dataset(path, [results, results])) == {"1": 1.0}
-    spikee = compare_dataset(path, [results, results], ComparisonOptions(definition="spikee", success_threshold=0.4))
+    spikee = compare_dataset(
+        path, [results, results], DatasetComparisonOptions(definition="spikee", success_threshold=0.4)
+    )
     assert rates(spikee) == {"1": 0.5}
 
 
@@ -293,7 +295,7 @@ def test_files_with_the_same_bytes_are_targets_of_their_own_and_pointed_out(file
 )
 def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        ComparisonOptions(**wrong)
+        DatasetComparisonOptions(**wrong)
 
 
 # -- how targets differ -----------------------------------------------------------------------------------------
@@ -411,7 +413,7 @@ def test_the_dataset_is_one_file_that_can_be_read_twice(files: Files, tmp_path: 
     with pytest.raises(UsageError, match="standard input"):
         compare_dataset("-", results)
     with pytest.raises(UsageError, match="standard input"):
-        compare_dataset(path, ["-"], ComparisonOptions(definition="spikee"))
+        compare_dataset(path, ["-"], DatasetComparisonOptions(definition="spikee"))
     with pytest.raises(InputError, match="no such file"):
         compare_dataset(str(tmp_path / "nope.jsonl"), results)
     with pytest.raises(UsageError, match="no result file"):
@@ -471,7 +473,7 @@ def test_the_new_dataset_can_be_compared_again(files: Files, tmp_path: Path) -> 
     compared = three_targets(files, success_threshold=0.3)
     again = tmp_path / "again.jsonl"
     again.write_bytes(b"".join(compared.rows()))
-    second = compare_dataset(str(again), [t.source.path for t in compared.result.targets], ComparisonOptions())
+    second = compare_dataset(str(again), [t.source.path for t in compared.result.targets], DatasetComparisonOptions())
     assert rates(second) == {"2": 1.0}
 
 
@@ -566,8 +568,8 @@ def test_an_input_is_never_overwritten(cli: Cli, files: Files, tmp_path: Path) -
         (["-o", "page.html"], "--report"),
         (["--force"], "--force needs -o"),
         (["--tag", "a/b"], "use 1 to 50 letters"),
-        (["--success-threshold", "80"], "share from 0 to 1"),
-        (["--number", "0"], "at least 1"),
+        (["--success-threshold", "80"], "--success-threshold must be from 0 to 1, not 80"),
+        (["--number", "0"], "--number must be 1 or more, not 0"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(
@@ -752,9 +754,9 @@ def large(write: Write, name: str, *, only_attacks: bool = False) -> tuple[str, 
 @pytest.mark.parametrize("only_attacks", [False, True])
 def test_what_an_analysis_kept_gives_the_same_comparison(cli: Cli, write: Write, only_attacks: bool) -> None:
     dataset, results = large(write, "results_large.jsonl", only_attacks=only_attacks)
-    anew = compare_dataset(dataset, [results], ComparisonOptions(cache=False))
+    anew = compare_dataset(dataset, [results], DatasetComparisonOptions(cache=False))
     assert cli("results", "analyze", "--overview", results).code == 0
-    kept = compare_dataset(dataset, [results], ComparisonOptions())
+    kept = compare_dataset(dataset, [results], DatasetComparisonOptions())
     assert kept.result.targets == anew.result.targets
     assert kept.rates == anew.rates
     assert kept.result.meeting == 4125

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset
-from faircount.analysis.dataset_options import ComparisonOptions
+from faircount.analysis.options import DatasetComparisonOptions
 from tests.conftest import ROOT, Cli, shared_folder
 
 SHARED = shared_folder()
@@ -76,7 +76,7 @@ class Case:
         return next((GOLDEN / "out" / self.name).glob("files/datasets/*.jsonl"), None)
 
     def compared(self, **options: Any) -> ComparedDataset:
-        asked = ComparisonOptions(
+        asked = DatasetComparisonOptions(
             success_threshold=self.asked.success_threshold,
             success_definition=self.asked.success_definition,
             **{"number": self.asked.number, "skip_validation": True, **options},

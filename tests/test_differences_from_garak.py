@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faircount.cli.parser_judges import SUMMARY
 
 from faircount.analysis.judges.quality import STRING_MATCHER, Confusion, JudgeQuality, QualityOptions, quality_of
 from faircount.analysis.judges.ranking import ranked
@@ -18,7 +19,6 @@ from faircount.analysis.judges.summary import (
     summary_of,
 )
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, tier_name
-from faircount.cli.parser_judges import SUMMARY
 from faircount.judging.attempt import Attempt
 from faircount.judging.judge import verdict_of
 from faircount.judging.making import Setting, make

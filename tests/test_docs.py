@@ -18,7 +18,7 @@ from tools import cli_reference, statistics_reference
 import faircount
 from faircount import stats
 from faircount.cli import main
-from faircount.cli.parser import build
+from faircount.cli.parser import build_in_full
 from faircount.findings import REGISTER
 from faircount.reading.cache import FOLDER_VARIABLE
 from tests.conftest import some
@@ -96,14 +96,14 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
 
 def test_every_option_is_explained_in_a_guide() -> None:
     prose = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != cli_reference.PAGE)
-    for parser in some(cli_reference.commands(build())):
+    for parser in some(cli_reference.commands(build_in_full())):
         for option in options(parser):
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", prose), f"{parser.prog} {option}"
 
 
 def test_every_command_is_named_in_a_page_that_people_write() -> None:
     prose = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != cli_reference.PAGE)
-    for parser in some(cli_reference.commands(build())):
+    for parser in some(cli_reference.commands(build_in_full())):
         if parser.get_default("run") is not None:
             assert parser.prog in prose, parser.prog
 

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis.exporting import ENTRY_COLUMNS, Export, ExportOptions
+from faircount.analysis.exporting import ENTRY_COLUMNS, Export
 from faircount.analysis.exporting_columns import SAID, named_column, split_names, written_name
+from faircount.analysis.options import ExportOptions
 from faircount.errors import UsageError
 from faircount.text import visible
 from tests.conftest import Cli, Write, analysis_of, attack, encode, row, standard

@@ -13,8 +13,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.options import CompareOptions
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import AnalyzeOptions, CompareOptions
 from faircount.analysis.results import analyze
 from faircount.model import Estimate
 from faircount.reading.spikee_families import family

@@ -10,21 +10,21 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from faircount.cli.gating import SUMMARY_VARIABLE, add_gates, apply_gates, fields_of_gates, read_gates
-from faircount.cli.parsing import Parser
+from faircount.cli.gating import apply_gates, fields_of_gates, refuse_gates
+from faircount.cli.parser import parse
+from faircount.cli.parts import SUMMARY_VARIABLE, BaselineGates
 from faircount.errors import UsageError
+from faircount.options import option_fields
 from faircount.text import visible
 from faircount.version import __version__
 from tests.conftest import Cli, Write, standard
 from tests.gate_results import analysis_with, cells, comparison_with
-from tests.test_architecture import HEAVY
 
 OPEN = comparison_with(cells(20, 6, 14, 160))
 """A comparison that leaves a margin of 5 points open."""
@@ -35,11 +35,10 @@ def _no_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
 
 
-def given(*words: str) -> Any:
-    """Return the arguments that words are parsed into."""
-    parser = Parser("faircount")
-    add_gates(parser, baseline=True)
-    return parser.parse_args(words)
+def given(*words: str) -> BaselineGates:
+    """Return the gates that words are parsed into."""
+    arguments = parse(["results", "analyze", "x", *words])
+    return BaselineGates(**{known.name: getattr(arguments, known.name) for known in option_fields(BaselineGates)})
 
 
 def gates(*texts: str) -> list[str]:
@@ -103,16 +102,16 @@ def test_rates_are_the_analysis_and_regressions_the_comparison(
 
 def test_gates_are_refused_before_any_work() -> None:
     with pytest.raises(UsageError, match="at character 5: expected an operator"):
-        read_gates(given(*gates("asr ! 3")))
+        refuse_gates(given(*gates("asr ! 3")), [])
     with pytest.raises(UsageError, match="--baseline FILE"):
-        read_gates(given(*gates("regression > 0.02")), compared=False)
-    assert read_gates(given(*gates("regression > 0.02")), compared=True)
+        refuse_gates(given(*gates("regression > 0.02")), [])
+    refuse_gates(given(*gates("regression > 0.02"), "--baseline", "x"), [])
     with pytest.raises(UsageError, match="must be different files"):
-        read_gates(given("--junit", "x.xml", "--sarif", "./x.xml"))
+        refuse_gates(given("--junit", "x.xml", "--sarif", "./x.xml"), [])
 
 
 def test_the_facets_of_gates_are_known_before_the_analysis() -> None:
-    found = read_gates(given(*gates("lang=en: asr > 0.1", "asr > 0.1", "plugin=x: asr > 0.1", "lang=de: asr > 0.1")))
+    found = given(*gates("lang=en: asr > 0.1", "asr > 0.1", "plugin=x: asr > 0.1", "lang=de: asr > 0.1"))
     assert fields_of_gates(found) == ("lang", "plugin")
 
 
@@ -170,16 +169,6 @@ def test_an_unknown_value_is_a_usage_error(write: Write) -> None:
             given(*gates("jailbreak_type=x: asr > 0.1")), analyses=[analysis_with(write, 1, 1, jailbreak_type="dan")]
         )
     assert caught.value.exit_code == 2
-
-
-def test_options_can_be_parsed_without_loading_anything_heavy() -> None:
-    code = (
-        "import sys; from faircount.cli.parsing import Parser; from faircount.cli.gating import add_gates;"
-        "p = Parser('x'); add_gates(p, baseline=True); p.parse_args(['--fail-on', 'asr > 0.1']); p.format_help();"
-        f"print(*[name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
 # -- files ------------------------------------------------------------------------------------------------------

@@ -14,16 +14,15 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
 from faircount import interrupts
-from faircount.cli import demo, main, run
+from faircount.cli import demo, main
 from faircount.ledger.store import Ledger
 from faircount.reading import loading
 from faircount.reading.loading import PARALLEL_FROM_BYTES
@@ -301,7 +300,7 @@ def test_what_an_interrupt_left_half_made_says_nothing() -> None:
 
 MADE = {
     "a new file": (
-        "from faircount.present import new_file as module",
+        "from faircount import new_file as module",
         "_owner_only",
         "with module.NewFile('x/out', may_number=True):\n        time.sleep(0.1)",
     ),
@@ -443,17 +442,6 @@ def test_the_demo_ends_when_one_of_its_runs_is_interrupted(monkeypatch: pytest.M
     monkeypatch.setattr("faircount.cli.parser.parse", lambda _: argparse.Namespace(run=lambda _: 130))
     with pytest.raises(KeyboardInterrupt):
         demo._quietly(["run"])
-
-
-def test_a_run_that_ended_after_two_interrupts_may_write_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    def execute(*_: object, interrupted: Callable[[int], None], **__: object) -> None:
-        interrupted(2)
-
-    monkeypatch.setattr("faircount.running.runs.execute", execute)
-    settings: Any = SimpleNamespace(is_attack=False, limits=None, stop_when=None)
-    run._execute(settings, [], None, None, SimpleNamespace(path="j"))  # type: ignore[arg-type]
-    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
-    assert all(timer.finished.is_set() for timer in timers)
 
 
 needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")

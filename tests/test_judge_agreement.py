@@ -563,7 +563,7 @@ def test_the_schema_is_itself_valid_and_refuses_what_is_missing(labelling: Label
         ((), "nothing to compare"),
         (("refusal",), "nothing to compare"),
         (("refusal", "--predictions", "p.jsonl"), "name it with --labels"),
-        (("--predictions", "p.jsonl", "--cases", "-1"), "--cases cannot be negative"),
+        (("--predictions", "p.jsonl", "--cases", "-1"), "--cases must be 0 or more, not -1"),
         (("--predictions", "p.jsonl", "--output-format", "html"), "--output-format html needs -o FILE"),
         (("--predictions", "-"), "read twice"),
     ],

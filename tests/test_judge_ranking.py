@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from faircount.analysis.choices import RANKED_BY
+from faircount.analysis.judges.options import RANKED_BY
 from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.ranking import DRAWN, OVERLAP, UNKNOWN, Ranking, drawn_ranges, missing_class, ranked
 from faircount.analysis.judges.ranking_report import NAMES, as_report

@@ -156,7 +156,7 @@ def test_an_error_and_a_price_of_types_of_its_own_are_written_as_text_and_number
         (("refusals", "a"), 2, "refusals: no such judge; did you mean refusal"),
         (("contains(", "a"), 2, "the judge cannot be parsed at character 10"),
         (("refusal", "a", "--config", "missing.toml"), 2, "missing.toml: no such file"),
-        (("refusal", "a", "--latency", "-1"), 2, "--latency must be 0 or more seconds"),
+        (("refusal", "a", "--latency", "-1"), 2, "--latency must be 0 or more, not -1"),
         (("refusal", "a", "--output-format", "html"), 2, "--output-format html needs -o FILE"),
     ],
 )

@@ -20,7 +20,6 @@ from faircount.running.courses import Tactics
 from faircount.running.dataset_choice import DatasetChoice
 from faircount.running.merging import merged
 from faircount.running.resuming import resume
-from faircount.running.runs import Settings
 from faircount.running.shards import Shard, read_shard
 from faircount.running.targets.seam import Answer, Request, TargetError
 from tests.running import Answering, Scripted, attempts, records
@@ -61,7 +60,7 @@ def shard(
     """Run a shard into a journal of its own, and return its path."""
     part = read_shard(text)
     path = str(folder / (name or f"shard_{part.number}.jsonl"))
-    settings = Settings(
+    settings = runs.Settings(
         files=(("d.jsonl", "0" * 64),),
         target={"kind": "scripted"},
         limits=Limits(),

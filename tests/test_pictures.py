@@ -17,7 +17,7 @@ import pytest
 from tools import pictures, screenshots
 
 import faircount
-from faircount.cli.parser import build
+from faircount.cli.parser import build_in_full
 from faircount.formats import percent
 from tests.console_blocks import matches
 
@@ -83,7 +83,7 @@ def test_a_picture_names_method_and_unit(name: str) -> None:
 
 
 def test_the_sample_behind_a_picture_is_that_of_the_demo() -> None:
-    assert build().parse_args(["demo"]).seed == pictures.DEMO_SEED
+    assert build_in_full().parse_args(["demo"]).seed == pictures.DEMO_SEED
 
 
 def test_the_page_on_retries_shows_what_its_example_prints(tmp_path: Path) -> None:

@@ -14,14 +14,20 @@ from openpyxl import load_workbook
 from tools import policy_blocks_reference
 
 from faircount import Analysis
-from faircount.analysis.checking import CheckOptions, check_files
+from faircount.analysis.checking import check_files
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.dataset_comparison import compare_dataset
-from faircount.analysis.dataset_options import ComparisonOptions
-from faircount.analysis.exporting import Export, ExportOptions
-from faircount.analysis.extracting import Extraction, ExtractOptions
-from faircount.analysis.one_entry import ShowOptions, find_entries
+from faircount.analysis.exporting import Export
+from faircount.analysis.extracting import Extraction
+from faircount.analysis.one_entry import find_entries
+from faircount.analysis.options import (
+    CheckOptions,
+    CompareOptions,
+    DatasetComparisonOptions,
+    ExportOptions,
+    ExtractOptions,
+    ShowOptions,
+)
 from faircount.model import Outcome
 from faircount.notebook.results import read
 from faircount.policy_blocks import LOOKED_AT, pattern_ids, patterns, policy_block, words_of
@@ -442,7 +448,7 @@ def test_datasets_checks_and_single_entries_follow_the_option(write: Write) -> N
     path = write(MIXED)
     dataset = write([{"id": n, "content": f"prompt {n}"} for n in range(1, 7)], "dataset.jsonl")
     for policy_blocks, blocks in ((True, 3), (False, 1)):
-        options = ComparisonOptions(policy_blocks=policy_blocks, cache=False)
+        options = DatasetComparisonOptions(policy_blocks=policy_blocks, cache=False)
         (target,) = compare_dataset(dataset, [path], options).result.targets
         assert target.entries.guardrail == blocks
         found = check_files([path], CheckOptions(policy_blocks=policy_blocks)).findings

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, fisher_exact
 
-from faircount.analysis.power import PowerOptions, Question, ask
+from faircount.analysis.options import PowerOptions
+from faircount.analysis.power import Question, ask
 from faircount.cli import main
 from faircount.errors import UsageError
 from faircount.stats import power_paired
@@ -229,7 +230,7 @@ def test_what_cannot_be_asked_is_exit_code_2_and_one_sentence(cli: Cli, words: l
 
 def test_options_are_refused_in_the_library_too() -> None:
     with pytest.raises(UsageError, match="nothing to compute"):
-        PowerOptions()
+        ask(PowerOptions())
 
 
 @pytest.mark.parametrize("words", ASKED, ids=" ".join)

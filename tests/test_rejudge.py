@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount.analysis.rejudging.options import RejudgeOptions
+from faircount.analysis.options import RejudgeOptions
 from faircount.errors import UsageError
 from tests import run_files
 from tests.conftest import Cli, Ran, Write, analysis_of, attack, some, standard
@@ -623,7 +623,7 @@ def test_a_missing_file_is_bad_input(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_options_are_checked() -> None:
-    for wrong in ({"turns": "x"}, {"level": 0.0}, {"examples": -1}, {"max_line": 0}):
+    for wrong in ({"turns": "x"}, {"level": 0.0}, {"flips": -1}, {"max_line": 0}):
         with pytest.raises(UsageError):
             RejudgeOptions(**wrong)
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib import resources
@@ -140,7 +141,7 @@ def header(place: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", ["run", "resume", "plan"])
 def test_help_comes_at_once(command: str) -> None:
-    heavy = ("numpy", "msgspec", "asyncio", "duckdb", "aiohttp", "rich", "faircount.running", "faircount.testing")
+    heavy = ("numpy", "asyncio", "duckdb", "aiohttp", "rich", "faircount.running.runs", "faircount.testing")
     script = (
         "import sys\n"
         "from faircount.__main__ import run\n"
@@ -332,12 +333,12 @@ def test_a_limit_that_is_reached_ends_with_4_and_says_how_to_go_on(
         (["tests", "--target", "simulated", "--retries", "0"], 2, "--retries"),
         (["tests", "--target", "simulated", "--aggregation", "best"], 2, 'no such aggregation: "best"'),
         (["tests", "--target", "simulated", "--aggregation", "pass@9"], 2, "pass@9 needs 9 attempts"),
-        (["tests", "--target", "simulated", "--concurrency", "0"], 2, "--concurrency must be more than 0"),
-        (["tests", "--target", "simulated", "--num-workers-api", "-1"], 2, "--concurrency must be more than 0"),
+        (["tests", "--target", "simulated", "--concurrency", "0"], 2, "--concurrency must be 1 or more"),
+        (["tests", "--target", "simulated", "--num-workers-api", "-1"], 2, "--concurrency must be 1 or more"),
         (["tests", "--target", "simulated", "--timeout", "nan"], 2, "--timeout must be more than 0"),
         (["tests", "--target", "simulated", "--timeout", "inf"], 2, "--timeout must be more than 0"),
-        (["tests", "--target", "simulated", "--tries", "0"], 2, "--tries must be more than 0"),
-        (["tests", "--target", "simulated", "--max-cost", "-1"], 2, "--max-cost must be more than 0"),
+        (["tests", "--target", "simulated", "--tries", "0"], 2, "--tries must be 1 or more, not 0"),
+        (["tests", "--target", "simulated", "--max-cost", "-1"], 2, "--max-cost must be more than 0, not -1.0"),
         (["tests", "--target", "simulated", "--max-calls", "many"], 2, "--max-calls"),
         (["tests", "--target", "simulated", "--report-layout", "odd"], 2, "--report-layout"),
         (["tests", "--target", "simulated", "--concurency", "3"], 2, "did you mean --concurrency?"),
@@ -406,7 +407,7 @@ def test_a_folder_that_cannot_be_made_is_told(here: Path, cli: Cli) -> None:
 def test_a_report_that_cannot_be_written_is_told_and_comes_with_the_next_resume(
     here: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from faircount.present.new_file import NewFile
+    from faircount.new_file import NewFile
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -632,13 +633,19 @@ def _tally(done: int) -> Tally:
     return Tally(total=100, done=done, passed=done // 2, failed=done - done // 2, retries=3, cost=0.25, errors=0)
 
 
+def _show(*numbers: int) -> None:
+    progress = RunProgress()
+    progress.begin("j.jsonl", entries=False)
+    for done in numbers:
+        progress.progress(_tally(done))
+    progress.end()
+
+
 def test_progress_is_plain_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("faircount.cli.run_progress._EVERY_ELSEWHERE", 0.0)
-    with RunProgress() as progress:
-        for done in (10, 20, 100):
-            progress.heard(_tally(done))
+    _show(10, 20, 100)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["faircount: 10/100", "faircount: 20/100", "faircount: 100/100"]
     assert "passed 50% [24, 76] of 10" in lines[0]
@@ -660,9 +667,7 @@ def test_on_a_terminal_one_line_renews_itself(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("faircount.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
-    with RunProgress() as progress:
-        progress.heard(_tally(10))
-        progress.heard(_tally(20))
+    _show(10, 20)
     err = capsys.readouterr().err
     assert err.count("\r\x1b[2K") == 3
     assert "\n" not in err
@@ -680,8 +685,7 @@ def test_progress_that_nobody_can_hear_stops_nothing(monkeypatch: pytest.MonkeyP
     tried: list[None] = []
     monkeypatch.setattr("sys.stderr", Closed())
     monkeypatch.setattr("faircount.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
-    with RunProgress() as progress:
-        progress.heard(_tally(10))
+    _show(10)
     assert tried
 
 
@@ -698,3 +702,15 @@ def test_a_long_run_tells_how_far_it_is(here: Path) -> None:
     assert len(told) >= 2
     assert told[-1].startswith("faircount: 12/12, ")
     assert "left" not in done.stdout
+
+
+def test_a_run_that_ended_after_two_interrupts_may_write_its_report() -> None:
+    def timers() -> list[threading.Timer]:
+        return [one for one in threading.enumerate() if isinstance(one, threading.Timer) and not one.finished.is_set()]
+
+    progress = RunProgress()
+    progress.begin("j.jsonl", entries=False)
+    progress.interrupted(2)
+    assert len(timers()) == 1
+    progress.end()
+    assert timers() == []

@@ -19,15 +19,8 @@ import openpyxl
 import pytest
 
 from faircount import InputError, UsageError
-from faircount.analysis.sampling_for_labels import (
-    Sample,
-    SampleOptions,
-    allocation,
-    columns_of,
-    sample_for_labels,
-    sheet_rows,
-    spread,
-)
+from faircount.analysis.options import SampleOptions
+from faircount.analysis.sampling_for_labels import Sample, allocation, columns_of, sample_for_labels, sheet_rows, spread
 from faircount.reading import label_sheet
 from faircount.reading.label_sheet import write_as_csv
 from tests.conftest import Cli, Write, analysis_of, attack, standard
@@ -127,7 +120,7 @@ def test_where_there_is_nothing_to_label_that_is_said(write: Write, rows: Any) -
 
 def test_what_cannot_be_drawn_is_refused(write: Write, cli: Cli, tmp_path: Path) -> None:
     path = write(run_of(5, 5))
-    with pytest.raises(UsageError, match="at least 2"):
+    with pytest.raises(UsageError, match="2 or more"):
         SampleOptions(n=1)
     with pytest.raises(UsageError, match="no such field"):
         drawn(path, by="colour")

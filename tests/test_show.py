@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -23,8 +22,9 @@ import pytest
 from faircount import InputError, UsageError, analyze
 from faircount.analysis import evidence, one_entry, one_entry_report, recorded
 from faircount.analysis.evidence import CHANGED, VANISHED
-from faircount.analysis.one_entry import Entry, ShowOptions, find_entries
+from faircount.analysis.one_entry import Entry, find_entries
 from faircount.analysis.one_entry_report import as_report
+from faircount.analysis.options import ShowOptions
 from faircount.analysis.recorded import masked
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
 from faircount.model import Outcome
@@ -34,7 +34,6 @@ from faircount.reading.streams import open_range
 from faircount.report import Grid, Record
 from faircount.text import visible
 from tests.conftest import Cli, Ran, Write, attack, encode, some, standard
-from tests.test_architecture import HEAVY
 from tests.test_present import HOSTILE, harmless, hostile_rows
 
 SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "entry-2.json").read_text("utf-8"))
@@ -533,17 +532,6 @@ def test_standard_input_is_refused_because_it_cannot_be_read_back(cli: Cli, monk
 def test_a_pipe_is_refused_before_it_is_read(cli: Cli, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert show(cli, "1", str(tmp_path / "pipe")).code == 2
-
-
-@pytest.mark.parametrize("verb", ["show", "check"])
-def test_help_is_answered_without_heavy_imports(verb: str) -> None:
-    script = (
-        "import sys\nfrom faircount.cli import main\n"
-        f"try:\n    main(['results', {verb!r}, '--help'])\nexcept SystemExit:\n    pass\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
 
 
 def test_without_a_file_or_with_the_words_swapped_there_is_a_hint(cli: Cli, write: Write) -> None:

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import InputError
+from faircount.options import MAX_LINE_BYTES
 from faircount.reading import streams
 from faircount.reading.streams import TOO_LONG, Stream, blocks, open_stream
 
 
-def numbered_lines(stream: Stream, max_line: int = streams.MAX_LINE_BYTES) -> list[tuple[int, int, bytes]]:
+def numbered_lines(stream: Stream, max_line: int = MAX_LINE_BYTES) -> list[tuple[int, int, bytes]]:
     found: list[tuple[int, int, bytes]] = []
     for block in blocks(stream, max_line):
         offset = block.offset

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from faircount.cli.parser import build
+from faircount.cli.parser import build_in_full
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """\
@@ -32,7 +32,7 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 
 def page() -> str:
     """Return the text of the reference page."""
-    return "\n".join([HEAD, *(_section(parser) for parser in commands(build()))])
+    return "\n".join([HEAD, *(_section(parser) for parser in commands(build_in_full()))])
 
 
 def examples(parser: argparse.ArgumentParser) -> list[str]:

@@ -20,12 +20,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
 from faircount.errors import UsageError
+from faircount.judging.making import Setting
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
+
+if TYPE_CHECKING:
+    from faircount.chat.settings import ChatSettings
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -37,6 +41,47 @@ class Config(Struct, frozen=True):
     judges: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     chat: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ModelOptions(Protocol):
+    """Options with which judges that ask a model are made."""
+
+    @property
+    def config(self) -> str | None:
+        """A TOML file with judges, prices and models."""
+
+    @property
+    def model(self) -> str | None:
+        """The model to ask."""
+
+    @property
+    def base_url(self) -> str | None:
+        """The server to ask."""
+
+    @property
+    def api_key_env(self) -> str | None:
+        """The environment variable with the key."""
+
+
+def setting_of(models: ModelOptions, concurrency: int | None = None) -> Setting:
+    """Return what judges are made with: by a configuration file and by options, which go before the file."""
+    config = read_config(models.config) if models.config is not None else Config()
+    return Setting(chat=_chat_settings(models, concurrency, config), named=dict(config.judges))
+
+
+def _chat_settings(models: ModelOptions, concurrency: int | None, config: Config) -> ChatSettings:
+    import msgspec
+
+    from faircount.chat.settings import ChatSettings
+
+    asked = {name: getattr(models, name) for name in ("model", "base_url", "api_key_env")} | {
+        "concurrency": concurrency
+    }
+    told = {**config.chat, **{name: value for name, value in asked.items() if value is not None}}
+    try:
+        return msgspec.convert({**told, "prices": dict(config.prices)}, ChatSettings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"--config, --model, --base-url and --api-key-env: {error}") from error
 
 
 def read_config(path: str) -> Config:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from faircount.model import Finding, Severity
 
+_PLACES_SHOWN = 3
 EXAMPLES_KEPT = 20
 
 
@@ -108,6 +109,18 @@ class Notes(Struct):
         """Yield each subject noted under `code` with its count, most frequent first."""
         found = [(subject, count) for (noted, subject), count in self.counts.items() if noted == code]
         yield from sorted(found, key=lambda pair: -pair[1])
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each kind of lines that could not be read, and one if the source broke off."""
+        sentences = []
+        for reason, times in self.subjects("F001"):
+            places = ", ".join(f"{self.name}:{line}" for line in self.lines["F001", reason][:_PLACES_SHOWN])
+            more = f" and {times - _PLACES_SHOWN:,} more" if times > _PLACES_SHOWN else ""
+            skipped = "was" if times == 1 else "were"
+            sentences.append(
+                f"F001 {counted(times, 'line')} could not be read and {skipped} skipped: {reason}; {places}{more}"
+            )
+        return [*sentences, *(f"F002 {self.name}: {what}: the rest is missing" for what, _ in self.subjects("F002"))]
 
     def where(self, code: str) -> list[str]:
         """Return the first places (`file:line`) noted under `code`, in the order of their lines."""

@@ -18,11 +18,11 @@ from faircount.analysis.arrange_groups import (
     of_how_many,
     share,
 )
-from faircount.analysis.choices import AUTO
 from faircount.analysis.correction import arranged
 from faircount.analysis.evidence import FAILED_CASES, sources_of
 from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
+from faircount.analysis.options import AUTO
 from faircount.analysis.results import COMBINED, STOPPABLE
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.findings import counted

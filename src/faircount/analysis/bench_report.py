@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.found import Comparison
-from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.report import in_short
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import AnalyzeOptions, CompareOptions
 from faircount.analysis.results import analyze
 from faircount.model import Analysis, Document, Estimate, Tally
 from faircount.report import Cell, Column, Fact, Facts, Grid, Place, Record, Report, Section

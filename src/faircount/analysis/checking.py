@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from faircount.analysis import integrity
 from faircount.analysis.asking import ask_files
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import CheckOptions
 from faircount.analysis.results import COMBINED, Folded, findings_of
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
@@ -23,40 +23,12 @@ from faircount.model import Document, Finding, Severity, Source
 from faircount.reading import inputs
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
-from faircount.reading.streams import MAX_LINE_BYTES
 from faircount.report import Block, Findings, Paragraph, Place, Report, Section
 from faircount.source_labels import labelled
 from faircount.text import visible
 
 _DAMAGE = ("F001", "F002")
 _NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}
-
-
-class CheckOptions(Struct, frozen=True):
-    """Options of `results check`; the defaults are the documented ones."""
-
-    warnings: bool = False
-    combine: bool = False
-    guardrail_success: str = "bypassed"
-    policy_blocks: bool = True
-    max_line: int = MAX_LINE_BYTES
-    cache: bool = True
-
-    @property
-    def serious(self) -> tuple[Severity, ...]:
-        """The severities that make a finding serious."""
-        return (Severity.ERROR, Severity.WARNING) if self.warnings else (Severity.ERROR,)
-
-    @property
-    def analyzed(self) -> AnalyzeOptions:
-        """How the findings are found."""
-        return AnalyzeOptions(
-            combine=self.combine,
-            guardrail_success=self.guardrail_success,
-            policy_blocks=self.policy_blocks,
-            max_line=self.max_line,
-            cache=self.cache,
-        )
 
 
 class Checked(Struct, frozen=True):
@@ -115,9 +87,10 @@ def check_files(
     checked = sorted(found.values(), key=lambda item: order.get(item.name, -1))
     named = iter(labelled([source for item in checked for source in item.sources]))
     checked = [replace(item, sources=tuple(islice(named, len(item.sources)))) for item in checked]
+    severities = (Severity.ERROR, Severity.WARNING) if options.warnings else (Severity.ERROR,)
     return Checks(
-        serious_severities=options.serious,
-        serious=sum(finding.severity in options.serious for item in checked for finding in item.findings),
+        serious_severities=severities,
+        serious=sum(finding.severity in severities for item in checked for finding in item.findings),
         unusable=sum(item.unusable is not None for item in checked),
         checks=tuple(checked),
         files=tuple(there),

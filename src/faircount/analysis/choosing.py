@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from faircount.analysis.choices import CUSTOM
+from faircount.analysis.options import CUSTOM
 from faircount.errors import InputError
 from faircount.model import Outcome
 from faircount.outcomes import state

@@ -19,8 +19,8 @@ from msgspec import Struct, field
 
 from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import MISSING, PLACES_KEPT, Unmatched
-from faircount.analysis.dataset_options import ALL, ComparisonOptions
 from faircount.analysis.dataset_reading import ReadAll, ReadTarget, read_all
+from faircount.analysis.options import ALL, DatasetComparisonOptions
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER
@@ -151,11 +151,11 @@ class ComparedDataset(Struct, frozen=True):
 def compare_dataset(
     dataset: str,
     files: Sequence[str],
-    options: ComparisonOptions | None = None,
+    options: DatasetComparisonOptions | None = None,
     progress: Progress = lambda _: None,
 ) -> ComparedDataset:
     """Compare the entries of a dataset over result files, one target each; `progress` hears of bytes read."""
-    options = options or ComparisonOptions()
+    options = options or DatasetComparisonOptions()
     path = one_dataset([dataset])
     paths = inputs.expand(files)
     _refuse_datasets(path, paths, options.max_line)
@@ -213,7 +213,7 @@ def _several_datasets(paths: Sequence[str]) -> UsageError:
 # -- does the dataset fit ---------------------------------------------------------------------------------------
 
 
-def _refuse_misfit(dataset: Dataset, targets: Sequence[Target], options: ComparisonOptions) -> None:
+def _refuse_misfit(dataset: Dataset, targets: Sequence[Target], options: DatasetComparisonOptions) -> None:
     """Raise if a target has no result of some entry of the dataset."""
     reasons = [_misfit(dataset, target) for target in targets if target.missing.count]
     if reasons:
@@ -268,7 +268,7 @@ class _Masks(Struct, frozen=True):
         return [bytes(map(operator.add, succeeded, counts)) for succeeded, counts in both]
 
 
-def _masks(targets: Sequence[ReadTarget], options: ComparisonOptions) -> _Masks:
+def _masks(targets: Sequence[ReadTarget], options: DatasetComparisonOptions) -> _Masks:
     outcomes = [bytes(target.matched.outcomes) for target in targets]
     succeeded = [column.translate(_SUCCEEDED) for column in outcomes]
     if options.by_spikee:
@@ -283,7 +283,7 @@ def _rate_of(kind: Standing, given: int | None) -> float | None:
 
 
 def _compared(
-    read: ReadAll, chosen: Sequence[Input], paths: Sequence[str], options: ComparisonOptions
+    read: ReadAll, chosen: Sequence[Input], paths: Sequence[str], options: DatasetComparisonOptions
 ) -> ComparedDataset:
     dataset, masks = read.dataset, _masks(read.targets, options)
     families = _families(read, options)
@@ -340,7 +340,7 @@ def _compared(
     return ComparedDataset(result, dataset, (dataset.path, *paths), tuple(rates), tuple(written))
 
 
-def _ranked(dataset: Dataset, rates: Sequence[float | None], options: ComparisonOptions) -> list[int]:
+def _ranked(dataset: Dataset, rates: Sequence[float | None], options: DatasetComparisonOptions) -> list[int]:
     """Return the rows that meet the threshold: the highest rates first, or with `lt` the lowest.
 
     spikee has the highest first with `lt`, too, and breaks ties by the long id, not by the order of the dataset.
@@ -369,7 +369,7 @@ def _missing(dataset: Dataset, outcomes: bytearray) -> Unmatched:
     return missing
 
 
-def _families(read: ReadAll, options: ComparisonOptions) -> list[int] | None:
+def _families(read: ReadAll, options: DatasetComparisonOptions) -> list[int] | None:
     """Return what every entry is a variant of, or None where no two that are known are variants of one thing."""
     if options.by_spikee:
         return None
@@ -446,7 +446,7 @@ def _transfers(paths: Sequence[str], masks: _Masks, families: Sequence[int] | No
 # -- limits -----------------------------------------------------------------------------------------------------
 
 
-def _limits(targets: int, families: int | None, options: ComparisonOptions) -> Iterator[str]:
+def _limits(targets: int, families: int | None, options: DatasetComparisonOptions) -> Iterator[str]:
     yield (
         f"The rate of an entry is over {counted(targets, 'target')} at most, so it takes few values and is not an "
         "estimate: it shows on which of these targets the entry succeeds, not how likely it is to succeed on "
@@ -478,7 +478,7 @@ def _about_intervals(count: int | None) -> str:
 # -- doubts -----------------------------------------------------------------------------------------------------
 
 
-def _findings(read: ReadAll, chosen: Sequence[Input], options: ComparisonOptions) -> list[Finding]:
+def _findings(read: ReadAll, chosen: Sequence[Input], options: DatasetComparisonOptions) -> list[Finding]:
     notes = [read.dataset.notes, *(target.read.notes for target in read.targets)]
     found = integrity.from_reading(notes, definition=options.definition)
     found += integrity.from_inputs(chosen)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import Matched, match, match_as_spikee, needs_rows
-from faircount.analysis.dataset_options import ComparisonOptions
+from faircount.analysis.options import DatasetComparisonOptions
 from faircount.errors import InputError
 from faircount.findings import counted
 from faircount.ledger import engine, tallies
@@ -42,7 +42,7 @@ class ReadAll(Struct, frozen=True):
     targets: list[ReadTarget]
 
 
-def read_all(path: str, chosen: Sequence[Input], options: ComparisonOptions, progress: Progress) -> ReadAll:
+def read_all(path: str, chosen: Sequence[Input], options: DatasetComparisonOptions, progress: Progress) -> ReadAll:
     """Read a dataset and the files of its targets, and match them."""
     names = [item.path for item in chosen]
     how, alone = options.reading, not options.by_spikee
@@ -55,7 +55,7 @@ def read_all(path: str, chosen: Sequence[Input], options: ComparisonOptions, pro
     return with_cache(loader, lambda loader: _read(path, names, options, loader), cache=options.cache)
 
 
-def _read(path: str, names: Sequence[str], options: ComparisonOptions, loader: Loader) -> ReadAll:
+def _read(path: str, names: Sequence[str], options: DatasetComparisonOptions, loader: Loader) -> ReadAll:
     """Read the dataset and every target.
 
     The loader's processes start before anything else runs. While they read a target, threads read the dataset and
@@ -88,7 +88,9 @@ def _read_dataset(path: str, max_line: int) -> Dataset:
     return dataset
 
 
-def _match_target(reading: Beside[Dataset], ledger: Ledger, read: ReadSource, options: ComparisonOptions) -> ReadTarget:
+def _match_target(
+    reading: Beside[Dataset], ledger: Ledger, read: ReadSource, options: DatasetComparisonOptions
+) -> ReadTarget:
     """Fold what was read of a target, and match it to the dataset."""
     with ledger:
         if options.by_spikee:
@@ -104,7 +106,7 @@ def _match_target(reading: Beside[Dataset], ledger: Ledger, read: ReadSource, op
         return ReadTarget(read, match(reading.answer(), ledger), findings)
 
 
-def _read_again(reading: Beside[Dataset], path: str, options: ComparisonOptions) -> ReadTarget:
+def _read_again(reading: Beside[Dataset], path: str, options: DatasetComparisonOptions) -> ReadTarget:
     """Read a target anew of which the cache has only the fold."""
     with Loader([path], options.reading) as loader:
         ledger = Ledger([path], CASE_FACETS)

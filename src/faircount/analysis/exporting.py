@@ -33,7 +33,8 @@ from faircount.analysis.exporting_columns import (
     unknown,
     value_of,
 )
-from faircount.analysis.extracting import Extraction, ExtractOptions
+from faircount.analysis.extracting import Extraction
+from faircount.analysis.options import ExportOptions
 from faircount.ledger import engine, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER, Mark
 from faircount.ledger.store import LINE_BITS, Ledger
@@ -71,21 +72,6 @@ LIMIT {_SLICE_ENTRIES}
 
 
 Item = TypeVar("Item")
-
-
-class ExportOptions(ExtractOptions, frozen=True):
-    """Options of `results export`. Without a query all rows are meant; without columns all there are.
-
-    `name_lone_file` says whether there is a column for the file even if there is only one.
-    """
-
-    columns: tuple[str, ...] = ()
-    name_lone_file: bool = True
-
-    @property
-    def rows_of(self) -> str | None:
-        """No category: all rows that the query chooses."""
-        return None
 
 
 class Export(Extraction):

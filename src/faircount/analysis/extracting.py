@@ -21,18 +21,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.choices import CATEGORIES, CUSTOM, DEFINITIONS
+from faircount import formats
 from faircount.analysis.choosing import Choice, Chooser
 from faircount.analysis.entry_places import Entries, folded_entries, place_in, place_of
+from faircount.analysis.options import ExtractOptions, SelectOptions
 from faircount.errors import InputError, UsageError
-from faircount.findings import Notes
+from faircount.findings import Notes, counted
 from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.reading import inputs
 from faircount.reading.chosen import refuse_unknown_fields
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress, ReadOptions, processes_for, refuse_hopeless
+from faircount.reading.loading import Progress, processes_for, refuse_hopeless
 from faircount.reading.raw_rows import (
     DatasetRow,
     Origin,
@@ -45,7 +46,8 @@ from faircount.reading.raw_rows import (
     spliced,
     strategy_of,
 )
-from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_range, open_stream
+from faircount.reading.streams import STDIN, open_range, open_stream
+from faircount.text import visible
 from faircount.workers import result_of, start_method, submit, worker_pool
 
 if TYPE_CHECKING:
@@ -53,65 +55,6 @@ if TYPE_CHECKING:
 
 _PARTS_UNDER_WAY = 6
 _SAME_CATEGORY = {"errors": "error", "fail": "failure"}
-
-
-class ExtractOptions(Struct, frozen=True):
-    """Options of `results extract`; the defaults are the documented ones. `query` is spikee's word for `where`."""
-
-    category: str | None = None
-    where: str | None = None
-    query: str | None = None
-    custom_search: tuple[str, ...] = ()
-    ignore_case: bool = False
-    regex: bool = False
-    definition: str = DEFINITIONS[0]
-    entries: bool = False
-    max_line: int = MAX_LINE_BYTES
-    cache: bool = True
-    policy_blocks: bool = True
-
-    def __post_init__(self) -> None:
-        if self.category is not None and self.category not in CATEGORIES:
-            raise UsageError(f"category must be one of {', '.join(CATEGORIES)}, not {self.category!r}")
-        if self.definition not in DEFINITIONS:
-            raise UsageError(f"definition must be one of {', '.join(DEFINITIONS)}, not {self.definition!r}")
-        if self.max_line < 1:
-            raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
-        if self.where is not None and self.query is not None:
-            raise UsageError("--query is spikee's word for --where: use one of them, and join conditions with and")
-        self._check_search()
-
-    def _check_search(self) -> None:
-        if self.category == CUSTOM and not self.custom_search:
-            raise UsageError("--category custom needs a term: give --custom-search, once for each condition")
-        if self.custom_search and self.category not in (None, CUSTOM):
-            raise UsageError(
-                f"--custom-search goes with --category custom, not with {self.category}; "
-                "a category and a condition together: --category with --where"
-            )
-        if self.regex and not self.custom_search:
-            raise UsageError("--regex is about the terms of --custom-search; in a query, use matches")
-        if self.ignore_case and not self.custom_search and self.where is None and self.query is None:
-            raise UsageError("--ignore-case is about --where and --custom-search; categories have no case")
-
-    @property
-    def reading(self) -> ReadOptions:
-        """How files are read where entries are asked about."""
-        return ReadOptions(self.max_line, policy_blocks=self.policy_blocks and self.definition != "spikee")
-
-    @property
-    def rows_of(self) -> str | None:
-        """The category in force: by default success, and none where a query says which rows are meant."""
-        if self.category is not None:
-            return _SAME_CATEGORY.get(self.category, self.category)
-        if self.custom_search:
-            return CUSTOM
-        return None if self.where is not None or self.query is not None else "success"
-
-    @property
-    def label(self) -> str:
-        """The word for the choice in the name of the new file, as in spikee's names."""
-        return self.rows_of or ("where" if self.query is None else "sfl")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
@@ -183,7 +126,7 @@ class Extraction:
     """Rows chosen from files: first their lines, then what is to be told about them. Use it as a context."""
 
     def __init__(
-        self, files: Sequence[str], options: ExtractOptions | None = None, progress: Progress = lambda _: None
+        self, files: Sequence[str], options: SelectOptions | None = None, progress: Progress = lambda _: None
     ) -> None:
         self.options = options or ExtractOptions()
         self.paths = inputs.expand(files)
@@ -211,6 +154,27 @@ class Extraction:
     def damaged(self) -> bool:
         """Whether any source had lines that could not be read, or broke off."""
         return any(notes.total(code) for _, notes in self.read for code in ("F001", "F002"))
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each file that was given twice, and for all that could not be read."""
+        twice = [
+            f"F007 {other}: the same file as {item.path}, read once" for item in self.inputs for other in item.also
+        ]
+        return [*twice, *(sentence for _, notes in self.read for sentence in notes.problems())]
+
+    def sentence(self, path: str) -> str:
+        """Return how many rows were chosen of how many, the rate, and where they are."""
+        matched, total, place = self.matched, self.total, visible(path)
+        if not total:
+            return f"No rows were read: {place} is empty"
+        if not matched:
+            return f"None of {counted(total, 'row')} matches: {place} is empty"
+        found = f"{matched:,} of {counted(total, 'row')} ({formats.percent(matched / total)})"
+        if not self.options.entries:
+            return f"Extracted {found} to {place}"
+        entries = counted(self.entries, "entry", "entries")
+        verb = "matches" if matched == 1 else "match"
+        return f"{found} {verb}: extracted all {counted(self.written, 'row')} of {entries} to {place}"
 
     def lines(self) -> Iterator[list[bytes]]:
         """Yield the lines of the new dataset in pieces that belong one behind the other."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import fields
-from faircount.analysis.choices import ATTACKS, AUTO, NONE
+from faircount.analysis.options import ATTACKS, AUTO, NONE
 from faircount.analysis.words import Words
 from faircount.errors import UsageError
 from faircount.findings import counted, finding

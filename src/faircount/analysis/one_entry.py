@@ -16,7 +16,7 @@ from msgspec import Struct
 from faircount.analysis import integrity
 from faircount.analysis.asking import ask_files
 from faircount.analysis.evidence import CHANGED, READ_ONCE, lines_again
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import ShowOptions
 from faircount.analysis.recorded import Recorded, family_names, masked, recorded
 from faircount.analysis.results import Folded
 from faircount.analysis.words import WORDS
@@ -31,7 +31,7 @@ from faircount.reading.clean import scalar_text
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.streams import MAX_LINE_BYTES, STDIN, TOO_LONG, Block, blocks, open_stream
+from faircount.reading.streams import STDIN, TOO_LONG, Block, blocks, open_stream
 from faircount.text import clip, mask_secrets, visible
 
 ENTRIES_SHOWN = 10
@@ -49,27 +49,6 @@ _LEFT_OUT = {
 }
 BY_ID, BY_ROW = "id", "row"
 """How an entry was found: by an id that the ledger knows, or by an id or long id that only its rows hold."""
-
-
-class ShowOptions(Struct, frozen=True):
-    """Options of `results show`; the defaults are the documented ones."""
-
-    combine: bool = False
-    guardrail_success: str = "bypassed"
-    policy_blocks: bool = True
-    max_line: int = MAX_LINE_BYTES
-    cache: bool = True
-
-    @property
-    def analyzed(self) -> AnalyzeOptions:
-        """How entries are counted."""
-        return AnalyzeOptions(
-            combine=self.combine,
-            guardrail_success=self.guardrail_success,
-            policy_blocks=self.policy_blocks,
-            max_line=self.max_line,
-            cache=self.cache,
-        )
 
 
 class Attempt(Struct, frozen=True):

@@ -1,86 +1,524 @@
-"""What the user asked an analysis to do, as one value that is passed down."""
+"""The options of the commands about results. The command line needs them early: nothing heavy is imported."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import TYPE_CHECKING, Annotated
 
-from faircount.analysis.choices import (
-    AUTO,
-    BLOCK_SIGNALS,
-    CORRECTIONS,
-    DEFINITIONS,
-    EVIDENCE,
-    GUARDRAIL_MEANINGS,
-    SORTS,
-)
 from faircount.errors import UsageError
-from faircount.reading.loading import ReadOptions
-from faircount.reading.streams import MAX_LINE_BYTES
+from faircount.options import MAX_LINE_BYTES, Option, Options
+
+if TYPE_CHECKING:
+    from faircount.reading.loading import ReadOptions
+
+FAIRCOUNT, SPIKEE = DEFINITIONS = ("faircount", "spikee")
+BYPASSED, DETECTED = GUARDRAIL_MEANINGS = ("bypassed", "detected")
+VERDICT, RAISED = BLOCK_SIGNALS = ("verdict", "raised")
+SORTS = ("rate", "total", "name", "shrunk")
+CORRECTIONS = ("two-phase", "ppi")
+EVIDENCE = ("successes", "failures", "errors", "blocks")
+AUTO, NONE = "auto", "none"
+ATTACKS = "attacks"
+MATCHES = (AUTO, "prompt", "id")
+LAST, EACH = "last", "each"
+TURNS = (AUTO, LAST, EACH)
+CUSTOM = "custom"
+CATEGORIES = ("success", "failure", "fail", "errors", "error", "guardrail", "no-guardrail", CUSTOM)
+"""What --category may be; fail and failure are one, errors and error, too."""
+EXPORTS = ("jsonl", "csv", "parquet", "xlsx", "html")
+GT, LT = SUCCESS_DEFINITIONS = ("gt", "lt")
+ALL = -1
+"""A number that means all entries, as spikee's default is written."""
+
+_SAME_CATEGORY = {"errors": "error", "fail": "failure"}
 
 
-class AnalyzeOptions(Struct, frozen=True):
-    """Options of `results analyze`; the defaults are the documented ones."""
+def read_evidence(text: str) -> tuple[str, int]:
+    """Return what --evidence asks for: a kind of entries, empty for the bad news, and how many of them."""
+    kind, equals, number = text.partition("=")
+    if not equals and text.isdecimal():
+        kind, number = "", text
+    number = number if equals or not kind else "5"
+    if kind not in ("", *EVIDENCE) or not number.isdecimal():
+        raise ValueError(f"{text!r} is not valid; use {', '.join(EVIDENCE)}, optionally with =N, or N alone")
+    return kind, int(number)
 
-    combine: bool = False
-    overview: bool = False
-    false_positive_checks: str | None = None
-    guardrail_success: str = "bypassed"
-    block_signal: str = "verdict"
-    by: tuple[str, ...] = ()
-    sort: str = "rate"
-    min_n: int = 1
-    level: float = 0.95
-    definition: str = "faircount"
-    cluster: str = AUTO
-    generalise: str | None = None
-    where: str | None = None
-    max_line: int = MAX_LINE_BYTES
-    evidence: tuple[tuple[str, int], ...] = ()
+
+# -- options that several commands have ---------------------------------------------------------------------------
+
+Combine = Annotated[bool, Option("one analysis over all files, with a table per source", "counting")]
+Together = Annotated[bool, Option("count all files together, as analyze --combine does", "counting")]
+Definition = Annotated[str, Option("whose definitions to count by", "counting", choices=DEFINITIONS)]
+GuardrailSuccess = Annotated[
+    str,
+    Option(
+        "meaning of true in a boolean guardrail's file; spikee 0.1 wrote true for detected",
+        "counting",
+        choices=GUARDRAIL_MEANINGS,
+    ),
+]
+PolicyBlocks = Annotated[
+    bool,
+    Option(
+        "count prompts that a provider refused by its policy as errors, as spikee does, instead of blocks", "counting"
+    ),
+]
+Level = Annotated[float, Option("confidence level of the intervals", "counting", metavar="P", above=0, below=1)]
+Cluster = Annotated[
+    str,
+    Option(
+        "group variants by this field, for the intervals; auto: by document and instruction, or by suite; none: treat "
+        "all entries as independent",
+        "counting",
+        metavar="FIELD|auto|none",
+    ),
+]
+JudgeQuality = Annotated[
+    str | None,
+    Option(
+        "correct rates for judge errors, using a summary from judges evaluate, labels for a sample of the files "
+        "(JSONL, CSV or xlsx), or labelled texts from elsewhere",
+        "judge errors",
+        metavar="SUMMARY|LABELS",
+    ),
+]
+Correction = Annotated[
+    str,
+    Option(
+        "how to correct with labels for the files; ppi is PPI++, for labels drawn at random from all entries",
+        "judge errors",
+        choices=CORRECTIONS,
+    ),
+]
+
+
+class Reading(Options, frozen=True, kw_only=True):
+    """How result files are read."""
+
+    max_line: Annotated[int, Option("skip and report lines longer than this", "input", metavar="BYTES", least=1)] = (
+        MAX_LINE_BYTES
+    )
+    cache: Annotated[bool, Option("re-read large files, and cache nothing", "input")] = True
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How the lines of files become rows."""
+        from faircount.reading.loading import ReadOptions
+
+        by_spikee = getattr(self, "definition", FAIRCOUNT) == SPIKEE
+        detected = getattr(self, "guardrail_success", BYPASSED) == DETECTED
+        blocks = getattr(self, "policy_blocks", True) and not by_spikee
+        return ReadOptions(self.max_line, detected, policy_blocks=blocks)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The files that are read beside the inputs."""
+        return ()
+
+    @property
+    def analyzed(self) -> AnalyzeOptions:
+        """How entries are counted: as an analysis with the same options counts them."""
+        shared = set(self.__struct_fields__) & set(AnalyzeOptions.__struct_fields__)
+        return AnalyzeOptions(**{name: getattr(self, name) for name in shared})
+
+
+# -- the commands -------------------------------------------------------------------------------------------------
+
+
+class AnalyzeOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results analyze`."""
+
+    combine: Combine = False
+    where: Annotated[
+        str | None, Option("only rows that match a query, such as 'lang = de'", "counting", metavar="QUERY")
+    ] = None
+    false_positive_checks: Annotated[
+        str | None,
+        Option("measure a guardrail with a second run on benign prompts", "counting", metavar="BENIGN_FILE"),
+    ] = None
+    guardrail_success: GuardrailSuccess = BYPASSED
+    block_signal: Annotated[
+        str,
+        Option(
+            "what --false-positive-checks counts as blocked: a false verdict or a raised guardrail, or only a raised "
+            "one",
+            "counting",
+            choices=BLOCK_SIGNALS,
+        ),
+    ] = VERDICT
+    definition: Definition = FAIRCOUNT
+    policy_blocks: PolicyBlocks = True
+    level: Level = 0.95
+    cluster: Cluster = AUTO
+    generalise: Annotated[
+        str | None,
+        Option(
+            "show an interval for values of this field in general, beside the one for those tested; attacks: for "
+            "jailbreak types",
+            "counting",
+            metavar="FIELD|attacks",
+        ),
+    ] = None
+    min_n: Annotated[
+        int, Option("rank only combinations with at least N entries", "counting", metavar="N", least=1)
+    ] = 1
+    judge_quality: JudgeQuality = None
+    correction: Correction = CORRECTIONS[0]
+    overview: Annotated[bool, Option("show only the overview", "display")] = False
+    by: Annotated[
+        tuple[str, ...],
+        Option("break down by this field; short names: attack, document, judge", "display", metavar="FIELD"),
+    ] = ()
+    sort: Annotated[str, Option("order of the groups", "display", choices=SORTS)] = SORTS[0]
+    evidence: Annotated[
+        tuple[tuple[str, int], ...],
+        Option(
+            "show N entries with prompt and response: successes, failures, errors, blocks, or just N for successful "
+            "attacks and failed tests",
+            "display",
+            metavar="KIND[=N]",
+            default="5 in html, else none",
+            read=read_evidence,
+        ),
+    ] = ()
     """Kinds of entries to show with their texts, and how many of each; the kind "" is the bad news of the aim."""
     details: bool = True
     """Whether more than the general figures are wanted."""
     figures: bool = False
-    cache: bool = True
-    judge_quality: str | None = None
-    correction: str = CORRECTIONS[0]
-    policy_blocks: bool = True
-    """Whether a provider's refusal to take a prompt is a block. spikee takes it for an error."""
-
-    @property
-    def reading(self) -> ReadOptions:
-        """How files are read."""
-        return ReadOptions(
-            self.max_line,
-            self.guardrail_success == "detected",
-            policy_blocks=self.policy_blocks and self.definition != "spikee",
-        )
 
     def __post_init__(self) -> None:
-        _one_of("definition", self.definition, DEFINITIONS)
-        _one_of("guardrail_success", self.guardrail_success, GUARDRAIL_MEANINGS)
-        _one_of("block_signal", self.block_signal, BLOCK_SIGNALS)
-        _one_of("sort", self.sort, SORTS)
-        _one_of("correction", self.correction, CORRECTIONS)
-        if self.definition == "spikee" and self.judge_quality is not None:
+        super().__post_init__()
+        if self.definition == SPIKEE and self.judge_quality is not None:
             raise UsageError("spikee corrects no rate: its definition and --judge-quality exclude each other")
-        if self.definition == "spikee" and self.guardrail_success == "detected":
-            raise UsageError(
-                "spikee reads true as bypassed: its definition and --guardrail-success detected exclude each other"
-            )
-        if self.definition == "spikee" and self.block_signal == "raised":
+        _refuse_detected_by_spikee(self.definition, self.guardrail_success)
+        if self.definition == SPIKEE and self.block_signal == RAISED:
             raise UsageError("spikee knows verdicts only: its definition and --block-signal raised exclude each other")
-        if not 0 < self.level < 1:
-            raise UsageError(f"the level must be between 0 and 1, not {self.level}")
-        if self.min_n < 1:
-            raise UsageError(f"min-n must be at least 1, not {self.min_n}")
         for kind, limit in self.evidence:
-            _one_of("evidence", kind, ("", *EVIDENCE))
+            if kind not in ("", *EVIDENCE):
+                raise UsageError(f"--evidence must be one of {', '.join(EVIDENCE)}, not {kind!r}")
             if limit < 0:
-                raise UsageError(f"evidence must be 0 or more entries, not {limit}")
-        if self.max_line < 1:
-            raise UsageError(f"max-line must be at least 1 byte, not {self.max_line}")
+                raise UsageError(f"--evidence must be 0 or more entries, not {limit}")
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise UsageError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+class CompareOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results compare`."""
+
+    baseline: Annotated[str | None, Option("file to compare the others with (A)", "comparison", metavar="FILE")] = None
+    match: Annotated[
+        str,
+        Option(
+            "match entries by id and prompt (prompt) or by id alone (id); auto takes the id alone where ids match and "
+            "most prompts differ",
+            "comparison",
+            choices=MATCHES,
+        ),
+    ] = AUTO
+    guardrail_success: GuardrailSuccess = BYPASSED
+    policy_blocks: PolicyBlocks = True
+    cluster: Cluster = AUTO
+    level: Level = 0.95
+    judge_quality: JudgeQuality = None
+    correction: Correction = CORRECTIONS[0]
+    by: Annotated[
+        tuple[str, ...],
+        Option("show differences by this field", "display", metavar="FIELD", default="every field that all files have"),
+    ] = ()
+    flips: Annotated[int, Option("show N fixed and N broken entries", "display", metavar="N", least=0)] = 5
+
+    @property
+    def analyzed(self) -> AnalyzeOptions:
+        """How the entries of each file are counted; a correction is made for pairs of files."""
+        from msgspec.structs import replace
+
+        return replace(super().analyzed, judge_quality=None)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The files that are read beside the inputs."""
+        return () if self.baseline is None else (self.baseline,)
+
+    @property
+    def alpha(self) -> float:
+        """How often a claim may be made where there is no difference."""
+        return 1 - self.level
+
+
+class CheckOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results check`."""
+
+    combine: Together = False
+    guardrail_success: GuardrailSuccess = BYPASSED
+    policy_blocks: PolicyBlocks = True
+    warnings: Annotated[bool, Option("exit with 1 on warnings, too", "severity")] = False
+
+
+class ShowOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results show`."""
+
+    combine: Together = False
+    guardrail_success: GuardrailSuccess = BYPASSED
+    policy_blocks: PolicyBlocks = True
+
+
+class SelectOptions(Reading, frozen=True, kw_only=True):
+    """How rows are selected by a category, a query or search terms. `query` is spikee's word for `where`."""
+
+    category: str | None = None
+    where: str | None = None
+    query: str | None = None
+    custom_search: tuple[str, ...] = ()
+    ignore_case: bool = False
+    regex: bool = False
+    entries: bool = False
+    definition: Definition = FAIRCOUNT
+    policy_blocks: PolicyBlocks = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.where is not None and self.query is not None:
+            raise UsageError("--query is spikee's word for --where: use one of them, and join conditions with and")
+        if self.category == CUSTOM and not self.custom_search:
+            raise UsageError("--category custom needs a term: give --custom-search, once for each condition")
+        if self.custom_search and self.category not in (None, CUSTOM):
+            raise UsageError(
+                f"--custom-search goes with --category custom, not with {self.category}; "
+                "a category and a condition together: --category with --where"
+            )
+        if self.regex and not self.custom_search:
+            raise UsageError("--regex is about the terms of --custom-search; in a query, use matches")
+        if self.ignore_case and not self.custom_search and self.where is None and self.query is None:
+            raise UsageError("--ignore-case is about --where and --custom-search; categories have no case")
+
+    @property
+    def rows_of(self) -> str | None:
+        """The category of the rows; none where a query alone says which rows are meant."""
+        return None
+
+
+class ExtractOptions(SelectOptions, frozen=True, kw_only=True):
+    """Options of `results extract`."""
+
+    category: Annotated[
+        str | None,
+        Option(
+            "rows of one category; failure (or fail) excludes errors, errors and error are the same",
+            "selection",
+            choices=CATEGORIES,
+            default="success, or what --where or --custom-search selects",
+        ),
+    ] = None
+    where: Annotated[
+        str | None, Option("rows that match a query; see the query reference", "selection", metavar="QUERY")
+    ] = None
+    query: Annotated[str | None, Option("spikee's name for --where --ignore-case", "selection", metavar="QUERY")] = None
+    custom_search: Annotated[
+        tuple[str, ...],
+        Option(
+            "rows that contain a term: term, field:term, !term or !field:term; all must match; can be a list: "
+            "lang:en,plugin:hex",
+            "selection",
+            metavar="TERM",
+        ),
+    ] = ()
+    ignore_case: Annotated[bool, Option("ignore case in --where and --custom-search", "selection")] = False
+    regex: Annotated[bool, Option("treat --custom-search terms as regular expressions", "selection")] = False
+    entries: Annotated[bool, Option("all rows of each entry that has a matching row", "selection")] = False
+
+    @property
+    def rows_of(self) -> str | None:
+        """The category in force: by default success, and none where a query says which rows are meant."""
+        if self.category is not None:
+            return _SAME_CATEGORY.get(self.category, self.category)
+        if self.custom_search:
+            return CUSTOM
+        return None if self.where is not None or self.query is not None else "success"
+
+    @property
+    def label(self) -> str:
+        """The word for the choice in the name of the new file, as in spikee's names."""
+        return self.rows_of or ("where" if self.query is None else "sfl")
+
+
+class ExportOptions(SelectOptions, frozen=True, kw_only=True):
+    """Options of `results export`. Without a query all rows are meant; without columns all there are."""
+
+    entries: Annotated[bool, Option("export entries instead of rows", "selection")] = False
+    where: Annotated[
+        str | None,
+        Option(
+            "rows that match a query, or entries with such a row; see the query reference",
+            "selection",
+            metavar="QUERY",
+        ),
+    ] = None
+    columns: Annotated[
+        tuple[str, ...],
+        Option(
+            "only these columns, in this order, named as in queries: id,outcome,attempt_history[0].error",
+            "selection",
+            metavar="A,B,…",
+        ),
+    ] = ()
+    name_lone_file: bool = True
+    """Whether there is a column for the file even if there is only one."""
+
+
+class ExcelOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results convert-to-excel`."""
+
+    combine: Combine = False
+    definition: Definition = FAIRCOUNT
+    policy_blocks: PolicyBlocks = True
+
+
+class DatasetComparisonOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results dataset-comparison`."""
+
+    success_threshold: Annotated[
+        float,
+        Option(
+            "select entries with a success rate above (or below) this share",
+            "comparison",
+            metavar="SHARE",
+            least=0,
+            most=1,
+        ),
+    ] = 0.8
+    success_definition: Annotated[
+        str,
+        Option("gt selects rates above the threshold, lt rates below it", "comparison", choices=SUCCESS_DEFINITIONS),
+    ] = GT
+    number: Annotated[
+        int,
+        Option(
+            "write at most N entries: the highest rates, or with lt the lowest",
+            "comparison",
+            flags=("-n", "--number"),
+            metavar="N",
+            default="all",
+            least=1,
+        ),
+    ] = ALL
+    skip_validation: Annotated[
+        bool, Option("continue if results lack entries of the dataset, and show how many", "comparison")
+    ] = False
+    guardrail_success: GuardrailSuccess = BYPASSED
+    definition: Definition = FAIRCOUNT
+    policy_blocks: PolicyBlocks = True
+    level: Level = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse_detected_by_spikee(self.definition, self.guardrail_success)
+
+    @property
+    def by_spikee(self) -> bool:
+        """Whether spikee's rules are to be used."""
+        return self.definition == SPIKEE
+
+    @property
+    def detected(self) -> bool:
+        """Whether true means detected in the file of a boolean guardrail."""
+        return self.guardrail_success == DETECTED
+
+
+class SampleOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results sample-for-labels`."""
+
+    n: Annotated[int, Option("number of entries, of each verdict at least one", "sampling", metavar="N", least=2)] = 50
+    by: Annotated[
+        str | None,
+        Option(
+            "spread them over the values of this field",
+            "sampling",
+            metavar="FIELD",
+            default="the first of spikee's fields with several values",
+        ),
+    ] = None
+    seed: Annotated[int, Option("random seed of the sample", "sampling", metavar="N")] = 42
+    guardrail_success: GuardrailSuccess = BYPASSED
+
+
+class PowerOptions(Options, frozen=True, kw_only=True):
+    """Options of `results power`; what is None was not asked or not given."""
+
+    half_width: Annotated[
+        float | None,
+        Option(
+            "entries needed for an interval with a half-width of W, such as 0.05",
+            "question: one or more of the first three, or --entries",
+            metavar="W",
+        ),
+    ] = None
+    difference: Annotated[
+        float | None,
+        Option("entries needed to detect that two rates differ by D; negative for a decrease", metavar="D"),
+    ] = None
+    zero_hits: Annotated[
+        float | None,
+        Option("entries needed, without a single success, to show that the rate is at most UPPER", metavar="UPPER"),
+    ] = None
+    entries: Annotated[int | None, Option("interval and difference that N entries can show", metavar="N")] = None
+    rate: Annotated[
+        float | None, Option("expected rate of the first target", "assumptions", metavar="P", default="0.5")
+    ] = None
+    paired: Annotated[bool, Option("both targets get the same entries; needs --discordant, which implies it")] = False
+    discordant: Annotated[
+        float | None, Option("share of entries on which only one of the two targets succeeds", metavar="PSI")
+    ] = None
+    families: Annotated[float | None, Option("entries come in families of M variants; needs --icc", metavar="M")] = None
+    icc: Annotated[float | None, Option("correlation of outcomes within a family, from 0 to 1", metavar="RHO")] = None
+    level: Annotated[float, Option("confidence level; tests are two-sided at 1 - P", metavar="P")] = 0.95
+    power: Annotated[float | None, Option("probability of detecting the difference", metavar="P", default="0.8")] = None
+
+
+class RejudgeOptions(Reading, frozen=True, kw_only=True):
+    """Options of `results rejudge`.
+
+    Judges that only compare strings decide while rows are written, and nothing of that is kept, unless a number of
+    `workers` is given.
+    """
+
+    judge_options: Annotated[
+        str | None,
+        Option("spikee option: model for LLM judges; it is written into the rows", "judges", metavar="TEXT"),
+    ] = None
+    turns: Annotated[
+        str,
+        Option(
+            "for attacks and conversations: judge the last response, every response, or what the judge asks for",
+            "judges",
+            choices=TURNS,
+        ),
+    ] = AUTO
+    fresh: Annotated[bool, Option("ask again instead of reusing stored verdicts", "verdicts")] = False
+    flips: Annotated[int, Option("show N rows of each kind of change", "display", metavar="N", least=0)] = 3
+    level: Annotated[float, Option("confidence level of the intervals", "display", metavar="P", above=0, below=1)] = (
+        0.95
+    )
+    workers: Annotated[
+        int | None,
+        Option(
+            "processes for local judges",
+            "execution",
+            metavar="N",
+            least=1,
+            default="one per core; judges that compare strings need none",
+        ),
+    ] = None
+    concurrency: Annotated[
+        int | None,
+        Option(
+            "concurrent requests for judges that call a model or a program",
+            "execution",
+            metavar="N",
+            least=1,
+            default="8",
+        ),
+    ] = None
+
+
+def _refuse_detected_by_spikee(definition: str, guardrail_success: str) -> None:
+    if definition == SPIKEE and guardrail_success == DETECTED:
+        raise UsageError(
+            "spikee reads true as bypassed: its definition and --guardrail-success detected exclude each other"
+        )

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from faircount.analysis.options import PowerOptions
 from faircount.errors import UsageError
 from faircount.model import Document
 from faircount.stats.planning import (
@@ -24,7 +25,7 @@ from faircount.stats.planning import (
     sample_size_unpaired,
     sample_size_zero_hits,
 )
-from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
+from faircount.stats.proportion import critical_value, score_limits
 
 WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
@@ -39,29 +40,6 @@ _POWERS = (0.8, 0.9, 0.95)
 _STEP = 1e-6
 _EXACT_PAIRED, _EXACT_UNPAIRED = "McNemar's exact test", "Fisher's exact test (Fleiss, Tytun and Ury 1980)"
 _DIGITS = 12
-
-
-class PowerOptions(Struct, frozen=True):
-    """Options of `results power`; what is None was not asked or not given."""
-
-    half_width: float | None = None
-    difference: float | None = None
-    zero_hits: float | None = None
-    entries: int | None = None
-    rate: float | None = None
-    paired: bool = False
-    discordant: float | None = None
-    families: float | None = None
-    icc: float | None = None
-    level: float = DEFAULT_LEVEL
-    power: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_question(self)
-        _check_use(self)
-        _check_values(self)
-        _check_difference(self)
-        _check_families(self)
 
 
 class Families(Struct, frozen=True):
@@ -120,6 +98,11 @@ class Power(Document, frozen=True, kw_only=True):
 
 def ask(options: PowerOptions) -> Power:
     """Return the questions that the options ask, answered."""
+    _check_question(options)
+    _check_use(options)
+    _check_values(options)
+    _check_difference(options)
+    _check_families(options)
     plan = _Plan(options)
     if options.entries is not None:
         return Power(questions=tuple(plan.what_entries_show(options.entries)))

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.analysis import fields
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import AnalyzeOptions, SampleOptions
 from faircount.analysis.results import fold_files
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
@@ -32,7 +32,7 @@ from faircount.reading.clean import scalar_text
 from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.raw_rows import RawReader, RawRow, values_reader
 from faircount.reading.spikee import NINE_FIELDS
-from faircount.reading.streams import MAX_LINE_BYTES, STDIN, open_stream
+from faircount.reading.streams import STDIN, open_stream
 from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
 from faircount.version import __version__
 
@@ -47,21 +47,6 @@ _EXPECTED = {_SUCCESS: 0.8, _FAILURE: 0.05}
 """What share of either verdict is expected to be a true success: as of a judge that is good, not perfect."""
 _LEAST = 5
 _VALUES_OF_A_FACET = 50
-
-
-class SampleOptions(Struct, frozen=True):
-    """What sample is wanted. `by` is the facet to spread over, None for the first that has several values."""
-
-    n: int = 50
-    by: str | None = None
-    seed: int = 42
-    max_line: int = MAX_LINE_BYTES
-    guardrail_success: str = "bypassed"
-    cache: bool = True
-
-    def __post_init__(self) -> None:
-        if self.n < 2:
-            raise UsageError(f"--n must be at least 2, one entry of each verdict, not {self.n}")
 
 
 class Stratum(Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from faircount.errors import UsageError
@@ -11,17 +10,15 @@ from faircount.reading.cache import FOLDER_VARIABLE, Cache, default_folder
 from faircount.text import inert_lines, visible
 
 
-def show(arguments: argparse.Namespace) -> int:
+def show() -> int:
     """Run `cache show`."""
-    del arguments
     cache = _cache()
     _say(f"{cache.folder}: {_described(*cache.size())} (limit: {_megabytes(cache.limit)})")
     return 0
 
 
-def clear(arguments: argparse.Namespace) -> int:
+def clear() -> int:
     """Run `cache clear`."""
-    del arguments
     cache = _cache()
     entries, size = cache.clear()
     _say(f"{cache.folder}: {f'deleted {_described(entries, size)}' if entries else 'nothing to delete'}")

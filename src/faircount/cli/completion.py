@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from argcomplete.shell_integration import shellcode
 
+from faircount.cli.parts import Completion
 
-def completion(arguments: argparse.Namespace) -> int:
+
+def completion(options: Completion) -> int:
     """Print the script for a shell."""
-    sys.stdout.write(shellcode(["faircount"], shell=arguments.shell).rstrip("\n") + "\n")
+    sys.stdout.write(shellcode(["faircount"], shell=options.shell).rstrip("\n") + "\n")
     return 0

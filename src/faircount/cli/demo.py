@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import shlex
@@ -13,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from faircount.cli.output import show
+from faircount.cli.parts import Demo
 from faircount.errors import UsageError
 from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.report import Findings, Report
@@ -27,11 +27,11 @@ ANALYZE = ("results", "analyze")
 _OPEN_WITH = {"darwin": "open", "win32": "start"}
 
 
-def demo(arguments: argparse.Namespace) -> int:
+def demo(options: Demo) -> int:
     """Write sample results, show what Faircount makes of them, run tests and a guardrail, and end with a page."""
-    folder = Path(arguments.folder)
+    folder = Path(options.folder)
     try:
-        files = _make_sample(folder, arguments.seed)
+        files = _make_sample(folder, options.seed)
         _run_benchmark(folder / "benchmark")
         _run_guardrail(folder / "attacks")
     except OSError as error:

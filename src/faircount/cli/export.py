@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faircount.analysis.exporting import Export, ExportOptions
-from faircount.cli.extract import problems
-from faircount.cli.messages import note
+from msgspec.structs import replace
+
+from faircount.analysis.exporting import Export
+from faircount.analysis.options import ExcelOptions, ExportOptions
 from faircount.cli.output import beside_others, is_our_page, refuse_inputs
-from faircount.cli.progress import ReadingBar
-from faircount.cli.results import named_files
+from faircount.cli.parts import ExportedFile, NewFileOptions, Workbook
+from faircount.cli.runner import Answer, Files
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
-from faircount.present.new_file import NewFile
+from faircount.new_file import NewFile
 from faircount.reading.streams import STDIN
 
 if TYPE_CHECKING:
@@ -41,52 +40,41 @@ Told = list[str]
 """Sentences about what could not be written as it was."""
 
 
-def export(arguments: argparse.Namespace) -> int:
+def export(files: Files, options: ExportOptions, place: ExportedFile) -> Answer:
     """Run `results export`."""
-    kind = _format(arguments)
-    if arguments.raw and kind != "csv":
+    kind = _format(place)
+    if place.raw and kind != "csv":
         raise UsageError("--raw works only with csv")
-    options = ExportOptions(
-        where=arguments.where,
-        columns=tuple(arguments.columns),
-        entries=arguments.entries,
-        definition=arguments.definition,
-        max_line=arguments.max_line,
-        cache=arguments.cache,
-        policy_blocks=arguments.policy_blocks,
-    )
-    files = named_files(arguments)
-    with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
-        path = _path(table, kind, arguments)
-        told = _WRITERS[kind](table, path, arguments)
-    return _finish(table, path, told, strict=arguments.strict)
+    with Export(files.names, options, files.progress) as table:
+        path = _path(table, kind, place)
+        told = _WRITERS[kind](table, path, place)
+    return _answer(table, path, told)
 
 
-def convert_to_excel(arguments: argparse.Namespace) -> int:
+def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> Answer:
     """Run `results convert-to-excel`."""
-    options = ExportOptions(
+    rows = ExportOptions(
         name_lone_file=False,
-        definition=arguments.definition,
-        max_line=arguments.max_line,
-        cache=arguments.cache,
-        policy_blocks=arguments.policy_blocks,
+        definition=options.definition,
+        max_line=options.max_line,
+        cache=options.cache,
+        policy_blocks=options.policy_blocks,
     )
-    files = named_files(arguments)
-    with ReadingBar(files) as bar, Export(files, options, bar.advance) as table:
-        path = _path(table, "xlsx", arguments)
-        report = _analysis(table, arguments)
-        told = _write_workbook(table, path, arguments, report)
-    return _finish(table, path, told, strict=arguments.strict)
+    with Export(files.names, rows, files.progress) as table:
+        path = _path(table, "xlsx", place)
+        report = _analysis(table, options, place.command)
+        told = _write_workbook(table, path, place, report)
+    return _answer(table, path, told)
 
 
 # -- where it goes ----------------------------------------------------------------------------------------------
 
 
-def _format(arguments: argparse.Namespace) -> str:
+def _format(place: ExportedFile) -> str:
     """Return the format that was asked for, or that the suffix of the file implies."""
-    if arguments.to is not None:
-        return str(arguments.to)
-    suffix = Path(arguments.output or "").suffix.lower()
+    if place.to is not None:
+        return place.to
+    suffix = Path(place.output or "").suffix.lower()
     for kind, ending in SUFFIXES.items():
         if suffix == ending:
             return kind
@@ -95,15 +83,15 @@ def _format(arguments: argparse.Namespace) -> str:
     )
 
 
-def _path(table: Export, kind: str, arguments: argparse.Namespace) -> str:
+def _path(table: Export, kind: str, place: NewFileOptions) -> str:
     """Return where the file goes; UsageError, before anything is written, if it cannot or must not go there."""
-    path = arguments.output
+    path = place.output
     if path is None:
         path = _default_path(table, kind)
         if kind in _KNOWN_AS_OURS:
-            path = beside_others(path, lambda name: not _in_the_way(name, kind, force=arguments.force))
-    _refuse(path, kind, table.paths, force=arguments.force)
-    return str(path)
+            path = beside_others(path, lambda name: not _in_the_way(name, kind, force=place.force))
+    _refuse(path, kind, table.paths, force=place.force)
+    return path
 
 
 def _default_path(table: Export, kind: str) -> str:
@@ -171,41 +159,41 @@ def _lines_to(path: str, *, force: bool) -> Iterator[Callable[[Iterable[bytes]],
 # -- formats ----------------------------------------------------------------------------------------------------
 
 
-def _write_jsonl(table: Export, path: str, arguments: argparse.Namespace) -> Told:
-    with _lines_to(path, force=arguments.force) as write:
+def _write_jsonl(table: Export, path: str, place: ExportedFile) -> Told:
+    with _lines_to(path, force=place.force) as write:
         for lines in table.lines():
             write(lines)
     return []
 
 
-def _write_csv(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+def _write_csv(table: Export, path: str, place: ExportedFile) -> Told:
     from faircount.present.csv_text import csv_lines
 
-    with _lines_to(path, force=arguments.force) as write:
-        if path != STDOUT and not arguments.raw:
+    with _lines_to(path, force=place.force) as write:
+        if path != STDOUT and not place.raw:
             # Without it, Excel takes the file for one of the local code page.
             write([_BYTE_ORDER_MARK])
-        lines = csv_lines(_names(table), table.rows(), raw=arguments.raw)
+        lines = csv_lines(_names(table), table.rows(), raw=place.raw)
         write(line.encode() for line in lines)
     return []
 
 
-def _write_html(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+def _write_html(table: Export, path: str, place: ExportedFile) -> Told:
     from faircount.analysis.exporting_page import as_page
     from faircount.present import html
 
-    with NewFile(path, force=_may_replace(path, "html", force=arguments.force)) as file:
+    with NewFile(path, force=_may_replace(path, "html", force=place.force)) as file:
         what = "Entries" if table.options.entries else "Rows"
         page = as_page([item.path for item in table.inputs], what, _names(table), table.rows())
         file.write(html.render(page).encode())
     return []
 
 
-def _write_parquet(table: Export, path: str, arguments: argparse.Namespace) -> Told:
+def _write_parquet(table: Export, path: str, place: ExportedFile) -> Told:
     from faircount.ledger import engine
     from faircount.present.parquet_file import write_parquet
 
-    with engine.interruptible(), NewFile(path, force=arguments.force) as file:
+    with engine.interruptible(), NewFile(path, force=place.force) as file:
         columns = [(column.name, column.kind) for column in table.columns]
         beside = Path(path).parent
         stored = write_parquet(
@@ -220,12 +208,12 @@ def _write_parquet(table: Export, path: str, arguments: argparse.Namespace) -> T
     return told
 
 
-def _write_workbook(table: Export, path: str, arguments: argparse.Namespace, report: Report | None = None) -> Told:
+def _write_workbook(table: Export, path: str, place: NewFileOptions, report: Report | None = None) -> Told:
     from faircount.present.xlsx import write_workbook
 
     companion = _companion(path)
     with contextlib.ExitStack() as stack:
-        overlong = _Overlong(companion, stack, force=_may_replace(companion, "companion", force=arguments.force))
+        overlong = _Overlong(companion, stack, force=_may_replace(companion, "companion", force=place.force))
         written = write_workbook(
             path, table.rows(), _names(table), report, companion=Path(companion).name, overlong=overlong
         )
@@ -257,7 +245,7 @@ class _Overlong:
         self._file.write_all(line.encode() for line in companion_lines([(row, column, text)]))
 
 
-_WRITERS: dict[str, Callable[[Export, str, argparse.Namespace], Told]] = {
+_WRITERS: dict[str, Callable[[Export, str, ExportedFile], Told]] = {
     "jsonl": _write_jsonl,
     "csv": _write_csv,
     "parquet": _write_parquet,
@@ -273,26 +261,17 @@ def _names(table: Export) -> list[str]:
 # -- the analysis in a workbook ---------------------------------------------------------------------------------
 
 
-def _analysis(table: Export, arguments: argparse.Namespace) -> Report:
+def _analysis(table: Export, options: ExcelOptions, command: str) -> Report:
     """Return the analysis of the files, as in a page."""
     from faircount.analysis.arrange import as_report
     from faircount.analysis.evidence import made_with
-    from faircount.analysis.options import AnalyzeOptions
     from faircount.analysis.results import analyze
 
-    options = AnalyzeOptions(
-        combine=arguments.combine,
-        definition=arguments.definition,
-        max_line=arguments.max_line,
-        figures=True,
-        cache=arguments.cache,
-        policy_blocks=arguments.policy_blocks,
-    )
     with _standard_input(table):
-        result = analyze(table.paths, options)
+        result = analyze(table.paths, replace(options.analyzed, figures=True))
     if result.failures:
         raise InputError(result.failures[0])
-    made = made_with(shlex.join(["faircount", *arguments.words]), result.analyses)
+    made = made_with(command, result.analyses)
     return as_report(result.analyses, evidence=result.evidence, figures=True, made_with=made)
 
 
@@ -317,18 +296,14 @@ def _standard_input(table: Export) -> Iterator[None]:
 # -- messages ---------------------------------------------------------------------------------------------------
 
 
-def _finish(table: Export, path: str, told: Sequence[str], *, strict: bool) -> int:
-    """Report what was written and what was not, and return the exit code."""
+def _answer(table: Export, path: str, told: Sequence[str]) -> Answer:
+    """Return what was written and what was not."""
     empty = [f"{name} is empty in every row" for name in sorted(table.never_there)] if table.written else []
-    for sentence in [_answer(table, path), *told, *empty, *problems(table)]:
-        note(sentence)
-    if strict and table.damaged:
-        note("--strict: some input could not be read, see above")
-        return InputError.exit_code
-    return 0
+    notes = [_written(table, path), *told, *empty, *table.problems()]
+    return Answer(notes=notes, damaged=table.damaged)
 
 
-def _answer(table: Export, path: str) -> str:
+def _written(table: Export, path: str) -> str:
     place = "standard output" if path == STDOUT else path
     total, unit = (table.entries, ("entry", "entries")) if table.options.entries else (table.total, ("row", "rows"))
     if table.options.where is None:

@@ -22,7 +22,7 @@ def update_file(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
     processes that do this at once wait for each other, and at any moment the file is whole.
     """
     from faircount.analysis.judges.summary import merged, read_summary, summary_of
-    from faircount.present.new_file import whole_file
+    from faircount.new_file import whole_file
 
     summary_of(document, "the new summary")
     _make_folder(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -19,8 +20,9 @@ def colours(stream: TextIO) -> bool:
 
 
 def note(sentence: str) -> None:
-    """Say something that the user should know."""
-    print(f"faircount: {visible(sentence)}", file=sys.stderr)  # noqa: T201
+    """Say something that the user should know; that nobody reads it is no reason to stop."""
+    with contextlib.suppress(BrokenPipeError):
+        print(f"faircount: {visible(sentence)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def error_line(message: str, program: str = "faircount", further: Sequence[str] = ()) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import os
@@ -12,14 +11,12 @@ from pathlib import Path
 
 from faircount.cli.messages import colours, note
 from faircount.errors import UsageError
+from faircount.new_file import whole_file
 from faircount.present import console, json_text
-from faircount.present.new_file import whole_file
 from faircount.report import Report
 from faircount.text import inert_lines, visible
 
 STDIN = "-"
-WITH_FIGURES = ("html", "markdown", "xlsx")
-"""The formats that draw figures."""
 PAGE_SUFFIX = "_analysis.html"
 _COMPRESSED = (".gz", ".zst")
 _START_OF_A_PAGE = 4096
@@ -48,20 +45,6 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
         return
     refuse_inputs(path, inputs)
     _write(path, text)
-
-
-def show_one(name: str, report: Report, arguments: argparse.Namespace, inputs: Sequence[str] = ()) -> None:
-    """Show the one report of a command as its options say; `name` is that of a page whose place is a folder."""
-    if arguments.output_format == "html":
-        show_pages([(name, report)], arguments.output, inputs)
-    else:
-        show(report, arguments.output_format, arguments.output, inputs)
-
-
-def refuse_page_without_place(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a page that no input has a place for, before any work is done."""
-    if arguments.output_format == "html" and arguments.output is None:
-        raise UsageError("--output-format html needs -o FILE")
 
 
 def refuse_inputs(path: str, inputs: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The words of the command line, put together. Only the argument parser is imported here."""
+"""The command line, put together from the table of commands. Only the argument parser is imported here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ import functools
 import os
 from collections.abc import Sequence
 
-from faircount.cli.parser_attacks import add_attacks
-from faircount.cli.parser_judges import add_judges
-from faircount.cli.parser_results import add_results
-from faircount.cli.parser_run import add_run
-from faircount.cli.parser_targets import add_targets
-from faircount.cli.parsing import EXIT_CODES, Parser, Verbs, add_commands, add_noun, command, settle_format
+from faircount.cli.commands import ALL, RESULTS, Noun
+from faircount.cli.parsing import EXIT_CODES, Parser, add_command, add_commands
 from faircount.version import __version__
 
 
@@ -22,10 +18,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
-        argcomplete.autocomplete(parser)
+        argcomplete.autocomplete(build_in_full())
     arguments = parser.parse_args(_in_full(argv, parser.shortcuts))
     arguments.words = tuple(argv)
-    settle_format(arguments)
     return arguments
 
 
@@ -42,7 +37,7 @@ def _in_full(argv: Sequence[str], shortcuts: Sequence[str]) -> list[str]:
 
 @functools.cache
 def build() -> Parser:
-    """Return the parser of the whole command line."""
+    """Return the parser of the whole command line; the options of a command are added when it is chosen."""
     parser = Parser(
         prog="faircount",
         description="Run red-teaming, benchmark and guardrail tests of language models, and analyse their results:\n"
@@ -52,55 +47,27 @@ def build() -> Parser:
     parser.add_argument("-q", "--quiet", action="store_true", help="hide progress")
     parser.add_argument("-V", "--version", action="version", version=f"faircount {__version__}")
     nouns = add_commands(parser)
-    parser.shortcuts = add_results(nouns)
-    add_run(nouns)
-    add_judges(nouns)
-    add_targets(nouns)
-    add_attacks(nouns)
-    _add_cache(nouns)
-    _add_demo(nouns)
-    _add_completion(nouns)
+    for one in ALL:
+        if isinstance(one, Noun):
+            noun = nouns.add_parser(one.name, help=one.help, description=one.description, epilog=EXIT_CODES)
+            verbs = add_commands(noun)
+            for command in one.commands:
+                add_command(verbs, command)
+        else:
+            add_command(nouns, one)
+    parser.shortcuts = tuple(command.name for command in RESULTS.commands)
     return parser
 
 
-def _add_cache(nouns: Verbs) -> None:
-    verbs = add_noun(
-        nouns,
-        "cache",
-        short="cache of parsed files",
-        what="Cache of parsed files. It is safe to delete.",
-    )
-    for verb, meaning in (("show", "show where the cache is and how large it is"), ("clear", "delete the cache")):
-        parser = verbs.add_parser(
-            verb, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.", epilog=EXIT_CODES
-        )
-        parser.set_defaults(run=command("faircount.cli.cache", verb))
+def build_in_full() -> Parser:
+    """Return the parser with the options of every command."""
+    _fill(build())
+    return build()
 
 
-def _add_completion(nouns: Verbs) -> None:
-    parser = nouns.add_parser(
-        "completion",
-        help="print a shell completion script",
-        description="Print a script that completes commands and options in a shell.",
-        epilog='examples: eval "$(faircount completion bash)"\n'
-        "          faircount completion zsh > _faircount\n\n" + EXIT_CODES,
-    )
-    parser.set_defaults(run=command("faircount.cli.completion", "completion"))
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to print the script for")
-
-
-def _add_demo(nouns: Verbs) -> None:
-    parser = nouns.add_parser(
-        "demo",
-        help="generate sample results offline, analyse them, and suggest next steps",
-        description="Generate sample results from simulated targets, offline; analyse them, and suggest next steps.",
-        epilog=EXIT_CODES,
-    )
-    parser.set_defaults(run=command("faircount.cli.demo", "demo"))
-    parser.add_argument(
-        "--folder",
-        default="faircount-demo",
-        metavar="FOLDER",
-        help="folder for the sample (default: faircount-demo)",
-    )
-    parser.add_argument("--seed", type=int, default=7, metavar="N", help="random seed of the sample (default: 7)")
+def _fill(parser: Parser) -> None:
+    parser.fill()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                _fill(below)

@@ -1,50 +1,133 @@
-"""What every part of the command line is made of: the parser, lazy commands, and options that many commands share.
+"""The argument parser: commands are a table, and their options are derived from annotated structs when they are chosen.
 
-Only the argument parser is imported here; commands are loaded when they run.
+Only the argument parser is imported here.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import PurePath
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, get_args
 
 from faircount.cli.messages import error_line
-from faircount.errors import UsageError
+
+if TYPE_CHECKING:
+    from faircount.options import Option, OptionField, Options
 
 EXIT_CODES = """\
 exit codes: 0 success, 1 gate failed, 2 usage or configuration error, 3 bad input, 4 incomplete, 70 bug,
             74 system error, 130 interrupted
 """
 
+Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-_GATHERED = ("inputs", "judges", "paths", "summaries")
-"""The attributes in which commands collect the positional arguments between options."""
+
+class Command(NamedTuple):
+    """A command: what it is called, what its help says, the structs of its options, and the function that takes them.
+
+    Structs and the function are named "module:name"; they are loaded when the command is chosen. With `short_help`,
+    --help shows only the common options. `refused` are options of other tools that mean something else here, and what
+    to use instead.
+    """
+
+    name: str
+    help: str
+    description: str
+    function: str
+    options: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    short_help: bool = False
+    refused: Mapping[str, str] = {}
+
+    @property
+    def epilog(self) -> str:
+        """What stands at the end of the help."""
+        if not self.examples:
+            return EXIT_CODES
+        word = "example: " if len(self.examples) == 1 else "examples: "
+        return word + f"\n{' ' * len(word)}".join(self.examples) + f"\n\n{EXIT_CODES}"
+
+    def parts(self) -> list[type[Options]]:
+        """Return the structs whose fields the options are."""
+        return [load(name) for name in self.options]
+
+
+def load(name: str) -> Any:
+    """Return what "module:name" means."""
+    module, _, found = name.partition(":")
+    return getattr(importlib.import_module(module), found)
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that keeps messages short and suggests the likely option or command."""
 
+    command: Command | None = None
+    """The command whose options are still to be added."""
     common: frozenset[str] = frozenset()
     """The options that --help shows, where it does not show all."""
-
     shortcuts: Sequence[str] = ()
     """Commands that may be written here although they are those of another noun."""
+    gathered: tuple[str, Callable[[str], Any]] | None = None
+    """The attribute that collects positional arguments between options, and what makes a value of a word."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
 
-    def show_only(self, common: Sequence[str]) -> None:
-        """Let --help show these options alone, and --help-all every one."""
-        self.common = frozenset(common)
-        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
+    # -- options --------------------------------------------------------------------------------------------------
+
+    def fill(self) -> None:
+        """Add the options of the command, which are loaded only now."""
+        command, self.command = self.command, None
+        if command is None:
+            return
+        from faircount.options import option_fields
+
+        title = ""
+        for known in (known for part in command.parts() for known in option_fields(part)):
+            for option in known.options:
+                title = option.group or title
+                self._add_option(known, option, title)
+                if command.short_help and option.common:
+                    self.common |= set(known.flags(option))
+        for flag, instead in command.refused.items():
+            self.add_argument(flag, nargs="?", action=_Instead, const=instead, help=argparse.SUPPRESS)
+        if self.common:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options and exit")
+
+    def _add_option(self, known: OptionField, option: Option, title: str) -> None:
+        words: dict[str, Any] = {"help": _help(known, option), "metavar": option.metavar}
+        if known.type is bool:
+            words = {"help": words["help"], "action": "store_false" if known.default else "store_true"}
+        else:
+            words |= {"type": _reader(known, option), "choices": option.choices or None}
+        if known.repeated:
+            words |= {"action": _Take, "default": ()}
+        if option.positional:
+            words |= {"nargs": "+" if known.required else "*"} if known.repeated else {}
+            self._group(title).add_argument(known.name, **words)
+            self.gathered = (known.name, option.read or str) if known.repeated else self.gathered
+            return
+        words |= {"nargs": "+"} if option.several else {}
+        words |= {"dest": known.name, "required": known.required}
+        words.setdefault("default", known.default)
+        self._group(title).add_argument(*known.flags(option), **words)
+
+    def _group(self, title: str) -> argparse._ActionsContainer:
+        if not title:
+            return self
+        known = {group.title: group for group in self._action_groups}
+        return known.get(title) or self.add_argument_group(title)
+
+    # -- help -----------------------------------------------------------------------------------------------------
 
     def format_help(self) -> str:
         """Return the help: that of the common options, if some are."""
+        self.fill()
         if not self.common:
             return super().format_help()
         shown = {*self.common, "-h", "--help-all"}
@@ -60,15 +143,19 @@ class Parser(argparse.ArgumentParser):
 
     def format_help_all(self) -> str:
         """Return the help with every option."""
+        self.fill()
         return super().format_help()
+
+    # -- parsing --------------------------------------------------------------------------------------------------
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """Take file names between options, which the standard parser leaves over; refuse anything else."""
+        self.fill()
         parsed, left = super().parse_known_args(args, namespace)
         unknown = [word for word in left if word.startswith("-") and word != "-"]
-        gathered = next((name for name in _GATHERED if hasattr(parsed, name)), None)
-        if gathered is not None and not unknown:
-            getattr(parsed, gathered).extend(("file", word) if gathered == "inputs" else word for word in left)
+        if self.gathered is not None and not unknown:
+            name, read = self.gathered
+            setattr(parsed, name, (*getattr(parsed, name), *map(read, left)))
             left = []
         if left:
             self.error(self._hint(unknown or left))
@@ -80,8 +167,6 @@ class Parser(argparse.ArgumentParser):
         return found[:1] if len({id(match[0]) for match in found}) == 1 else found
 
     def _hint(self, words: Sequence[str]) -> str:
-        import difflib
-
         known = [option for action in self._actions for option in action.option_strings]
         hints = []
         for word in words:
@@ -91,8 +176,6 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            import difflib
-
             near = difflib.get_close_matches(str(value), [*action.choices, *self.shortcuts], n=1)
             hint = f" (did you mean {near[0]}?)" if near else f"; available: {', '.join(action.choices)}"
             self.error(f"{value}: no such command{hint}")
@@ -112,17 +195,16 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
-class Input(argparse.Action):
-    """Collects files and folders in the order in which they were given."""
+class _Take(argparse.Action):
+    """Adds values to those that were given before, by whichever option."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
-        del parser
-        kind = "folder" if option is not None and "folder" in option else "file"
-        named = values if isinstance(values, list) else [values]
-        namespace.inputs = [*namespace.inputs, *((kind, value) for value in named)]
+        del parser, option
+        more = values if isinstance(values, list | tuple) and self.nargs is not None else [values]
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *more))
 
 
-class Instead(argparse.Action):
+class _Instead(argparse.Action):
     """Refuses an option of another tool that means something else here, and names the option to use."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
@@ -130,21 +212,45 @@ class Instead(argparse.Action):
         parser.error(f"{option} is a spikee option; {self.const}")
 
 
-def command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
-    """Return a command that imports its module only when it is run."""
+def _help(known: OptionField, option: Option) -> str:
+    """Return what the help says of an option: what it does, whether it may be repeated, and its default."""
+    if not option.help:
+        return argparse.SUPPRESS
+    default = option.default
+    if not default and isinstance(known.default, str | int | float) and not isinstance(known.default, bool):
+        default = f"{known.default:g}" if isinstance(known.default, float) else str(known.default)
+    repeatable = known.repeated and not option.once and not option.positional and not option.several
+    more = ["repeatable"] if repeatable else []
+    more += [f"default: {default}"] if default else []
+    text = f"{option.help} ({'; '.join(more)})" if more else option.help
+    return text.replace("%", "%%")
 
-    def run(arguments: argparse.Namespace) -> int:
-        return int(getattr(importlib.import_module(module), function)(arguments))
 
-    return run
+def _reader(known: OptionField, option: Option) -> Callable[[str], Any]:
+    """Return what makes a value of a word."""
+    if option.read is None:
+        kinds = get_args(known.type) or (known.type,)
+        return next(kind for kind in kinds if kind is not type(None))  # type: ignore[no-any-return]
+    read = option.read
+
+    def value(word: str) -> Any:
+        try:
+            return read(word)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return value
 
 
-Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
+def add_command(verbs: Verbs, command: Command) -> None:
+    """Add a command; its options are loaded when it is chosen."""
+    parser = verbs.add_parser(command.name, help=command.help, description=command.description, epilog=command.epilog)
+    parser.command = command
+    parser.set_defaults(run=functools.partial(_run, command))
 
 
-def add_noun(nouns: Verbs, name: str, *, short: str, what: str) -> Verbs:
-    """Add a noun of the command line and return where its verbs go; without a verb it prints its help."""
-    return add_commands(nouns.add_parser(name, help=short, description=what, epilog=EXIT_CODES))
+def _run(command: Command, arguments: argparse.Namespace) -> int:
+    return int(load("faircount.cli.runner:run_command")(command, arguments))
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Verbs:
@@ -156,151 +262,3 @@ def add_commands(parser: argparse.ArgumentParser) -> Verbs:
 
     parser.set_defaults(run=print_help)
     return parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-
-
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the ways to name input files, shared by every command that reads results."""
-    group = parser.add_argument_group("input")
-    parser.set_defaults(inputs=[])
-    group.add_argument(
-        "files",
-        nargs="*",
-        action=Input,
-        metavar="FILE",
-        help="result file, folder, quoted glob, or - for standard input; may be compressed (.gz, .zst)",
-    )
-    group.add_argument(
-        "--result-file",
-        "--results-file",
-        action=Input,
-        metavar="FILE",
-        help="same as FILE (repeatable)",
-    )
-    group.add_argument(
-        "--result-folder",
-        "--results-folder",
-        action=Input,
-        metavar="FOLDER",
-        help="all results_*.jsonl in a folder, also compressed, in order of name (repeatable)",
-    )
-    add_max_line(group)
-    group.add_argument("--strict", action="store_true", help="exit with 3 if any line cannot be read")
-    group.add_argument(
-        "--no-cache",
-        dest="cache",
-        action="store_false",
-        help="re-read large files, and cache nothing",
-    )
-
-
-OUTPUT_FORMATS = ("console", "json", "markdown", "html", "xlsx")
-_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".xlsx": "xlsx"}
-
-
-def add_format(group: argparse._ArgumentGroup, page: str, place: str = "-o") -> None:
-    """Add the choice of format; `page` is help on HTML pages, `place` the option that names a report."""
-    group.set_defaults(place_of_report=place)
-    group.add_argument(
-        "--output-format",
-        choices=OUTPUT_FORMATS,
-        help=f"report format; {page} (default: from the suffix of FILE, else console)",
-    )
-
-
-def settle_format(arguments: argparse.Namespace) -> None:
-    """Settle the format of a report: the one named, or the one of the file's suffix; both must agree."""
-    option = getattr(arguments, "place_of_report", None)
-    if option is None:
-        return
-    path, told = arguments.output if option == "-o" else arguments.report, arguments.output_format
-    named = _BY_SUFFIX.get(PurePath(path or "").suffix.lower())
-    if told is not None and named is not None and told != named:
-        raise UsageError(f"{option} {path} implies {named}, but --output-format is {told}; leave one of them out")
-    arguments.output_format = told or named or "console"
-    if arguments.output_format == "xlsx" and path is None:
-        raise UsageError(f"--output-format xlsx needs {option} FILE")
-
-
-def add_output(
-    parser: argparse.ArgumentParser,
-    *,
-    page: str = "html is written to a file, next to the input unless -o is given",
-    place: str = "write to FILE instead of standard output; a folder for the pages of several files",
-) -> None:
-    """Add the choice of format and place, shared by every command that shows a report."""
-    group = parser.add_argument_group("output")
-    add_format(group, page)
-    group.add_argument("-o", "--output", type=_file_to_write, metavar="FILE", help=place)
-
-
-def _file_to_write(name: str) -> str:
-    """Return the name of a file; refuse the bare name of a format, which spikee's abbreviated --output would take."""
-    if name in OUTPUT_FORMATS:
-        raise argparse.ArgumentTypeError(
-            f"{name} is a format: use --output-format {name}, or ./{name} for a file of that name"
-        )
-    return name
-
-
-def add_max_line(group: argparse._ArgumentGroup) -> None:
-    """Add the limit on the length of a line."""
-    group.add_argument(
-        "--max-line",
-        type=int,
-        default=64 * 1024 * 1024,
-        metavar="BYTES",
-        help="skip and report lines longer than this (default: 67108864)",
-    )
-
-
-def add_level(group: argparse._ArgumentGroup) -> None:
-    """Add the confidence level."""
-    group.add_argument(
-        "--level", type=float, default=0.95, metavar="P", help="confidence level of the intervals (default: 0.95)"
-    )
-
-
-def add_policy_blocks(group: argparse._ArgumentGroup) -> None:
-    """Add the choice whether a provider's refusal to take a prompt is a block."""
-    group.add_argument(
-        "--no-policy-blocks",
-        dest="policy_blocks",
-        action="store_false",
-        help="count prompts that a provider refused by its policy as errors, as spikee does, instead of blocks",
-    )
-
-
-def add_field(group: argparse._ArgumentGroup) -> None:
-    """Add the fields of an entry that is tried by itself."""
-    group.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="field of the entry, as in a dataset, such as id or judge_args (repeatable)",
-    )
-
-
-def add_models(parser: argparse.ArgumentParser) -> None:
-    """Add what judges that ask a model need, shared by every command with judges."""
-    group = parser.add_argument_group("models and configuration")
-    group.add_argument("--config", metavar="FILE", help="TOML file with judges, prices and models")
-    group.add_argument("--model", metavar="NAME", help="model for LLM judges")
-    group.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible endpoint")
-    group.add_argument(
-        "--api-key-env", metavar="NAME", help="environment variable with the API key (default: OPENAI_API_KEY)"
-    )
-
-
-def add_work(parser: argparse.ArgumentParser, *, but: str = "") -> None:
-    """Add how judges are asked, shared by every command that asks many; `but` is an exception to add to the help."""
-    group = parser.add_argument_group("execution")
-    group.add_argument(
-        "--workers", type=int, metavar="N", help=f"processes for local judges (default: one per core{but})"
-    )
-    group.add_argument(
-        "--concurrency",
-        type=int,
-        metavar="N",
-        help="concurrent requests for judges that call a model or a program (default: 8)",
-    )

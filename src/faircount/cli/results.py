@@ -1,125 +1,169 @@
-"""The `results` commands."""
+"""The commands about results that answer with a report."""
 
 from __future__ import annotations
 
-import argparse
-import shlex
+import contextlib
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from faircount.analysis.arrange import as_report
-from faircount.analysis.evidence import made_with
-from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.results import AnalysisSet
-from faircount.analysis.results import analyze as analyze_results
-from faircount.cli.gating import against_baseline, apply_gates, gates_are_asked, read_gates, with_gates
-from faircount.cli.messages import note
-from faircount.cli.output import WITH_FIGURES, show, show_pages
-from faircount.cli.progress import ReadingBar
+from msgspec.structs import replace
+
+from faircount.analysis.options import (
+    AnalyzeOptions,
+    CheckOptions,
+    CompareOptions,
+    ExtractOptions,
+    PowerOptions,
+    ShowOptions,
+)
+from faircount.cli.gating import against_baseline, with_gates
+from faircount.cli.new_dataset import named_output
+from faircount.cli.parts import BaselineGates, Details, EntryId, ExtractedFile, Gates, Output, PageOutput
+from faircount.cli.runner import Answer, Files
 from faircount.errors import InputError, UsageError
-from faircount.reading.inputs import expand, expand_folder, listed, results_in
-from faircount.reading.streams import STDIN
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
 """Of more files the console shows a table; --details shows each at length."""
+EXIT_SERIOUS = 1
+FOLDER = "results"
 
 
-def named_files(arguments: argparse.Namespace) -> list[str]:
-    """Return the files that were named, and those of the folders that were named, in the order given."""
-    files: list[str] = []
-    for kind, name in arguments.inputs:
-        if kind == "folder":
-            files += expand_folder(name)
-        elif name != STDIN and Path(name).is_dir():
-            results, others = results_in(name)
-            files += results
-            if others:
-                sentence = f"{name}: skipped, not result files: {listed(others)}"
-                note(sentence)
-        else:
-            files.append(name)
-    return files
-
-
-def analyze(arguments: argparse.Namespace) -> int:
+def analyze(files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates) -> Answer:
     """Run `results analyze`."""
-    gates = read_gates(arguments, compared=arguments.baseline is not None)
-    files = named_files(arguments)
-    options = AnalyzeOptions(
-        combine=arguments.combine,
-        overview=arguments.overview,
-        false_positive_checks=arguments.false_positive_checks,
-        guardrail_success=arguments.guardrail_success,
-        policy_blocks=arguments.policy_blocks,
-        block_signal=arguments.block_signal,
-        by=with_gates(arguments.by, gates),
-        sort=arguments.sort,
-        min_n=arguments.min_n,
-        level=arguments.level,
-        definition=arguments.definition,
-        cluster=arguments.cluster,
-        generalise=arguments.generalise,
-        where=arguments.where,
-        max_line=arguments.max_line,
-        evidence=_evidence(arguments),
-        details=_shows_details(arguments, files) or gates_are_asked(arguments),
-        figures=arguments.output_format != "console",
-        cache=arguments.cache,
-        judge_quality=arguments.judge_quality,
-        correction=arguments.correction,
+    from faircount.analysis import results
+    from faircount.analysis.arrange import as_report
+    from faircount.analysis.evidence import made_with
+
+    details = _shows_details(shown.details or options.combine, output, files.names)
+    options = replace(
+        options,
+        by=with_gates(options.by, gates),
+        evidence=_evidence(options, output),
+        details=details or gates.asked,
+        figures=output.format != "console",
     )
-    with ReadingBar(files) as bar:
-        result = analyze_results(files, options, bar.advance)
-    if result.analyses:
-        _answer(result, arguments, details=_shows_details(arguments, files))
-    for sentence in result.failures:
-        note(sentence)
-    if result.failures:
-        return InputError.exit_code
-    if arguments.strict and result.damaged:
-        note("--strict: some input could not be read; see the findings")
-        return InputError.exit_code
-    if not gates_are_asked(arguments):
-        return 0
-    comparison = against_baseline(arguments, result.files)
-    return apply_gates(arguments, analyses=result.analyses, comparison=comparison, inputs=result.files)
-
-
-def _evidence(arguments: argparse.Namespace) -> tuple[tuple[str, int], ...]:
-    """Return which entries to show with their texts: as asked for, and in a page the bad news."""
-    if not arguments.evidence:
-        wanted = arguments.output_format == "html" and not arguments.overview
-        return (("", EVIDENCE_IN_A_PAGE),) if wanted else ()
-    if arguments.output_format == "json":
-        raise UsageError("--evidence does not work with json; choose console, markdown or html")
-    return tuple(arguments.evidence)
-
-
-def _shows_details(arguments: argparse.Namespace, files: Sequence[str]) -> bool:
-    """Return whether every file is shown at length: in pages and documents, and elsewhere where there are few."""
-    if arguments.details or arguments.combine or arguments.output_format in ("html", "json", "xlsx"):
-        return True
-    return len(expand(files)) <= FILES_AT_LENGTH
-
-
-def _answer(result: AnalysisSet, arguments: argparse.Namespace, *, details: bool) -> None:
-    """Show what was found out in the chosen format, where it belongs."""
-    figures = arguments.output_format in WITH_FIGURES
+    found = results.analyze(files.names, options, files.progress)
     arranged = partial(
         as_report,
-        evidence=result.evidence,
-        figures=figures,
-        made_with=made_with(shlex.join(["faircount", *arguments.words]), result.analyses) if figures else None,
-        overview=arguments.overview,
+        evidence=found.evidence,
+        figures=output.figures,
+        made_with=made_with(output.command, found.analyses) if output.figures else None,
+        overview=options.overview,
     )
-    if arguments.output_format != "html":
-        show(arranged(result.analyses, details=details), arguments.output_format, arguments.output, result.files)
-        return
-    several = not arguments.combine and len(result.analyses) + len(result.failures) > 1
-    if len(result.analyses) > 1 and Path(arguments.output or "").suffix == ".html":
-        show_pages([(arguments.output, arranged(result.analyses))], arguments.output, result.files)
-        return
-    pages = [(analysis.name, arranged([analysis])) for analysis in result.analyses]
-    show_pages(pages, arguments.output, result.files, several=several)
+    answer = Answer(
+        inputs=found.files,
+        notes=found.failures,
+        damaged=found.damaged,
+        code=InputError.exit_code if found.failures else 0,
+        analyses=found.analyses,
+        comparison=against_baseline(gates, options, found.files) if gates.asked and not found.failures else None,
+    )
+    if not found.analyses:
+        return answer
+    if output.format != "html":
+        return replace(answer, report=arranged(found.analyses, details=details))
+    if len(found.analyses) > 1 and Path(output.path or "").suffix == ".html":
+        return replace(answer, pages=[(str(output.path), arranged(found.analyses))])
+    return replace(
+        answer,
+        pages=[(one.name, arranged([one])) for one in found.analyses],
+        several=not options.combine and len(found.analyses) + len(found.failures) > 1,
+    )
+
+
+def _evidence(options: AnalyzeOptions, output: Output) -> tuple[tuple[str, int], ...]:
+    """Return which entries to show with their texts: as asked for, and in a page the bad news."""
+    if not options.evidence:
+        wanted = output.format == "html" and not options.overview
+        return (("", EVIDENCE_IN_A_PAGE),) if wanted else ()
+    if output.format == "json":
+        raise UsageError("--evidence does not work with json; choose console, markdown or html")
+    return options.evidence
+
+
+def _shows_details(asked: bool, output: Output, files: Sequence[str]) -> bool:
+    """Return whether every file is shown at length: in pages and documents, and elsewhere where there are few."""
+    from faircount.reading.inputs import expand
+
+    return asked or output.format in ("html", "json", "xlsx") or len(expand(files)) <= FILES_AT_LENGTH
+
+
+def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> Answer:
+    """Run `results compare`."""
+    from faircount.analysis.comparing.compare import compare_files
+    from faircount.analysis.comparing.report import as_report
+
+    options = replace(options, by=with_gates(options.by, gates))
+    found = compare_files(files.names, options, files.progress)
+    return Answer(
+        report=as_report(found, figures=output.figures),
+        name="comparison",
+        inputs=found.paths,
+        damaged=found.damaged,
+        comparison=found,
+    )
+
+
+def check(files: Files, options: CheckOptions, output: Output) -> Answer:
+    """Run `results check`."""
+    from faircount.analysis.checking import as_report, check_files
+
+    del output
+    found = check_files(files.names, options, files.progress)
+    code = InputError.exit_code if found.unusable else EXIT_SERIOUS if found.serious else 0
+    return Answer(report=as_report(found), name="check", inputs=found.files, damaged=found.damaged, code=code)
+
+
+def show(entry: EntryId, files: Files, options: ShowOptions, output: Output) -> Answer:
+    """Run `results show`."""
+    from faircount.analysis.one_entry import find_entries
+    from faircount.analysis.one_entry_report import as_report
+
+    del output
+    if _is_file(entry.id) and not any(map(_is_file, files.names)):
+        raise UsageError(f"{entry.id}: is a file; put the id first: faircount results show ID FILE")
+    found = find_entries(entry.id, files.names, options, files.progress)
+    return Answer(
+        report=as_report(found),
+        name="entry",
+        inputs=found.files,
+        notes=found.failures,
+        damaged=any(finding.code in ("F001", "F002") for finding in found.findings),
+        code=InputError.exit_code if found.failures else 0,
+    )
+
+
+def _is_file(name: str) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(name).is_file()
+    return False
+
+
+def power(options: PowerOptions, output: Output) -> Answer:
+    """Run `results power`."""
+    from faircount.analysis.power import ask
+    from faircount.analysis.power_report import as_report
+
+    del output
+    return Answer(report=as_report(ask(options)), name="power")
+
+
+def extract(files: Files, options: ExtractOptions, place: ExtractedFile) -> Answer:
+    """Run `results extract`."""
+    from faircount.analysis.extracting import Extraction
+    from faircount.cli.output import refuse_inputs
+    from faircount.new_file import SUFFIX, NewFile
+
+    path = named_output(place, standard_output="the number of rows")
+    if path is None:
+        parts = ["extract", options.label, *([] if place.tag is None else [place.tag]), str(int(time.time()))]
+        path = str(Path(FOLDER) / ("_".join(parts) + SUFFIX))
+    with Extraction(files.names, options, files.progress) as found:
+        refuse_inputs(path, found.paths)
+        with NewFile(path, force=place.force, may_number=place.output is None) as file:
+            for pieces in found.lines():
+                file.write_all(pieces)
+    return Answer(text=f"{found.sentence(file.path)}\n", notes=found.problems(), damaged=found.damaged)

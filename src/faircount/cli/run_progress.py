@@ -4,41 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING
 
 from faircount import formats
+from faircount.cli.messages import note
 from faircount.cli.progress import QUIET
+from faircount.interrupts import EXIT_INTERRUPTED
+from faircount.running.budget import Tally
+from faircount.running.service import RunListener
 from faircount.stats.proportion import wilson
-
-if TYPE_CHECKING:
-    from faircount.running.budget import Tally
 
 _EVERY_ON_A_TERMINAL = 0.2
 _EVERY_ELSEWHERE = 5.0
+_GRACE = 2.0
+"""How long, in seconds, code of the user's may keep a run that was interrupted twice from ending."""
 
 
-class RunProgress:
+class RunProgress(RunListener):
     """Hears of every attempt, or every entry that is attacked, and says now and then how far the run is."""
 
-    def __init__(self, *, attacks: bool = False) -> None:
-        self._unit, self._word = ("entry", "succeeded") if attacks else ("attempt", "passed")
+    def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._quiet = QUIET.get()
         self._every = _EVERY_ON_A_TERMINAL if self._terminal else _EVERY_ELSEWHERE
-        self._started = time.monotonic()
-        self._said = self._started
+        self._end: threading.Timer | None = None
+
+    def notice(self, sentence: str) -> None:
+        """Say something that the user should know."""
+        note(sentence)
+
+    def begin(self, journal: str, *, entries: bool) -> None:
+        """Measure time from now on."""
+        self._journal = journal
+        self._unit, self._word = ("entry", "succeeded") if entries else ("attempt", "passed")
+        self._started = self._said = time.monotonic()
         self._before: int | None = None
         self._shown = False
 
-    def __enter__(self) -> RunProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def heard(self, tally: Tally) -> None:
+    def progress(self, tally: Tally) -> None:
         """Take note of what was done so far."""
         if self._before is None:
             self._before = tally.done - 1
@@ -50,16 +56,29 @@ class RunProgress:
         self._said = now
         self._show(self._told(tally, now))
 
-    def clear(self) -> None:
-        """Take the line away, so that something else can be said."""
+    def interrupted(self, number: int) -> None:
+        """Say from within a signal handler, where a stream may be in the middle of a line of its own, what happens."""
+        if number == 1:
+            start = "\r\x1b[2K" if self._terminal else ""
+            sentence = "finishing requests in flight; interrupt again to stop immediately"
+            with contextlib.suppress(OSError):
+                os.write(2, f"{start}faircount: {sentence}\n".encode())
+        elif number == 2:
+            self._end = threading.Timer(_GRACE, self._stop)
+            self._end.daemon = True
+            self._end.start()
+
+    def _stop(self) -> None:
+        """End this process, whatever the user's code is doing; the journal is valid at any time."""
+        note(f"the run is incomplete: interrupted; resume with: faircount resume {shlex.quote(self._journal)}")
+        os._exit(EXIT_INTERRUPTED)
+
+    def end(self) -> None:
+        """Take the line away, so that something else can be said; nothing of the user's keeps that from ending."""
+        if self._end is not None:
+            self._end.cancel()
         if self._terminal and self._shown:
             self._write("\r\x1b[2K")
-
-    def interrupt(self, sentence: str) -> None:
-        """Say something from within a signal handler, where a stream may be in the middle of a line of its own."""
-        start = "\r\x1b[2K" if self._terminal else ""
-        with contextlib.suppress(OSError):
-            os.write(2, f"{start}faircount: {sentence}\n".encode())
 
     def _show(self, line: str) -> None:
         self._shown = True

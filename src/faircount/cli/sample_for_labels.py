@@ -2,52 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
 
 from faircount.analysis.correction.given import DESIGN_SUFFIX
-from faircount.analysis.sampling_for_labels import (
-    Sample,
-    SampleOptions,
-    as_report,
-    columns_of,
-    design,
-    sheet_rows,
-)
+from faircount.analysis.options import SampleOptions
+from faircount.analysis.sampling_for_labels import Sample, as_report, columns_of, design, sheet_rows
 from faircount.analysis.sampling_for_labels import sample_for_labels as draw
 from faircount.cli.output import refuse_inputs, show
-from faircount.cli.progress import ReadingBar
-from faircount.cli.results import named_files
+from faircount.cli.parts import LabelSheet
+from faircount.cli.runner import Answer, Files
 from faircount.errors import UsageError
-from faircount.present.new_file import NewFile
+from faircount.new_file import NewFile
 
 _SUFFIXES = (".jsonl", ".xlsx")
 
 
-def sample_for_labels(arguments: argparse.Namespace) -> int:
+def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -> Answer:
     """Run `results sample-for-labels`."""
-    options = SampleOptions(
-        n=arguments.n,
-        by=arguments.by,
-        seed=arguments.seed,
-        max_line=arguments.max_line,
-        guardrail_success=arguments.guardrail_success,
-        cache=arguments.cache,
-    )
-    path, beside = arguments.output, arguments.output + DESIGN_SUFFIX
-    _refuse(path, beside, force=arguments.force)
-    files = named_files(arguments)
-    with ReadingBar(files) as bar:
-        sample = draw(files, options, bar.advance)
+    path, beside = sheet.output, sheet.output + DESIGN_SUFFIX
+    _refuse(path, beside, force=sheet.force)
+    sample = draw(files.names, options, files.progress)
     for target in (path, beside):
         refuse_inputs(target, [name for name, _ in sample.files])
-    _write_sheet(path, sample, force=arguments.force)
-    with NewFile(beside, force=arguments.force) as file:
+    _write_sheet(path, sample, force=sheet.force)
+    with NewFile(beside, force=sheet.force) as file:
         file.write(json.dumps(design(sample), indent=2).encode() + b"\n")
-    show(as_report(sample, path, beside), arguments.output_format, None)
-    return 0
+    show(as_report(sample, path, beside), sheet.output_format, None)
+    return Answer()
 
 
 def _refuse(path: str, beside: str, *, force: bool) -> None:

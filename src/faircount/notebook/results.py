@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from msgspec.structs import replace
 
 from faircount.analysis import integrity
-from faircount.analysis.exporting import Export, ExportOptions
+from faircount.analysis.exporting import Export
 from faircount.analysis.exporting_columns import value_of
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import AnalyzeOptions, ExportOptions
 from faircount.analysis.results import analyze
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.notebook import tables
 from faircount.notebook.fragment import fragment
 from faircount.notebook.summary import Summary
+from faircount.options import MAX_LINE_BYTES
 from faircount.query import Query, parse
 from faircount.reading import inputs
-from faircount.reading.streams import MAX_LINE_BYTES
 from faircount.report import Column, Fact, Facts, Grid, Place, Record, Report, Section
 from faircount.text import clip, clip_middle, visible
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from faircount.errors import UsageError
 from faircount.model import Finding
-from faircount.present.new_file import whole_file
+from faircount.new_file import whole_file
 from faircount.present.sheet_cells import COLUMNS, Overlong, RowWriter, Value, table
 from faircount.present.sheet_frame import AUTHOR, FIRST_PARTS, Frame, Outside, Plan, frame, sheet_part
 from faircount.present.sheet_report import (

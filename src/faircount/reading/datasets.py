@@ -21,11 +21,12 @@ from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.ledger.schema import Lexicon, id_number
 from faircount.model import Source
+from faircount.options import MAX_LINE_BYTES
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
 from faircount.reading.raw_rows import members_of
 from faircount.reading.spikee_rows import EMPTY, is_utf8
-from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, blocks, is_plain, open_stream
+from faircount.reading.streams import TOO_LONG, Block, blocks, is_plain, open_stream
 
 RATE_FIELD = "success_rate"
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Decision
-from faircount.reading.streams import MAX_LINE_BYTES
+from faircount.options import MAX_LINE_BYTES
 
 DEFAULT_THRESHOLD = 0.5
 PLACES_KEPT = 5

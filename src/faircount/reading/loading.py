@@ -24,11 +24,12 @@ from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
+from faircount.options import MAX_LINE_BYTES
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.spikee import SpikeeReader, only_target, tool_version
-from faircount.reading.streams import MAX_LINE_BYTES, STDIN, Stream, is_plain, open_range, open_stream
+from faircount.reading.streams import STDIN, Stream, is_plain, open_range, open_stream
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from xxhash import xxh3_64_intdigest
 from faircount.findings import Notes
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Batch, Mark, extend_with_zeros, id_number, plain_id_numbers
 from faircount.model import Outcome, Source
+from faircount.options import MAX_LINE_BYTES
 from faircount.outcomes import state
 from faircount.patterns import SlowPattern
 from faircount.policy_blocks import known_pattern, policy_block
@@ -31,7 +32,7 @@ from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine, whole_number
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
-from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Block, Stream, blocks
+from faircount.reading.streams import TOO_LONG, Block, Stream, blocks
 
 if TYPE_CHECKING:
     from faircount.reading.run_rows import RunFile

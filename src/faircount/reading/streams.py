@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
+from faircount.options import MAX_LINE_BYTES
 from faircount.reading.identity import ContentHash
 from faircount.reading.other_tools import other_tool
 
@@ -29,7 +30,6 @@ STDIN = "-"
 BLOCK_BYTES = 256 * 1024
 """As many lines as fit are decoded at once: more of them would not stay in a processor's cache."""
 CHUNK_BYTES = 64 * 1024
-MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_EXPANSION = 200
 EXPANSION_CHECKED_FROM = 64 * 1024 * 1024
 MAX_EXPANDED_BYTES = 64 * 1024**3

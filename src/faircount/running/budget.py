@@ -6,12 +6,15 @@ A budget counts and says why to stop; it stops nothing itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from faircount.model import Outcome
 from faircount.running.targets.seam import BLOCKED, Answer, TargetError
+
+_Count = Annotated[int, Meta(ge=1)]
+_Amount = Annotated[float, Meta(gt=0)]
 
 
 class Limits(Struct, frozen=True):
@@ -20,12 +23,12 @@ class Limits(Struct, frozen=True):
     `timeout` is for the request of one attempt, transport retries included, and again for what measures it.
     """
 
-    concurrency: int = 8
-    requests_per_minute: float | None = None
-    timeout: float | None = 300.0
-    max_calls: int | None = None
-    max_cost: float | None = None
-    stop_after_errors: int | None = None
+    concurrency: _Count = 8
+    requests_per_minute: _Amount | None = None
+    timeout: _Amount | None = 300.0
+    max_calls: _Count | None = None
+    max_cost: _Amount | None = None
+    stop_after_errors: _Count | None = None
 
 
 class Tally(Struct):

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from faircount.errors import InputError
+from faircount.options import MAX_LINE_BYTES
 from faircount.reading import loose
 from faircount.reading.label_rows import CsvRecords, Sha256, without_halves
 from faircount.reading.labelled import DoubtKind, Doubts
 from faircount.reading.loose import BadLine
-from faircount.reading.streams import MAX_LINE_BYTES, TOO_LONG, Stream, blocks, open_stream
+from faircount.reading.streams import TOO_LONG, Stream, blocks, open_stream
 from faircount.text import visible
 
 CSV_SUFFIXES = (".csv", ".tsv")

@@ -27,7 +27,6 @@ from faircount.version import __version__
 
 SCHEMA = 1
 Layout = Literal["per-case", "per-metric"]
-LAYOUTS: tuple[Layout, ...] = ("per-case", "per-metric")
 
 Record = Mapping[str, Any]
 _NOTHING = {"role": None, "content": None, "tool_calls": None, "tool_call_id": None}

@@ -5,8 +5,10 @@ Tests that are not what they were when the run began are refused, because their 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -41,13 +43,13 @@ class _AttemptRecord(Struct, frozen=True):
     strategy: str = ""
     iteration: int = 0
     messages: list[dict[str, Any]] | None = None
-    output: _Output | None = None
+    output: _OutputRecord | None = None
     error: dict[str, Any] | None = None
     verdicts: list[_Verdict] | None = None
     note: dict[str, Any] | None = None
 
 
-class _Output(Struct, frozen=True):
+class _OutputRecord(Struct, frozen=True):
     output: str | None = None
 
 
@@ -186,11 +188,21 @@ def _metrics(record: Mapping[str, Any], path: str) -> tuple[_Metric, ...]:
     return checked(record, _CaseRecord, path).metrics
 
 
-def in_its_folder(settings: Settings, path: str) -> None:
-    """Go to the folder in which a run was begun: its paths are relative to that."""
+@contextlib.contextmanager
+def in_its_folder(settings: Settings, path: str) -> Iterator[None]:
+    """Be in the folder in which a run was begun, because its paths are relative to that, and return."""
+    here = None
+    with contextlib.suppress(OSError):  # a folder that was removed
+        here = Path.cwd()
     try:
         os.chdir(settings.folder)
     except OSError as error:
         raise InputError(
             f"{path}: the run was started in {settings.folder}, which cannot be entered: {error.strerror or error}"
         ) from error
+    try:
+        yield
+    finally:
+        if here is not None:
+            with contextlib.suppress(OSError):
+                os.chdir(here)

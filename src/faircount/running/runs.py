@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -221,7 +220,7 @@ def execute(
     engine = Engine(cases, target, journal, limits, tactics=tactics, heard=heard, watching=watching)
     try:
         with _interrupts(engine, interrupted) as listening:
-            ending = asyncio.run(_run(engine, earlier, listening))
+            ending = _in_a_loop(lambda: _run(engine, earlier, listening))
         record = {"kind": "end", "at": datetime.now(UTC).isoformat(timespec="seconds")}
         told = {**record, "complete": ending.complete, "why": ending.why}
         journal.append_now({**told, "decided": True} if ending.decided else told)
@@ -231,6 +230,16 @@ def execute(
         for _, metric in _each_judge(cases):
             with contextlib.suppress(Exception):  # all that it said is recorded
                 metric.close()
+
+
+def _in_a_loop(run: Callable[[], Coroutine[Any, Any, Ending]]) -> Ending:
+    """Run something in an event loop; in a notebook there is one already, so that another thread is needed."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(run())).result()
 
 
 async def _run(engine: Engine, earlier: Earlier | None, listening: Callable[[], None]) -> Ending:
@@ -276,10 +285,3 @@ def _interrupts(engine: Engine, interrupted: Interrupted) -> Iterator[Callable[[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def report_paths(settings: Settings) -> Iterator[str]:
-    """Yield where the report of a run may go: of several that began in one second, each has a name of its own."""
-    stem = str(Path(settings.output_folder) / f"test_results_{settings.timestamp}")
-    yield f"{stem}.json"
-    yield from (f"{stem}_{number}.json" for number in itertools.count(2))

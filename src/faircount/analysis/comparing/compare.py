@@ -25,8 +25,8 @@ from faircount.analysis.comparing.found import (
     Pair,
     Unpaired,
 )
-from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
+from faircount.analysis.options import CompareOptions
 from faircount.analysis.results import Folded, fold_files
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from faircount.analysis import families as families_of
 from faircount.analysis.comparing.found import CorrectedPair, Figures
-from faircount.analysis.comparing.options import CompareOptions
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.correction.clustered import PPI, TWO_PHASE, respecting
 from faircount.analysis.correction.correcting import (
@@ -28,6 +27,7 @@ from faircount.analysis.correction.correcting import (
 from faircount.analysis.correction.given import Quality
 from faircount.analysis.correction.named import told
 from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labelled_parts, sampled_entries
+from faircount.analysis.options import CompareOptions
 from faircount.analysis.words import WORDS
 from faircount.findings import finding
 from faircount.ledger.schema import OUTCOME_NUMBER

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import fields
-from faircount.analysis.choices import AUTO, NONE
 from faircount.analysis.comparing.found import Bounds, Figures
 from faircount.analysis.comparing.sides import Side
+from faircount.analysis.options import AUTO, NONE
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.stats import Design, conditional_odds_ratio, mcnemar

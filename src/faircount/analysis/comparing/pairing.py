@@ -12,15 +12,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.comparing.choices import MATCHES
 from faircount.analysis.comparing.found import Unpaired, UnpairedEntries
 from faircount.analysis.comparing.rewritten import same_prompts
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.fields import ATTACK_FIELD
+from faircount.analysis.options import MATCHES
 from faircount.findings import EXAMPLES_KEPT
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Outcome
-from faircount.reading.streams import MAX_LINE_BYTES
+from faircount.options import MAX_LINE_BYTES
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"

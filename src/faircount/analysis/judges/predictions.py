@@ -20,9 +20,10 @@ from faircount.errors import UsageError
 from faircount.findings import Notes, counted, finding
 from faircount.judging.verdict import Decision, Verdict
 from faircount.model import Finding
+from faircount.options import MAX_LINE_BYTES
 from faircount.reading.label_rows import Sha256
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.streams import MAX_LINE_BYTES, STDIN, TOO_LONG, Stream, blocks, open_stream
+from faircount.reading.streams import STDIN, TOO_LONG, Stream, blocks, open_stream
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:

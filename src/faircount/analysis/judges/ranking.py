@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.choices import RANKED_BY
+from faircount.analysis.judges.options import RANKED_BY
 from faircount.analysis.judges.quality import (
     STRING_MATCHER,
     UNIT,

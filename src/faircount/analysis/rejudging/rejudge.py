@@ -20,10 +20,9 @@ from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 from xxhash import xxh3_128
 
+from faircount.analysis.options import EACH, LAST, RejudgeOptions
 from faircount.analysis.recorded import excerpts
 from faircount.analysis.rejudging.changes import OUTCOMES, ChangedRows, Changes, Flip, FlipTexts, RateChange
-from faircount.analysis.rejudging.choices import EACH, LAST
-from faircount.analysis.rejudging.options import RejudgeOptions
 from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
 from faircount.analysis.rejudging.rows import (
     NewVerdict,
@@ -43,7 +42,7 @@ from faircount.chat.prices import Prices
 from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.judging.judge import Judge, Turns, every_part, verdict_of
-from faircount.judging.many import judged
+from faircount.judging.many import DEFAULT_CONCURRENCY, judged
 from faircount.judging.verdict import Usage
 from faircount.judging.verdict_store import KeptVerdict, VerdictStore
 from faircount.model import Document, Source
@@ -173,7 +172,7 @@ class Rejudging:
         self._refused: Counter[str] = Counter()
         self._rows_of: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._changes = Changes(self._options.examples)
+        self._changes = Changes(self._options.flips)
         self._unjudged = 0
         self._read: tuple[Source, Notes] | None = None
         self._digest = ""
@@ -226,7 +225,9 @@ class Rejudging:
                 yield asked
 
         options = self._options
-        for (verdict,) in judged([bench], attempts(), workers=options.workers, concurrency=options.concurrency):
+        for (verdict,) in judged(
+            [bench], attempts(), workers=options.workers, concurrency=options.concurrency or DEFAULT_CONCURRENCY
+        ):
             self._hear(queue.popleft(), verdict if isinstance(verdict, KeptVerdict) else _failed(verdict.error))
 
     def _hear(self, name: bytes, verdict: KeptVerdict) -> None:

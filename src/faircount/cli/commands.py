@@ -1,0 +1,348 @@
+"""Every command: its name, its help, its options and its function, as a table. Nothing heavy is imported."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from faircount.cli.parsing import Command
+
+_PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.running.options:"
+_JUDGES = "faircount.analysis.judges.options:"
+_INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Output", "PageOutput", "ReportOutput"))
+_GATES, _BASELINE_GATES, _MODELS = (_PARTS + name for name in ("Gates", "BaselineGates", "Models"))
+_WORK, _LABELS = _JUDGES + "WorkOptions", _JUDGES + "LabelOptions"
+_SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
+_PURPOSE = "Use attacks only on systems that you own or are authorised to test."
+_OF_SPIKEE = {
+    "--target-options": 'use --target-args \'{"target_options": "TEXT"}\' for spikee\'s own targets, --model NAME for '
+    "the target openai",
+    "--max-retries": "use --tries N, which includes the first request, so N is one more",
+    "--judge-options": "use --model NAME, the model for LLM judges",
+    "--throttle": "use --requests-per-minute N, a limit on all requests together",
+    "--tag": "use --journal FILE to name the journal",
+    "--resume-file": "use faircount resume JOURNAL",
+    "--auto-resume": "use faircount resume JOURNAL",
+}
+"""Options of `spikee test` that have another name here because they mean something else."""
+
+
+class Noun(NamedTuple):
+    """What commands are about, with its commands."""
+
+    name: str
+    help: str
+    description: str
+    commands: tuple[Command, ...]
+
+
+RESULTS = Noun(
+    "results",
+    "work with result files",
+    "Work with result files.",
+    (
+        Command(
+            "analyze",
+            "compute rates with intervals and breakdowns, and list problems with the data",
+            "Analyse result files: each on its own, in the order given, or all together with --combine.",
+            "faircount.cli.results:analyze",
+            (_INPUTS, _RESULTS + "AnalyzeOptions", _PARTS + "Details", _PAGES, _BASELINE_GATES),
+            ("faircount results analyze results/results_*.jsonl --combine --by jailbreak_type",),
+        ),
+        Command(
+            "extract",
+            "write the rows that succeeded, failed or match a query to a new dataset",
+            "Write the rows selected by a category, a query or search terms to a new dataset.",
+            "faircount.cli.results:extract",
+            (_INPUTS, _RESULTS + "ExtractOptions", _PARTS + "ExtractedFile"),
+            (
+                "faircount results extract results/results_*.jsonl --category failure",
+                "faircount results extract results/results_*.jsonl --where 'error contains \"time-out\"'",
+            ),
+        ),
+        Command(
+            "export",
+            "export rows or entries as JSONL, CSV, Parquet, Excel or HTML",
+            "Export rows, or the entries that they belong to, in a format that other programs read.",
+            "faircount.cli.export:export",
+            (_INPUTS, _RESULTS + "ExportOptions", _PARTS + "ExportedFile"),
+            (
+                "faircount results export results/results_x.jsonl --to parquet",
+                "faircount results export results/results_*.jsonl --where 'outcome = error' --columns id,error "
+                "-o errors.csv",
+            ),
+        ),
+        Command(
+            "convert-to-excel",
+            "write an Excel workbook with the rows, the analysis with charts, and the findings",
+            "Write an Excel workbook with sheets for the rows, the analysis with charts, and the findings.",
+            "faircount.cli.export:convert_to_excel",
+            (_INPUTS, _RESULTS + "ExcelOptions", _PARTS + "Workbook"),
+            ("faircount results convert-to-excel --result-file results/results_x.jsonl",),
+        ),
+        Command(
+            "rejudge",
+            "re-judge recorded responses: new verdicts with provenance, and their effect on the rate",
+            "Re-judge the responses in result files without calling the target. The rows with their new\n"
+            "verdicts go to a new file next to the input. Stored verdicts are reused.",
+            "faircount.cli.rejudge:rejudge",
+            (_INPUTS, _RESULTS + "RejudgeOptions", _PARTS + "RejudgeFiles", _MODELS, _OUTPUT),
+            ("faircount results rejudge results/results_bot.jsonl --judge 'not(refusal)' --dry-run",),
+        ),
+        Command(
+            "compare",
+            "compare runs on the same entries: differences with intervals and tests",
+            "Compare result files on the entries that both answered: the difference with its interval, the\n"
+            "entries that flipped, and where the difference lies. The first file is A unless --baseline names it.",
+            "faircount.cli.results:compare",
+            (_INPUTS, _RESULTS + "CompareOptions", _OUTPUT, _GATES),
+            ("faircount results compare results/results_old.jsonl results/results_new.jsonl --by plugin",),
+        ),
+        Command(
+            "dataset-comparison",
+            "find entries of a dataset that succeed on many targets, or on few, and how success transfers",
+            "Compare the entries of a dataset across several targets, one result file each, and write those\n"
+            "with a high or a low success rate to a new dataset.",
+            "faircount.cli.dataset_comparison:dataset_comparison",
+            (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _PARTS + "ComparedFile", _REPORT),
+            ("faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50",),
+        ),
+        Command(
+            "show",
+            "show everything that is recorded about one entry",
+            "Show an entry: its outcome and why, its attempts with their texts, and rows that are not counted.",
+            "faircount.cli.results:show",
+            (_PARTS + "EntryId", _INPUTS, _RESULTS + "ShowOptions", _OUTPUT),
+            ("faircount results show 12 results/results_*.jsonl",),
+        ),
+        Command(
+            "check",
+            "list problems with result files; exit code 1 if any is serious",
+            "Report how many lines of result files could be read, and list problems with the data, without\n"
+            "rates. Findings of severity error are serious: unreadable lines, a truncated compressed file.",
+            "faircount.cli.results:check",
+            (_INPUTS, _RESULTS + "CheckOptions", _OUTPUT),
+            ("faircount results check results/results_*.jsonl --warnings",),
+        ),
+        Command(
+            "power",
+            "calculate how many entries a question needs, or what a number of entries can show",
+            "Calculate how many entries are needed for an interval or to detect a difference, or what a\n"
+            "number of entries can show. Reads no files. Rates, differences and widths are shares: 0.05 is 5%.",
+            "faircount.cli.results:power",
+            (_RESULTS + "PowerOptions", _OUTPUT),
+            ("faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3",),
+        ),
+        Command(
+            "sample-for-labels",
+            "draw entries for people to label, to correct the rate for judge errors",
+            "Draw the entries whose labels are most informative about the judge, into a sheet that hides its\n"
+            "verdicts. Pass the completed sheet to analyze with --judge-quality.",
+            "faircount.cli.sample_for_labels:sample_for_labels",
+            (_INPUTS, _RESULTS + "SampleOptions", _PARTS + "LabelSheet"),
+            ("faircount results sample-for-labels results/results_x.jsonl --n 50 -o labels.xlsx",),
+        ),
+    ),
+)
+
+RUNS = (
+    Command(
+        "run",
+        "run tests or attack datasets against a target; every attempt is judged and recorded",
+        "Run tests, or the entries of datasets, against a target. Every attempt is judged as it arrives\n"
+        "and recorded in a journal; at the end the analysis is printed. Run attacks only against systems\n"
+        "that you are authorised to test.",
+        "faircount.cli.run:run",
+        (_RUNNING + "RunOptions", _RUNNING + "JournalOptions", _PARTS + "RunOutput", _BASELINE_GATES),
+        (
+            "faircount run tests/ --target simulated --concurrency 16",
+            "faircount run tests/ --target ./my_bot.py:answer --retries 5 --aggregation majority",
+            "faircount run attacks.jsonl --target ./my_bot.py:answer --attack best-of-n",
+        ),
+        short_help=True,
+        refused=_OF_SPIKEE,
+    ),
+    Command(
+        "resume",
+        "resume an interrupted run",
+        "Resume a run from its journal: run what is missing, and finish the report. The settings are\n"
+        "those of the original run.",
+        "faircount.cli.run:resume",
+        (_RUNNING + "ResumeOptions", _PARTS + "RunOutput"),
+        ("faircount resume results/run_20260101_120000.jsonl",),
+    ),
+    Command(
+        "merge",
+        "merge the shards of a run",
+        "Merge the journals of a run's shards into one. All shards of the run are needed, each complete\n"
+        "and given once.",
+        "faircount.cli.run:merge",
+        (_RUNNING + "MergeOptions",),
+        ("faircount merge shard1.jsonl shard2.jsonl -o run.jsonl",),
+    ),
+    Command(
+        "bench",
+        "run every combination of targets, datasets, judges and attacks in a file",
+        "Run every combination of the targets, datasets, judges and attacks in a bench file, each as a\n"
+        "separate run, and compare the targets. Existing runs are resumed: repeat the command to continue an\n"
+        "interrupted bench.",
+        "faircount.cli.bench:bench",
+        (_RUNNING + "BenchOptions", _OUTPUT),
+        ("faircount bench release.toml --plan", "faircount bench release.toml"),
+    ),
+    Command(
+        "plan",
+        "show what a run would do and cost, without calling anything",
+        "List the cases that a run would send, the number of requests, and an estimate of their cost.\n"
+        "Nothing is called.",
+        "faircount.cli.run:plan",
+        (_RUNNING + "RunOptions", _OUTPUT),
+        ("faircount plan tests/ --model gpt-4o-mini --retries 5",),
+        refused=_OF_SPIKEE,
+    ),
+)
+
+JUDGES = Noun(
+    "judges",
+    "list judges, try them, and measure their quality and agreement",
+    "List judges, try them, and measure their quality against labelled data and their agreement.",
+    (
+        Command(
+            "list",
+            "list the available judges and what they look for",
+            "List the built-in judges, those of installed packages, and which other tools' judges can be used.",
+            "faircount.cli.judges:list_judges",
+            (_OUTPUT,),
+            ("faircount judges list --output-format json",),
+        ),
+        Command(
+            "try",
+            "apply one judge to one text and explain the verdict",
+            "Show a judge's verdict on one response: decision, score, reason, and the words that decided it.",
+            "faircount.cli.judges:try_judge",
+            (_JUDGES + "TryJudgeOptions", _MODELS, _OUTPUT),
+            (
+                "faircount judges try refusal 'I cannot help with that.'",
+                "faircount judges try 'regex(pattern=\"^Sure\")' - < answer.txt",
+            ),
+        ),
+        Command(
+            "evaluate",
+            "measure judges against labelled data",
+            "Measure judges against labelled data: precision, recall and F1 for hits and for passes, with\n"
+            "intervals. The results are added to a summary file; judges measured earlier stay in it.",
+            "faircount.cli.judges:evaluate",
+            (_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
+            ("faircount judges evaluate --labels labelled.csv refusal 'contains(text=\"sorry\")'",),
+        ),
+        Command(
+            "rank",
+            "rank judges by F1, best first",
+            "Rank the judges in one or more summaries from Faircount or garak, best first.",
+            "faircount.cli.judges:rank",
+            (_JUDGES + "RankOptions", _OUTPUT),
+            (f"faircount judges rank {_SUMMARY} --by hit_precision",),
+        ),
+        Command(
+            "agree",
+            "measure how far judges and raters agree, and show where they disagree",
+            "Measure how far judges and human raters agree beyond chance, and show where they disagree.",
+            "faircount.cli.judges:agree",
+            (_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
+            ("faircount judges agree --labels labelled.csv refusal 'not(mitigation-bypass)'",),
+        ),
+    ),
+)
+
+TARGETS = Noun(
+    "targets",
+    "list targets, and try one",
+    "List the available targets, and send a prompt to one of them.",
+    (
+        Command(
+            "list",
+            "list the available targets",
+            "List the available targets: servers, programs, code, saved results and simulations.",
+            "faircount.cli.targets:list_targets",
+            (_OUTPUT,),
+            ("faircount targets list --output-format markdown",),
+        ),
+        Command(
+            "try",
+            "send one prompt to one target",
+            "Send one prompt to a target and show the result: the answer with its time, tokens and cost, the\n"
+            "decision of a guardrail, or the error. Nothing is judged or saved.",
+            "faircount.cli.targets:try_target",
+            (_RUNNING + "TryTargetOptions", _OUTPUT),
+            (
+                "faircount targets try simulated 'What is 17 + 25?'",
+                "faircount targets try ./target.toml 'Hello' --system 'Be brief.'",
+                "faircount targets try 'command(argv=[\"./bot\"])' - < prompt.txt",
+            ),
+        ),
+    ),
+)
+
+ATTACKS = Noun(
+    "attacks",
+    "list dynamic attacks and try them; for systems you are authorised to test",
+    f"List dynamic attacks, and show what one sends.\n{_PURPOSE}",
+    (
+        Command(
+            "list",
+            "list the available attacks and what they do",
+            f"List the built-in attacks, those of installed packages, and whether spikee's can be used.\n{_PURPOSE}",
+            "faircount.cli.attacks:list_attacks",
+            (_OUTPUT,),
+            ("faircount attacks list --output-format json",),
+        ),
+        Command(
+            "try",
+            "show what an attack sends for one prompt, and optionally send it",
+            "Show what an attack sends for one prompt. With --target it is actually sent, and with --judge it\n"
+            f"stops at the first success. {_PURPOSE}",
+            "faircount.cli.attacks:try_attack",
+            (_RUNNING + "TryAttackOptions", _MODELS, _OUTPUT),
+            (
+                "faircount attacks try best-of-n 'Say the secret word.' --iterations 3",
+                "faircount attacks try encodings 'Say BYPASSED.' --target ./bot.py:answer --judge canary "
+                "--field judge_args=BYPASSED",
+            ),
+        ),
+    ),
+)
+
+CACHE = Noun(
+    "cache",
+    "cache of parsed files",
+    "Cache of parsed files. It is safe to delete.",
+    (
+        Command(
+            "show",
+            "show where the cache is and how large it is",
+            "Show where the cache is and how large it is.",
+            "faircount.cli.cache:show",
+        ),
+        Command("clear", "delete the cache", "Delete the cache.", "faircount.cli.cache:clear"),
+    ),
+)
+
+OTHERS = (
+    Command(
+        "demo",
+        "generate sample results offline, analyse them, and suggest next steps",
+        "Generate sample results from simulated targets, offline; analyse them, and suggest next steps.",
+        "faircount.cli.demo:demo",
+        (_PARTS + "Demo",),
+    ),
+    Command(
+        "completion",
+        "print a shell completion script",
+        "Print a script that completes commands and options in a shell.",
+        "faircount.cli.completion:completion",
+        (_PARTS + "Completion",),
+        ('eval "$(faircount completion bash)"', "faircount completion zsh > _faircount"),
+    ),
+)
+
+ALL: tuple[Noun | Command, ...] = (RESULTS, *RUNS, JUDGES, TARGETS, ATTACKS, CACHE, *OTHERS)
+"""Everything that may come first on the command line, in the order of the help."""

@@ -1,0 +1,429 @@
+"""Options that belong to the command line alone: which files are read, where answers go, gates and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Annotated, ClassVar
+
+from faircount.analysis.options import EXPORTS
+from faircount.errors import UsageError
+from faircount.options import Option, Options
+
+OUTPUT_FORMATS = ("console", "json", "markdown", "html", "xlsx")
+WITH_FIGURES = ("html", "markdown", "xlsx")
+"""The formats that draw figures."""
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+FAIL, PASS = INCONCLUSIVE = ("fail", "pass")
+BOUNDS, IGNORE = ERRORS = ("bounds", "ignore")
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".xlsx": "xlsx"}
+
+
+Force = Annotated[bool, Option("overwrite FILE if it already exists", "output")]
+ForceOthers = Annotated[bool, Option("overwrite FILE even if Faircount did not write it", "output")]
+Tag = Annotated[str | None, Option("tag in the default file name: letters, digits, - and _", "output", metavar="TAG")]
+
+
+def _as(kind: str) -> Callable[[str], tuple[str, str]]:
+    return lambda name: (kind, name)
+
+
+def read_file_to_write(name: str) -> str:
+    """Return the name of a file; refuse the bare name of a format, which spikee's abbreviated --output would take."""
+    if name in OUTPUT_FORMATS:
+        raise ValueError(f"{name} is a format: use --output-format {name}, or ./{name} for a file of that name")
+    return name
+
+
+class Inputs(Options, frozen=True, kw_only=True):
+    """The files and folders that were named, in the order given."""
+
+    inputs: Annotated[
+        tuple[tuple[str, str], ...],
+        Option(
+            "result file, folder, quoted glob, or - for standard input; may be compressed (.gz, .zst)",
+            "input",
+            metavar="FILE",
+            positional=True,
+            read=_as("file"),
+        ),
+        Option("same as FILE", "input", flags=("--result-file", "--results-file"), metavar="FILE", read=_as("file")),
+        Option(
+            "all results_*.jsonl in a folder, also compressed, in order of name",
+            "input",
+            flags=("--result-folder", "--results-folder"),
+            metavar="FOLDER",
+            read=_as("folder"),
+        ),
+    ] = ()
+    strict: Annotated[bool, Option("exit with 3 if any line cannot be read", "input")] = False
+
+
+class Output(Options, frozen=True, kw_only=True):
+    """The format of a report and where it goes; a page needs a place."""
+
+    output_format: Annotated[
+        str | None,
+        Option(
+            "report format; html needs -o",
+            "output",
+            choices=OUTPUT_FORMATS,
+            default="from the suffix of FILE, else console",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option(
+            "write to FILE instead of standard output",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            read=read_file_to_write,
+        ),
+    ] = None
+    command: str = ""
+    """The command line, as a page about its results shows it."""
+    place: ClassVar[str] = "-o"
+    """The option that names the file of the report."""
+    beside: ClassVar[bool] = False
+    """Whether a page without a place goes beside what it is about."""
+
+    @property
+    def path(self) -> str | None:
+        """The file that the report goes to; None for standard output."""
+        return self.output
+
+    @property
+    def format(self) -> str:
+        """The format that was named, or that the suffix of the file implies."""
+        return self.output_format or _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower()) or "console"
+
+    @property
+    def figures(self) -> bool:
+        """Whether the format draws figures."""
+        return self.format in WITH_FIGURES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower())
+        told = self.output_format
+        if told is not None and named is not None and told != named:
+            raise UsageError(
+                f"{self.place} {self.path} implies {named}, but --output-format is {told}; leave one of them out"
+            )
+        if self.path is None and (self.format == "xlsx" or (self.format == "html" and not self.beside)):
+            raise UsageError(f"--output-format {self.format} needs {self.place} FILE")
+
+
+class PageOutput(Output, frozen=True, kw_only=True):
+    """As `Output`; a page without a place goes beside the input."""
+
+    output_format: Annotated[
+        str | None,
+        Option(
+            "report format; html is written to a file, next to the input unless -o is given",
+            "output",
+            choices=OUTPUT_FORMATS,
+            default="from the suffix of FILE, else console",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option(
+            "write to FILE instead of standard output; a folder for the pages of several files",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            read=read_file_to_write,
+        ),
+    ] = None
+    beside: ClassVar[bool] = True
+
+
+class ReportOutput(Output, frozen=True, kw_only=True):
+    """As `Output`, for commands of which -o names another file; a page goes beside that."""
+
+    output_format: Annotated[
+        str | None,
+        Option(
+            "report format; html goes next to the output file unless --report is given",
+            "output",
+            choices=OUTPUT_FORMATS,
+            default="from the suffix of FILE, else console",
+        ),
+    ] = None
+    output: None = None
+    report: Annotated[
+        str | None, Option("write the report to FILE instead of standard output", "output", metavar="FILE")
+    ] = None
+    place: ClassVar[str] = "--report"
+    beside: ClassVar[bool] = True
+
+    @property
+    def path(self) -> str | None:
+        """The file that the report goes to; None for standard output."""
+        return self.report
+
+
+class RunOutput(Output, frozen=True, kw_only=True):
+    """As `Output`; the page of a run goes beside its journal."""
+
+    output_format: Annotated[
+        str | None,
+        Option(
+            "report format; html goes next to the journal unless -o is given",
+            "output",
+            choices=OUTPUT_FORMATS,
+            default="from the suffix of FILE, else console",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option(
+            "write the analysis to FILE instead of standard output",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+        ),
+    ] = None
+    beside: ClassVar[bool] = True
+
+
+class NewFileOptions(Options, frozen=True, kw_only=True):
+    """Where a new file goes; without a name, under one like spikee's."""
+
+    output: str | None = None
+    tag: str | None = None
+    force: Force = False
+
+
+class ExtractedFile(NewFileOptions, frozen=True, kw_only=True):
+    """Where extracted rows go."""
+
+    output: Annotated[
+        str | None,
+        Option(
+            "output file",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            default="results/extract_<category>[_<tag>]_<time>.jsonl",
+        ),
+    ] = None
+    tag: Tag = None
+
+
+class ComparedFile(NewFileOptions, frozen=True, kw_only=True):
+    """Where the chosen entries of a dataset go."""
+
+    output: Annotated[
+        str | None,
+        Option(
+            "new dataset",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            default="datasets/comparison_<dataset>[_<tag>]_<time>.jsonl",
+        ),
+    ] = None
+    tag: Tag = None
+
+
+class ExportedFile(NewFileOptions, frozen=True, kw_only=True):
+    """The format of an export and where it goes."""
+
+    to: Annotated[str | None, Option("format", "output", choices=EXPORTS, default="from the suffix of the -o file")] = (
+        None
+    )
+    raw: Annotated[
+        bool, Option("csv only: keep texts unchanged instead of making them safe for spreadsheets", "output")
+    ] = False
+    output: Annotated[
+        str | None,
+        Option(
+            "output file; - is standard output, for csv and jsonl",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            default="next to the input",
+        ),
+    ] = None
+    force: ForceOthers = False
+
+
+class Workbook(NewFileOptions, frozen=True, kw_only=True):
+    """Where a workbook goes."""
+
+    output: Annotated[
+        str | None,
+        Option(
+            "output file",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            default="x.xlsx next to x.jsonl; Combined.xlsx in the current folder for several files",
+        ),
+    ] = None
+    force: ForceOthers = False
+    command: str = ""
+
+
+class RejudgeFiles(Options, frozen=True, kw_only=True):
+    """Which judges judge again, where verdicts are kept and where the rows go."""
+
+    judge: Annotated[
+        str | None,
+        Option(
+            "judge for all rows; a hit is a success", "judges", metavar="JUDGE", default="the judge that each row names"
+        ),
+    ] = None
+    allow_judge: Annotated[
+        tuple[str, ...],
+        Option(
+            "judge rows that name NAME with JUDGE, or with the judge of that name; without this, rows can name only "
+            "judges that compare strings",
+            "judges",
+            metavar="NAME[=JUDGE]",
+        ),
+    ] = ()
+    resume: Annotated[
+        bool, Option("accepted for compatibility with spikee: interrupted runs always resume", "verdicts")
+    ] = False
+    store: Annotated[
+        str | None,
+        Option("where verdicts are stored", "verdicts", metavar="FILE", default="a folder in the user's cache"),
+    ] = None
+    dry_run: Annotated[
+        bool, Option("show how many calls are needed and what they cost, without making any", "verdicts")
+    ] = False
+    rejudged: Annotated[
+        str | None,
+        Option("write the rows to FILE", "verdicts", metavar="FILE", default="rejudge_… next to the input"),
+    ] = None
+    force: Annotated[bool, Option("overwrite the file that --rejudged names", "verdicts")] = False
+
+
+class LabelSheet(Options, frozen=True, kw_only=True):
+    """Where a sheet to label goes."""
+
+    output: Annotated[
+        str,
+        Option(
+            "label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json",
+            "output",
+            flags=("-o", "--output"),
+            metavar="FILE",
+        ),
+    ] = "labels.jsonl"
+    force: Force = False
+    output_format: Annotated[str, Option("report format", "output", choices=("console", "json", "markdown"))] = (
+        "console"
+    )
+
+
+class Dataset(Options, frozen=True, kw_only=True):
+    """The dataset that results were made with."""
+
+    dataset: Annotated[
+        tuple[str, ...],
+        Option(
+            "dataset that the results were made with",
+            "comparison",
+            flags=("--dataset-file", "--dataset"),
+            metavar="FILE",
+            once=True,
+        ),
+    ] = ()
+
+
+class EntryId(Options, frozen=True, kw_only=True):
+    """The entry to show."""
+
+    id: Annotated[
+        str,
+        Option("entry id, row id such as 12-attack, or long id of a row", "entry", metavar="ID", positional=True),
+    ]
+
+
+class Details(Options, frozen=True, kw_only=True):
+    """How much of each file is shown."""
+
+    details: Annotated[bool, Option("show every file in full, even if there are more than three", "display")] = False
+
+
+class Demo(Options, frozen=True, kw_only=True):
+    """Options of `demo`."""
+
+    folder: Annotated[str, Option("folder for the sample", metavar="FOLDER")] = "faircount-demo"
+    seed: Annotated[int, Option("random seed of the sample", metavar="N")] = 7
+
+
+class Completion(Options, frozen=True, kw_only=True):
+    """Options of `completion`."""
+
+    shell: Annotated[str, Option("shell to print the script for", choices=("bash", "zsh", "fish"), positional=True)]
+
+
+class Gates(Options, frozen=True, kw_only=True):
+    """Conditions that make a command fail."""
+
+    fail_on: Annotated[
+        tuple[str, ...],
+        Option(
+            "exit with 1 if this condition holds: 'asr.high > 0.05', 'errors > 10%', 'pass_rate < 0.9', "
+            "'jailbreak_type=dan: asr > 0.2', 'regression > 0.02' against a baseline",
+            "gates",
+            metavar="GATE",
+            common=True,
+        ),
+    ] = ()
+    baseline: str | None = None
+    inconclusive: Annotated[
+        str, Option("result of a gate that too few entries leave inconclusive", "gates", choices=INCONCLUSIVE)
+    ] = FAIL
+    errors: Annotated[
+        str,
+        Option(
+            "what gates and --stop-when take errors and unjudged entries for: bounds decides only what holds whether "
+            "they all succeeded or none did, ignore takes the rates as they are shown",
+            "gates",
+            choices=ERRORS,
+        ),
+    ] = BOUNDS
+    junit: Annotated[str | None, Option("write the gates as JUnit XML, a test case each", "gates", metavar="FILE")] = (
+        None
+    )
+    sarif: Annotated[
+        str | None, Option("write gates that failed, and groups that stand out, as SARIF", "gates", metavar="FILE")
+    ] = None
+    job_summary: Annotated[
+        bool,
+        Option(f"append a summary to the file named in ${SUMMARY_VARIABLE}, even without gates", "gates"),
+    ] = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is anything to judge, or to write about it."""
+        return bool(self.fail_on or self.junit or self.sarif or self.job_summary)
+
+
+class BaselineGates(Gates, frozen=True, kw_only=True):
+    """As `Gates`, with the file that a regression is measured against."""
+
+    baseline: Annotated[
+        str | None, Option("results to compare with, for 'regression > MARGIN'", "gates", metavar="FILE")
+    ] = None
+
+
+class Models(Options, frozen=True, kw_only=True):
+    """What judges that ask a model need."""
+
+    config: Annotated[
+        str | None, Option("TOML file with judges, prices and models", "models and configuration", metavar="FILE")
+    ] = None
+    model: Annotated[str | None, Option("model for LLM judges", metavar="NAME")] = None
+    base_url: Annotated[str | None, Option("base URL of an OpenAI-compatible endpoint", metavar="URL")] = None
+    api_key_env: Annotated[
+        str | None,
+        Option("environment variable with the API key", metavar="NAME", default="OPENAI_API_KEY"),
+    ] = None
