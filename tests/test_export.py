@@ -159,7 +159,7 @@ def test_the_outcome_is_that_of_the_entry(write: Write) -> None:
 
 
 def test_outcomes_are_not_found_out_for_nothing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.analysis.extracting.folded_entries", None)
+    monkeypatch.setattr("faircount.analysis.extracting.EntriesOfRows", None)
     path = write([row(1)])
     assert table(path, columns=("id,line,strategy",))[1] == [[1, 1, "standard"]]
     assert len(lines(path)) == 1
@@ -288,9 +288,7 @@ def test_entries_of_several_files_are_folded_together(write: Write) -> None:
 
 
 def test_more_entries_than_are_asked_for_at_once_all_come(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    from faircount.analysis import exporting
-
-    monkeypatch.setattr(exporting, "_SLICE_OF_ENTRIES", exporting._SLICE_OF_ENTRIES.replace("LIMIT 10000", "LIMIT 2"))
+    monkeypatch.setattr("faircount.ledger.lookup.ENTRIES_AT_ONCE", 2)
     path = write([standard(number) for number in range(7)])
     assert [cells[2] for cells in table(path, entries=True)[1]] == [str(number) for number in range(7)]
 

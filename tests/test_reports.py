@@ -21,7 +21,7 @@ import zstandard
 from faircount import AnalyzeOptions, UsageError, analyze, as_report
 from faircount.analysis import evidence, summary
 from faircount.analysis.evidence import CHANGED, READ_ONCE, VANISHED, choose, made_with
-from faircount.ledger.tallies import ExampleRow
+from faircount.ledger.lookup import ExampleRow
 from faircount.model import Examples
 from faircount.present import html, json_text
 from faircount.reading import loading
@@ -552,7 +552,7 @@ def test_an_entry_is_shown_once_and_its_standard_attempt_first(write: Write) -> 
 
 
 def test_choosing_is_a_function_of_the_rows_alone() -> None:
-    rows = [ExampleRow(i, i % 2, i, str(i), "standard", i % 5, (str(i), None, i, i)) for i in range(40)]
+    rows = [ExampleRow(i, i, (str(i), None, i, i), i % 2, str(i), "standard", i % 5) for i in range(40)]
     assert choose(rows, 7) == choose(rows[::-1], 7)
     assert {row.facet for row in choose(rows, 5)} == set(range(5))
     assert choose([], 5) == []
@@ -613,13 +613,13 @@ def test_files_that_several_processes_read_are_read_back(write: Write, monkeypat
 
 def gather_after(monkeypatch: pytest.MonkeyPatch, change: Any, *paths: str) -> Examples:
     """Return the evidence when something happens to the files between the reading and the reading back."""
-    read_back = evidence._read_back
+    read_back = evidence.lines_again
 
     def late(*arguments: Any) -> Any:
         change()
         return read_back(*arguments)
 
-    monkeypatch.setattr(evidence, "_read_back", late)
+    monkeypatch.setattr(evidence, "lines_again", late)
     return evidence_of(*paths)
 
 

@@ -581,7 +581,7 @@ def test_a_file_that_changed_is_told_not_believed(
     write: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     path = write([standard(1, response="as it was")])
-    read_back = evidence._read_back
+    read_back = evidence.lines_again
 
     def late(*arguments: Any) -> Any:
         if change == "remove":
@@ -590,7 +590,7 @@ def test_a_file_that_changed_is_told_not_believed(
             Path(path).write_bytes(encode([standard(1, response="forged!!!")]))
         return read_back(*arguments)
 
-    monkeypatch.setattr(evidence, "_read_back", late)
+    monkeypatch.setattr("faircount.analysis.one_entry.lines_again", late)
     ran = show(cli, "1", path)
     assert ran.code == 0
     assert f"Its texts are not shown: {VANISHED if change == 'remove' else CHANGED}." in flat(ran.out)

@@ -7,13 +7,15 @@ not be matched.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.ledger.lookup import EntryHeads, RowOfEntry, entry_heads, rows_of_entries
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import LINE_BITS, ONE_BY_ONE_UP_TO_ROWS, Ledger
+from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Outcome
 from faircount.outcomes import PRECEDENCE
 from faircount.reading.datasets import NO_CONTENT, Dataset, RowNames
@@ -25,31 +27,6 @@ PLACES_KEPT = 20
 
 _RANK = {OUTCOME_NUMBER[outcome]: rank for rank, outcome in enumerate(PRECEDENCE)} | {MISSING: len(PRECEDENCE)}
 _SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
-
-# An entry is known by its first standard row, whose prompt is the content of the dataset's row.
-_STANDARD = """
-SELECT
-    CASE WHEN t.mark = 2 THEN COALESCE(t.own_id, t.parent_id) ELSE t.parent_id END AS id,
-    COALESCE(t.text_hash, 0) AS content,
-    e.outcome AS outcome,
-    COALESCE(e.family, 0) AS family,
-    t.ord AS ord
-FROM (SELECT entry_key, MIN(ord) AS head FROM told WHERE NOT is_attack GROUP BY entry_key) AS h
-INNER JOIN entry AS e ON h.entry_key = e.entry_key
-INNER JOIN told AS t ON h.head = t.ord
-ORDER BY t.ord
-"""
-
-# Where only rows of an attack are there, its objective is the content.
-_ATTACKS_ALONE = """
-SELECT a.parent_id, COALESCE(a.objective_hash, 0), e.outcome, COALESCE(e.family, 0), a.ord
-FROM entry AS e
-INNER JOIN attempt AS a ON e.first_ord = a.ord
-WHERE NOT e.has_standard
-ORDER BY a.ord
-"""
-
-_ROWS_AS_SPIKEE = "SELECT entry_key, ord, is_attack, parent_id, succeeded FROM told ORDER BY ord"
 
 
 class Unmatched(Struct):
@@ -81,20 +58,18 @@ _Entry = tuple[int, int, int, int, int]
 """The number of an entry's id, the checksum of its content, its outcome, its family, and its place."""
 
 
-def needs_rows(ledger: Ledger) -> bool:
-    """Tell whether a folded ledger without its rows is not enough: the objectives of attacks are only there."""
-    kept = ledger.query("SELECT 1 FROM information_schema.tables WHERE table_name = 'attempt'")
-    return not kept and bool(ledger.query("SELECT 1 FROM entry WHERE NOT has_standard LIMIT 1"))
-
-
 def match(dataset: Dataset, ledger: Ledger) -> Matched:
     """Match the entries of a folded ledger to the rows of a dataset, by id and by content."""
     matched = _nothing_matched(dataset)
     many = sum(ledger.rows) > ONE_BY_ONE_UP_TO_ROWS
-    left = _match_at_once(dataset, ledger, matched) if many else ledger.query(_STANDARD)
-    _match_one_by_one(dataset, ledger, left, matched)
-    if ledger.query("SELECT 1 FROM entry WHERE NOT has_standard LIMIT 1"):
-        _match_one_by_one(dataset, ledger, ledger.query(_ATTACKS_ALONE), matched)
+    heads = entry_heads(ledger, arrays=many)
+    if many:
+        standard = _match_at_once(dataset, heads, matched)
+        alone = heads.alone
+    else:
+        standard, alone = ([is_alone is wanted for is_alone in heads.alone] for wanted in (False, True))
+    _match_one_by_one(dataset, ledger, _entries(heads, standard), matched)
+    _match_one_by_one(dataset, ledger, _entries(heads, alone), matched)
     return matched
 
 
@@ -102,23 +77,22 @@ def _nothing_matched(dataset: Dataset) -> Matched:
     return Matched(bytearray([MISSING]) * len(dataset), array("q", bytes(8 * len(dataset))))
 
 
-def _match_at_once(dataset: Dataset, ledger: Ledger, matched: Matched) -> list[_Entry]:
-    """Match the entries whose id is a number that one row has, and whose content is that row's; return the others."""
+def _match_at_once(dataset: Dataset, heads: EntryHeads, matched: Matched) -> Any:
+    """Match standard entries whose id is a number that one row has, with its content; return which others there are."""
     import numpy as np
 
-    with ledger.beside() as connection:
-        found = connection.execute(_STANDARD).fetchnumpy()
     numbers, rows = dataset.numbered
     if not len(numbers):
-        return _entries(found, slice(None))
-    at = np.searchsorted(numbers, found["id"]) % len(numbers)
+        return ~heads.alone
+    at = np.searchsorted(numbers, heads.id) % len(numbers)
     row = rows[at]
-    same = (numbers[at] == found["id"]) & (np.frombuffer(dataset.contents, np.int64)[row] == found["content"])
+    same = (numbers[at] == heads.id) & (np.frombuffer(dataset.contents, np.int64)[row] == heads.content)
+    same &= ~heads.alone
     ranks = np.full(len(dataset), _RANK[MISSING], np.uint8)
-    np.minimum.at(ranks, row[same], _ranks()[found["outcome"][same]])
+    np.minimum.at(ranks, row[same], _ranks()[heads.outcome[same]])
     matched.outcomes[:] = np.argsort(_ranks()).astype(np.uint8)[ranks].tobytes()
-    np.frombuffer(matched.families, np.int64)[row[same]] = found["family"][same]
-    return _entries(found, ~same)
+    np.frombuffer(matched.families, np.int64)[row[same]] = heads.family[same]
+    return ~same & ~heads.alone
 
 
 def _ranks() -> Any:
@@ -127,9 +101,12 @@ def _ranks() -> Any:
     return np.array([_RANK[number] for number in range(len(_RANK))], np.uint8)
 
 
-def _entries(found: Mapping[str, Any], which: Any) -> list[_Entry]:
-    columns = [found[name][which].tolist() for name in ("id", "content", "outcome", "family", "ord")]
-    return list(zip(*columns, strict=True))
+def _entries(heads: EntryHeads, which: Sequence[bool]) -> Iterator[_Entry]:
+    """Return some of the entries, one flag for each telling which."""
+    columns = (heads.id, heads.content, heads.outcome, heads.family, heads.ord)
+    if isinstance(which, list):
+        return zip(*(compress(column, which) for column in columns), strict=True)
+    return zip(*(column[which].tolist() for column in columns), strict=True)
 
 
 def _match_one_by_one(dataset: Dataset, ledger: Ledger, entries: Iterable[Any], matched: Matched) -> None:
@@ -187,7 +164,7 @@ def match_as_spikee(dataset: Dataset, ledger: Ledger, names: Mapping[int, RowNam
     sorted_rows = sorted(range(len(dataset)), key=lambda row: dataset.long_ids[row] or "")
     long_ids = {dataset.ids[row]: dataset.long_ids[row] for row in sorted_rows}
     succeeded: dict[str, bool] = {}
-    for group in _groups(ledger, ledger.query(_ROWS_AS_SPIKEE)):
+    for group in _groups(rows_of_entries(ledger)):
         long_id = _long_id(group, names, long_ids)
         if long_id is not None:
             succeeded[long_id] = succeeded.get(long_id, False) or group.succeeded
@@ -198,17 +175,16 @@ def match_as_spikee(dataset: Dataset, ledger: Ledger, names: Mapping[int, RowNam
     return matched
 
 
-def _groups(ledger: Ledger, rows: Iterable[tuple[Any, ...]]) -> Iterable[_Group]:
+def _groups(rows: Iterable[RowOfEntry]) -> Iterable[_Group]:
     groups: dict[int, _Group] = {}
-    for key, ord_, is_attack, parent_id, succeeded in rows:
-        group = groups.get(key)
+    for row in rows:
+        group = groups.get(row.entry)
         if group is None:
-            group = groups[key] = _Group(ledger.word("parent_id", parent_id) or "", [])
-        line = ord_ & ((1 << LINE_BITS) - 1)
-        group.lines.append(line)
-        group.succeeded = group.succeeded or succeeded
-        if not is_attack and group.first_standard is None:
-            group.first_standard = line
+            group = groups[row.entry] = _Group(row.parent_id, [])
+        group.lines.append(row.line)
+        group.succeeded = group.succeeded or row.succeeded
+        if not row.is_attack and group.first_standard is None:
+            group.first_standard = row.line
     return groups.values()
 
 

@@ -9,11 +9,12 @@ from functools import partial
 from msgspec import Struct
 
 from faircount.analysis import integrity
-from faircount.analysis.dataset_matching import Matched, match, match_as_spikee, needs_rows
+from faircount.analysis.dataset_matching import Matched, match, match_as_spikee
 from faircount.analysis.options import DatasetComparisonOptions
 from faircount.errors import InputError
 from faircount.findings import counted
 from faircount.ledger import engine, tallies
+from faircount.ledger.lookup import lacks_objectives
 from faircount.ledger.store import Ledger
 from faircount.model import Finding
 from faircount.reading.cache import Cache, ReadSource
@@ -93,12 +94,11 @@ def _match_target(
 ) -> ReadTarget:
     """Fold what was read of a target, and match it to the dataset."""
     with ledger:
+        ledger.fold("spikee" if options.by_spikee else "faircount", combined=False)
         if options.by_spikee:
-            ledger.fold_as_spikee(combined=False)
             names = names_of_rows(read.source.path, options.max_line)
             return ReadTarget(read, match_as_spikee(reading.answer(), ledger, names), [])
-        ledger.fold()
-        if needs_rows(ledger):
+        if lacks_objectives(ledger):
             return _read_again(reading, read.source.path, options)
         tally = tallies.overall(ledger).tally
         found = integrity.from_ledger(ledger, tally, [read.source], detected=options.detected)

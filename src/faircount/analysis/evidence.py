@@ -10,16 +10,16 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
 from faircount.analysis.passages import apart, passage, repeated_from
 from faircount.analysis.recorded import metrics_in_words
 from faircount.errors import FaircountError
-from faircount.ledger import tallies
+from faircount.ledger import lookup, tallies
+from faircount.ledger.lookup import CountedRow, ExampleRow
 from faircount.ledger.store import LedgerView
-from faircount.ledger.tallies import ExampleRow
 from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
@@ -34,7 +34,6 @@ _LOOKED_AT = 4 * LONGEST_TEXT
 _SEARCHED = 1_000_000
 _OF_SECRETS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=~"
 _PROMPT_FIELDS = ("input", "content", "text")
-_NO_FACET = "CAST(NULL AS VARCHAR)"
 
 FAILED_CASES = "failed cases"
 """The kind of evidence that a run of tests always has."""
@@ -66,8 +65,8 @@ def gather(
 ) -> Examples:
     """Return up to `limit` entries of a kind, spread over sources and one facet or else in their order."""
     outcomes = outcomes or KINDS[kind]
-    column = _spread_column(ledger) if spread else _NO_FACET
-    chosen = choose(tallies.examples(ledger, outcomes, column, limit), limit)
+    column = _spread_column(ledger) if spread else tallies.NO_COLUMN
+    chosen = choose(lookup.examples(ledger, outcomes, column, limit), limit)
     found: dict[int, Example] = {}
     missing: list[tuple[str, str]] = []
     for source in dict.fromkeys(row.source for row in chosen):
@@ -94,7 +93,7 @@ def gather(
 def _spread_column(ledger: LedgerView) -> str:
     """Return the column whose values take turns: the first field that has more than one."""
     columns = [ledger.facets[field] for field in NINE_FIELDS if field in ledger.facets]
-    return next((name for name in columns if tallies.distinct_values(ledger, name) > 1), _NO_FACET)
+    return next((name for name in columns if tallies.distinct_values(ledger, name) > 1), tallies.NO_COLUMN)
 
 
 def choose(rows: Sequence[ExampleRow], limit: int) -> list[ExampleRow]:
@@ -118,54 +117,28 @@ def choose(rows: Sequence[ExampleRow], limit: int) -> list[ExampleRow]:
 # -- reading back -----------------------------------------------------------------------------------------------
 
 
-class Counted(Protocol):
-    """A row that was counted: its line, and what identifies it there, see `tallies.identity`."""
-
-    @property
-    def line(self) -> int: ...
-
-    @property
-    def identity(self) -> tuple[str | None, str | None, int, int]: ...
-
-
-class _Unreadable(Exception):
-    """A source that cannot be read a second time; the message is the reason."""
-
-
 def lines_again(
-    path: str, wanted: Sequence[Counted], anchors: Sequence[tuple[int, int]], max_line: int
+    path: str, wanted: Sequence[CountedRow], anchors: Sequence[tuple[int, int]], max_line: int
 ) -> tuple[dict[int, bytes], str]:
     """Return the lines of rows by their numbers, and why the source cannot be read a second time, if so.
 
     A line that no longer holds the row that was counted is left out.
     """
-    try:
-        return _read_back(path, wanted, anchors, max_line), ""
-    except _Unreadable as reason:
-        return {}, str(reason)
-
-
-def _read_back(
-    path: str, wanted: Sequence[Counted], anchors: Sequence[tuple[int, int]], max_line: int
-) -> dict[int, bytes]:
-    """Return the lines of the wanted rows by their numbers, without those that no longer hold what was read."""
-    if path == STDIN:
-        raise _Unreadable(READ_ONCE)
-    if not Path(path).is_file():
-        raise _Unreadable(READ_ONCE if Path(path).exists() else VANISHED)
+    if path == STDIN or not Path(path).is_file():
+        return {}, READ_ONCE if path == STDIN or Path(path).exists() else VANISHED
     try:
         lines = dict(_near_anchors(path, wanted, anchors, max_line)) if is_plain(path) else {}
         rest = [row for row in wanted if row.line not in lines]
-        return lines | dict(_pick(open_stream(path, path), 1, rest, max_line))
-    except (OSError, FaircountError) as error:
-        raise _Unreadable(VANISHED) from error
+        return lines | dict(_pick(open_stream(path, path), 1, rest, max_line)), ""
+    except (OSError, FaircountError):
+        return {}, VANISHED
 
 
 def _near_anchors(
-    path: str, wanted: Sequence[Counted], anchors: Sequence[tuple[int, int]], max_line: int
+    path: str, wanted: Sequence[CountedRow], anchors: Sequence[tuple[int, int]], max_line: int
 ) -> Iterator[tuple[int, bytes]]:
     """Look for each row behind the last line before it whose place is known."""
-    behind: dict[int, list[Counted]] = {}
+    behind: dict[int, list[CountedRow]] = {}
     for row in wanted:
         behind.setdefault(bisect_right(anchors, row.line, key=itemgetter(0)), []).append(row)
     for position, rows in behind.items():
@@ -174,7 +147,7 @@ def _near_anchors(
         yield from _pick(open_range(path, path, start, end), first, rows, max_line)
 
 
-def _pick(stream: Stream, first: int, wanted: Sequence[Counted], max_line: int) -> Iterator[tuple[int, bytes]]:
+def _pick(stream: Stream, first: int, wanted: Sequence[CountedRow], max_line: int) -> Iterator[tuple[int, bytes]]:
     """Read a stream, whose first line has the given number, as far as needed."""
     by_line = {row.line: row for row in wanted}
     if not by_line:
@@ -189,10 +162,10 @@ def _pick(stream: Stream, first: int, wanted: Sequence[Counted], max_line: int) 
             return
 
 
-def _holds(line: bytes, row: Counted, max_line: int) -> bool:
+def _holds(line: bytes, row: CountedRow, max_line: int) -> bool:
     """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
     for batch in SpikeeReader(Stream(STDIN, iter([line])), max_line=max_line).batches():
-        return tallies.identity(batch.tables()) == row.identity
+        return lookup.identity(batch.tables()) == row.identity
     return False
 
 

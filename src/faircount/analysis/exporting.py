@@ -15,7 +15,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from faircount.analysis.choosing import Choice
-from faircount.analysis.entry_places import Entries, place_in, place_of
 from faircount.analysis.exporting_columns import (
     ROW,
     SAID,
@@ -36,8 +35,8 @@ from faircount.analysis.exporting_columns import (
 from faircount.analysis.extracting import Extraction
 from faircount.analysis.options import ExportOptions
 from faircount.ledger import engine, tallies
-from faircount.ledger.schema import OUTCOME_NUMBER, Mark
-from faircount.ledger.store import LINE_BITS, Ledger
+from faircount.ledger.lookup import EntriesOfRows, ListedEntry, listed_entries, place_in
+from faircount.ledger.store import Ledger, ord_of, source_and_line
 from faircount.reading.chosen import refuse_unknown_fields
 from faircount.reading.loading import Loader, Progress
 from faircount.reading.raw_rows import (
@@ -53,23 +52,6 @@ from faircount.reading.spikee import CASE_FACETS
 
 ENTRY_COLUMNS = ("file", "line", "id", "outcome", "initial_success", "attempts", "attack_name")
 """What is said of an entry; its facets follow. File and line are those of its first row."""
-
-_OUTCOMES = {number: outcome.value for outcome, number in OUTCOME_NUMBER.items()}
-_LINE = (1 << LINE_BITS) - 1
-_SLICE_ENTRIES = 10_000
-_SLICE_OF_ENTRIES = f"""
-SELECT
-    e.first_ord,
-    CASE WHEN t.mark = {Mark.ATTACK_BY_ID} AND NOT t.is_attack THEN t.own_id END,
-    t.parent_id,
-    e.outcome, e.standing, e.requests, e.attack_name, {{facets}}
-FROM entry AS e
-INNER JOIN told AS t ON e.first_ord = t.ord
-WHERE e.first_ord > ?
-ORDER BY e.first_ord
-LIMIT {_SLICE_ENTRIES}
-"""
-
 
 Item = TypeVar("Item")
 
@@ -176,7 +158,7 @@ class Export(Extraction):
         if "strategy" in computed:
             said["strategy"] = strategy_of(raw.row, origin, self._wanted.max_line)
         if "outcome" in computed and self._known is not None:
-            said["outcome"] = self._known.outcome(place_of(index, raw))
+            said["outcome"] = self._known.outcome(ord_of(index, raw.number))
         return said
 
     def _table_rows(self) -> Iterator[list[Cell]]:
@@ -206,11 +188,8 @@ class Export(Extraction):
                 read = loader.load(ledger, index)
                 read.notes.name = origin.name
                 self._finish(replace(read.source, path=origin.name), read.notes)
-        if self._wanted.definition == "spikee":
-            ledger.fold_as_spikee(combined=True)
-        else:
-            ledger.fold()
-        self.entries = int(ledger.query("SELECT COUNT(*) FROM entry")[0][0])
+        ledger.fold(self._wanted.definition)
+        self.entries = tallies.overall(ledger).tally.total
         return ledger
 
     def _entry_columns(self) -> list[Column]:
@@ -224,29 +203,22 @@ class Export(Extraction):
     def _entry_rows(self) -> Iterator[list[Cell]]:
         cells, ledger = cells_of(self.columns), self._ledger
         wanted = self._rows_of_entries()
-        last, selected = -1, ", ".join(f"e.{column}" for column in ledger.facets.values()) or "NULL"
         with engine.interruptible():
-            while found := ledger.query(_SLICE_OF_ENTRIES.format(facets=selected), [last]):
-                last = found[-1][0]
-                for first, *told in found:
-                    if wanted is None or place_in(wanted, first) is not None:
-                        yield cells(*self._entry(first, told))
+            for entry in listed_entries(ledger):
+                if wanted is None or place_in(wanted, entry.ord) is not None:
+                    yield cells(entry.facets, self._said_of(entry))
 
-    def _entry(self, first: int, told: Sequence[int | None]) -> tuple[Row, Row]:
-        """Return the facets of an entry, and what is said of it."""
-        own_id, parent_id, outcome, standing, requests, attack, *facets = told
-        ledger = self._ledger
-        said = {
-            "file": self.origins[first >> LINE_BITS].name,
-            "line": first & _LINE,
-            "id": ledger.word("parent_id", parent_id if own_id is None else own_id),
-            "outcome": _OUTCOMES[outcome or 0],
-            "initial_success": (standing or 0) // 2 % 2 == 1,
-            "attempts": int(requests or 0),
-            "attack_name": tallies.text_of(ledger, tallies.ATTACK_NAME, attack),
+    def _said_of(self, entry: ListedEntry) -> Row:
+        source, line = source_and_line(entry.ord)
+        return {
+            "file": self.origins[source].name,
+            "line": line,
+            "id": entry.id,
+            "outcome": entry.outcome.value,
+            "initial_success": entry.initial_success,
+            "attempts": entry.requests,
+            "attack_name": entry.attack_name,
         }
-        columns = zip(ledger.facets.items(), facets, strict=False)
-        return {field: ledger.word(column, number) for (field, column), number in columns}, said
 
     def _entry_objects(self) -> Iterator[bytes]:
         names = [column.name for column in self.columns]
@@ -258,9 +230,9 @@ class Export(Extraction):
         ledger, read = self._ledger, self.read
         if self._query_asked is None:
             return None
-        self._known = Entries(ledger, self._wanted.definition)
+        self._known = EntriesOfRows(ledger, self._wanted.definition)
         self.read = []
-        places = array("q", [place_of(index, raw) for index, _, raw in self._chosen_rows(frozenset())])
+        places = array("q", [ord_of(index, raw.number) for index, _, raw in self._chosen_rows(frozenset())])
         self.read = read
         return self._known.with_rows(places)[0]
 

@@ -19,21 +19,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from faircount import formats
 from faircount.analysis.choosing import Choice, Chooser
-from faircount.analysis.entry_places import Entries, folded_entries, place_in, place_of
 from faircount.analysis.options import ExtractOptions, SelectOptions
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted
+from faircount.ledger import engine
+from faircount.ledger.lookup import EntriesOfRows, place_in
+from faircount.ledger.store import Ledger, ord_of
 from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.reading import inputs
 from faircount.reading.chosen import refuse_unknown_fields
 from faircount.reading.identity import RANGE_BYTES
 from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress, processes_for, refuse_hopeless
+from faircount.reading.loading import (
+    Loader,
+    Progress,
+    joined_sources,
+    processes_for,
+    refuse_hopeless,
+    with_cache,
+)
 from faircount.reading.raw_rows import (
     DatasetRow,
     Origin,
@@ -46,6 +54,7 @@ from faircount.reading.raw_rows import (
     spliced,
     strategy_of,
 )
+from faircount.reading.spikee import CASE_FACETS
 from faircount.reading.streams import STDIN, open_range, open_stream
 from faircount.text import visible
 from faircount.workers import result_of, start_method, submit, worker_pool
@@ -137,7 +146,7 @@ class Extraction:
         self.read: list[tuple[Source, Notes]] = []
         self._progress = progress
         self._cleanup = contextlib.ExitStack()
-        self._known: Entries | None = None
+        self._known: EntriesOfRows | None = None
 
     def __enter__(self) -> Extraction:
         return self
@@ -194,9 +203,20 @@ class Extraction:
             self.written += len(rows)
             yield [piece for before, after in rows for piece in (before, b"%d" % next(numbers), after)]
 
-    def _folded(self, origins: Sequence[Origin]) -> Entries:
-        options = self.options
-        return folded_entries(origins, options.definition, options.reading, cache=options.cache)
+    def _folded(self, origins: Sequence[Origin]) -> EntriesOfRows:
+        """Read the files once more, as they are analysed together, and return their entries."""
+        options, paths = self.options, [origin.path for origin in origins]
+
+        def fold(loader: Loader) -> EntriesOfRows:
+            with engine.interruptible(), loader, Ledger(paths, CASE_FACETS) as ledger:
+                for index in range(len(paths)):
+                    loader.load(ledger, index)
+                ledger.fold(options.definition)
+                return EntriesOfRows(ledger, options.definition)
+
+        return with_cache(
+            lambda kept: Loader(paths, options.reading, cache=kept, alone=False), fold, cache=options.cache
+        )
 
     def _query(self) -> Query | None:
         options = self.options
@@ -253,7 +273,7 @@ class Extraction:
         with Path(origin.path).open("rb") as file:
             for read in _in_order(pool, workers, _ranges(origin, choice, self.options.max_line)):
                 notes.absorb(read.notes, source.lines)
-                source = _joined(source, read.source)
+                source = joined_sources(source, read.source)
                 self.matched += len(read.rows)
                 self._progress(read.source.bytes)
                 yield [_from_file(row, file.fileno(), origin) if isinstance(row, Splice) else row for row in read.rows]
@@ -276,7 +296,7 @@ class Extraction:
     def _say(self, index: int, origin: Origin, choice: Choice, row: RawRow) -> dict[str, object]:
         said = _said(choice, row, origin, self.options.max_line)
         if self._known is not None:
-            said["outcome"] = self._known.outcome(place_of(index, row))
+            said["outcome"] = self._known.outcome(ord_of(index, row.number))
         return said
 
     def _finish(self, source: Source, notes: Notes) -> None:
@@ -291,7 +311,7 @@ class Extraction:
         places = array("q")
         for index, origin in enumerate(origins):
             for found in self._chosen(index, origin, choice):
-                places.fromlist([place_of(index, row) for row in found])
+                places.fromlist([ord_of(index, row.number) for row in found])
         self.matched = len(places)
         if not places:
             return
@@ -299,7 +319,7 @@ class Extraction:
         max_line = self.options.max_line
         for index, origin in enumerate(origins):
             for found in RawReader(open_stream(origin.path, origin.name), max_line=max_line).blocks():
-                chosen = [row for row in found if place_in(wanted, place_of(index, row)) is not None]
+                chosen = [row for row in found if place_in(wanted, ord_of(index, row.number)) is not None]
                 yield [dataset_row(row, origin, max_line) for row in chosen]
 
 
@@ -310,14 +330,3 @@ def _from_file(splice: Splice, file: int, origin: Origin) -> DatasetRow:
     if len(line) < size:
         raise InputError(f"{origin.name}: was truncated while it was read; nothing is written")
     return spliced(splice, line)
-
-
-def _joined(before: Source, after: Source) -> Source:
-    return replace(
-        before,
-        lines=before.lines + after.lines,
-        good_lines=before.good_lines + after.good_lines,
-        bad_lines=before.bad_lines + after.bad_lines,
-        blank_lines=before.blank_lines + after.blank_lines,
-        bytes=before.bytes + after.bytes,
-    )

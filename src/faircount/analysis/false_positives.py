@@ -12,9 +12,8 @@ from faircount.analysis.families import Grouping
 from faircount.analysis.options import AnalyzeOptions
 from faircount.findings import counted, finding
 from faircount.ledger import tallies
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import LedgerView
-from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Outcome, Source, Tally
+from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Source, Tally
 from faircount.stats import Design, balance_of, confusion_estimates, confusion_of_rates
 from faircount.stats.detector_bootstrap import EXACT_METHOD
 
@@ -82,8 +81,8 @@ def _zero_if_undefined(estimate: Estimate) -> Estimate:
 def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, options: AnalyzeOptions) -> list[Finding]:
     """Return what should be known before the matrix is believed."""
     found = []
-    answered = _answered_failures(attack) + _answered_failures(benign)
-    raised = _raised(attack) + _raised(benign)
+    answered = tallies.failures_with_text(attack) + tallies.failures_with_text(benign)
+    raised = sum(tallies.overall(ledger).guardrail_any for ledger in (attack, benign))
     if answered and raised and options.block_signal == "verdict" and options.definition != "spikee":
         found.append(
             finding(
@@ -107,16 +106,3 @@ def doubts(result: FalsePositives, attack: LedgerView, benign: LedgerView, optio
             )
         )
     return found
-
-
-def _answered_failures(ledger: LedgerView) -> int:
-    failure = OUTCOME_NUMBER[Outcome.FAILURE]
-    sql = (
-        "SELECT COUNT(DISTINCT e.entry_key) FROM entry AS e INNER JOIN told AS t ON e.entry_key = t.entry_key"
-        " WHERE e.outcome = ? AND t.state = ? AND t.answer = ?"
-    )
-    return int(ledger.query(sql, [failure, failure, Answer.TEXT])[0][0])
-
-
-def _raised(ledger: LedgerView) -> int:
-    return tallies.overall(ledger).guardrail_any

@@ -24,7 +24,7 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import lookup
 from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, EntryRow, FoldedEntry
-from faircount.ledger.store import LINE_BITS, LedgerView
+from faircount.ledger.store import LedgerView
 from faircount.model import Document, Finding, Outcome
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
@@ -223,7 +223,7 @@ def _rows_named(ledger: LedgerView, source: int, name: str, max_line: int) -> It
     for number, line in enumerate(_lines_holding(ledger.paths[source], name, max_line), start=1):
         if number > _ROWS_LOOKED_UP:
             return
-        yield (source << LINE_BITS) + line
+        yield ledger.ord(source, line)
 
 
 def _lines_holding(path: str, name: str, max_line: int) -> Iterator[int]:

@@ -126,7 +126,8 @@ def _analyze(asked: _Asked, paths: Sequence[str], options: AnalyzeOptions, loade
     with engine.interruptible(), loader:
         failures: list[str] = []
         if options.combine:
-            found = [_analyze_together(asked, options, COMBINED, loader)]
+            with fold_files(asked.chosen, options, loader) as folded:
+                found = [_analysis(asked, folded, options, COMBINED, loader)]
         else:
             found, failures = _analyze_each(asked, options, loader)
     return AnalysisSet(
@@ -263,10 +264,7 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
         folded = Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
         refuse_hopeless(folded.sources, folded.notes)
         _refuse_both_aims(folded.sources)
-        if options.definition == "spikee":
-            ledger.fold_as_spikee(combined=options.combine)
-        else:
-            ledger.fold()
+        ledger.fold(options.definition, combined=options.combine)
         with loader.keeping_fold(ledger):
             yield folded
 
@@ -291,11 +289,6 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
             f"{by_aim['task']} is a test run, which should pass, and {by_aim['attack']} an attack run, which should "
             "not succeed: one rate cannot cover both; analyse them separately"
         )
-
-
-def _analyze_together(asked: _Asked, options: AnalyzeOptions, name: str, loader: Loader) -> _Found:
-    with fold_files(asked.chosen, options, loader) as folded:
-        return _analysis(asked, folded, options, name, loader)
 
 
 def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> _Found:

@@ -1,14 +1,18 @@
-"""Single entries of a folded ledger: which have an id, which rows they are made of, and which rows were left out."""
+"""Entries and rows of a folded ledger one by one: which have an id, what they are made of, what was left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import compress
+from typing import Any
 
 from msgspec import Struct
 
-from faircount.ledger.schema import Lexicon, Mark, id_number
-from faircount.ledger.store import LINE_BITS, LedgerView
-from faircount.ledger.tallies import strategy_name
+from faircount.ledger.schema import Lexicon, Mark, Tables, id_number, word_of
+from faircount.ledger.store import GIVEN, Ledger, LedgerView, source_and_line
+from faircount.ledger.tallies import ATTACK_NAME, strategy_name, text_of
 from faircount.model import Outcome
 
 REPEATED, TOLD_ELSEWHERE, JUDGED_AGAIN = "repeated", "told elsewhere", "judged again elsewhere"
@@ -16,8 +20,11 @@ REPEATED, TOLD_ELSEWHERE, JUDGED_AGAIN = "repeated", "told elsewhere", "judged a
 
 _OUTCOMES = tuple(Outcome)
 _ATTACK_ROW = "-attack"
-_ONLY_LIKE_AN_ATTACK = f"mark = {Mark.ATTACK_BY_ID} AND NOT is_attack"
-_ENTRY_ID = f"CASE WHEN {_ONLY_LIKE_AN_ATTACK} THEN COALESCE(own_id, parent_id) ELSE parent_id END"
+_ENTRY_ID = f"""
+    CASE
+        WHEN t.mark = {Mark.ATTACK_BY_ID} AND NOT t.is_attack THEN COALESCE(t.own_id, t.parent_id) ELSE t.parent_id
+    END
+"""
 """The id of the entry that a row of `told` counts in."""
 
 
@@ -32,19 +39,33 @@ class FoldedEntry(Struct, frozen=True):
     facets: tuple[tuple[str, str | None], ...]
 
 
-class EntryRow(Struct, frozen=True):
-    """A row of an entry: what became of it, and what is needed to read it back."""
+class CountedRow(Struct, frozen=True):
+    """A row that was counted, with what is needed to read it back."""
 
     ord: int
-    source: int
     line: int
+    identity: tuple[str | None, str | None, int, int]
+
+
+class EntryRow(CountedRow, frozen=True):
+    """A row of an entry, and what became of it."""
+
+    source: int
     strategy: str
     is_attack: bool
     state: Outcome
     counts_as: tuple[Outcome, ...]
     requests: int
     response_time: float | None
-    identity: tuple[str | None, str | None, int, int]
+
+
+class ExampleRow(CountedRow, frozen=True):
+    """A row to look at, and what it belongs to."""
+
+    source: int
+    entry: str
+    strategy: str
+    facet: int | None
 
 
 class RowLeftOut(Struct, frozen=True):
@@ -65,24 +86,23 @@ def entries_with_id(ledger: LedgerView, name: str) -> list[int]:
     attacked = _id_numbers(ledger, name.removesuffix(_ATTACK_ROW)) if name.endswith(_ATTACK_ROW) else []
     return _keys_where(
         ledger,
-        f"{_ENTRY_ID} IN ({_marks(numbers)}) OR own_id IN ({_marks(numbers)})"
-        f" OR (is_attack AND parent_id IN ({_marks(attacked)}))",
-        [*numbers, *numbers, *attacked],
+        f"{_ENTRY_ID} IN {GIVEN} OR own_id IN {GIVEN} OR (is_attack AND parent_id IN {GIVEN})",
+        [numbers, numbers, attacked],
     )
 
 
 def entries_of_rows(ledger: LedgerView, ords: Sequence[int]) -> list[int]:
     """Return the keys of the entries that rows count in, or were left out of."""
-    counted = _keys_where(ledger, f"ord IN ({_marks(ords)})", ords)
+    counted = _keys_where(ledger, f"ord IN {GIVEN}", [ords])
     if counted or not _has_left_out(ledger):
         return counted
-    kept = f"SELECT k.ord FROM {_LEFT_OUT_BESIDE_KEPT} WHERE l.ord IN ({_marks(ords)})"
-    return _keys_where(ledger, f"ord IN ({kept})", ords)
+    kept = f"SELECT k.ord FROM {_LEFT_OUT_BESIDE_KEPT} WHERE l.ord IN {GIVEN}"
+    return _keys_where(ledger, f"ord IN ({kept})", [ords])
 
 
-def _keys_where(ledger: LedgerView, condition: str, parameters: Sequence[int]) -> list[int]:
+def _keys_where(ledger: LedgerView, condition: str, parameters: Sequence[Sequence[int]]) -> list[int]:
     rows = ledger.query(
-        f"SELECT entry_key FROM entry WHERE entry_key IN (SELECT entry_key FROM told WHERE {condition})"
+        f"SELECT entry_key FROM entry WHERE entry_key IN (SELECT entry_key FROM told AS t WHERE {condition})"
         " ORDER BY first_ord",
         parameters,
     )
@@ -93,7 +113,7 @@ def ids_near(ledger: LedgerView, name: str, limit: int) -> list[str]:
     """Return some of the ids that entries have, no more than `limit`; for a number, those of the nearest numbers."""
     wanted = min(id_number(name, Lexicon()), 0)
     rows = ledger.query(
-        f"SELECT id FROM (SELECT DISTINCT {_ENTRY_ID} AS id FROM told) ORDER BY ABS(id - ?), id LIMIT ?",
+        f"SELECT id FROM (SELECT DISTINCT {_ENTRY_ID} AS id FROM told AS t) ORDER BY ABS(id - ?), id LIMIT ?",
         [wanted, limit],
     )
     return [ledger.word("parent_id", number) or "" for (number,) in rows]
@@ -107,11 +127,6 @@ def _id_numbers(ledger: LedgerView, name: str) -> list[int]:
     return [number for number, word in enumerate(ledger.lexicon("parent_id")) if word == name]
 
 
-def _marks(values: Sequence[object]) -> str:
-    """Return a place for each value, and something that nothing equals where there are none."""
-    return ", ".join("?" * len(values)) or "NULL"
-
-
 # -- what entries are made of -----------------------------------------------------------------------------------
 
 
@@ -122,13 +137,13 @@ def folded_entries(ledger: LedgerView, keys: Sequence[int]) -> list[FoldedEntry]
     rows = ledger.query(
         f"""
         SELECT
-            e.entry_key, t.entry_id, e.outcome, e.requests,
+            e.entry_key, {_ENTRY_ID}, e.outcome, e.requests,
             (SELECT COUNT(*) FROM entry AS kin WHERE kin.family = e.family){listed}
         FROM entry AS e
-        INNER JOIN (SELECT ord, {_ENTRY_ID} AS entry_id FROM told) AS t ON e.first_ord = t.ord
-        WHERE e.entry_key IN ({_marks(keys)})
+        INNER JOIN told AS t ON e.first_ord = t.ord
+        WHERE e.entry_key IN {GIVEN}
         """,
-        keys,
+        [keys],
     )
     found = {}
     for key, number, outcome, requests, kin, *values in rows:
@@ -142,11 +157,11 @@ def folded_entries(ledger: LedgerView, keys: Sequence[int]) -> list[FoldedEntry]
 def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
     """Return the rows that count in an entry, standard attempts first."""
     rows = ledger.query(
-        """
+        f"""
         SELECT
-            ord, source, attack, is_attack, state, succeeded, failed, errored, blocked, requests, response_time,
-            parent_id, own_id, text_hash, response_hash
-        FROM told
+            {_TO_READ_BACK},
+            source, attack, is_attack, state, succeeded, failed, errored, blocked, requests, response_time
+        FROM told AS t
         WHERE entry_key = ?
         ORDER BY is_attack, ord
         """,
@@ -154,25 +169,24 @@ def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
     )
     return [
         EntryRow(
-            ord_,
+            *_to_read_back(ledger, row[:5]),
             source,
-            ord_ & ((1 << LINE_BITS) - 1),
             strategy_name(ledger, attack, is_attack),
             is_attack,
             _OUTCOMES[state],
             tuple(outcome for outcome, flag in zip(_OUTCOMES, flags, strict=False) if flag),
             requests,
             seconds,
-            (ledger.word("parent_id", parent), ledger.word("own_id", own), text, response),
         )
-        for ord_, source, attack, is_attack, state, *flags, requests, seconds, parent, own, text, response in rows
+        for row in rows
+        for source, attack, is_attack, state, *flags, requests, seconds in [row[5:]]
     ]
 
 
 def categories_of(ledger: LedgerView, ords: Sequence[int]) -> dict[int, list[str]]:
     """Return what guardrails named in rows, by row."""
     found: dict[int, list[str]] = {}
-    for ord_, number in ledger.query(f"SELECT ord, category FROM category WHERE ord IN ({_marks(ords)})", ords):
+    for ord_, number in ledger.query(f"SELECT ord, category FROM category WHERE ord IN {GIVEN}", [ords]):
         found.setdefault(ord_, []).append(ledger.word("category", number) or "")
     return {ord_: sorted(names) for ord_, names in found.items()}
 
@@ -218,3 +232,302 @@ def rows_left_out(ledger: LedgerView, key: int) -> list[RowLeftOut]:
 def _has_left_out(ledger: LedgerView) -> bool:
     """Tell whether any row was left out; where no id was suspected, the table has hardly any columns."""
     return bool(ledger.query("SELECT 1 FROM row_story WHERE story <> 'kept' LIMIT 1"))
+
+
+# -- rows to be read back ---------------------------------------------------------------------------------------
+
+
+_TO_READ_BACK = "t.ord, t.parent_id, t.own_id, COALESCE(t.text_hash, 0), COALESCE(t.response_hash, 0)"
+
+
+def counted_rows(ledger: LedgerView, places: Collection[int]) -> list[CountedRow]:
+    """Return the rows at some places."""
+    rows = ledger.query(f"SELECT {_TO_READ_BACK} FROM told AS t WHERE ord IN {GIVEN} ORDER BY ord", [list(places)])
+    return [CountedRow(*_to_read_back(ledger, row)) for row in rows]
+
+
+def deciding_rows(ledger: LedgerView, keys: Collection[int]) -> dict[int, CountedRow]:
+    """Return of each entry its first success, or else its first row; standard rows go first."""
+    rows = ledger.query(
+        f"""
+        SELECT entry_key, {_TO_READ_BACK}
+        FROM told AS t
+        WHERE entry_key IN {GIVEN}
+        ORDER BY NOT succeeded, is_attack, ord
+        """,
+        [list(keys)],
+    )
+    found: dict[int, CountedRow] = {}
+    for key, *row in rows:
+        if key not in found:
+            found[key] = CountedRow(*_to_read_back(ledger, row))
+    return found
+
+
+def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit: int) -> list[ExampleRow]:
+    """Return a row of each entry that ended so: up to `limit` per source and value of `column`.
+
+    It is the first that was decided like the entry, of standard attempts if any; where none was, the first of all.
+    """
+    numbers = ", ".join(str(_OUTCOMES.index(outcome)) for outcome in outcomes)
+    decided = "t.succeeded" if list(outcomes) == [Outcome.SUCCESS] else f"t.state IN ({numbers})"
+    rows = ledger.query(
+        f"""
+        SELECT
+            {_TO_READ_BACK},
+            t.source, s.attack, s.is_attack, s.facet
+        FROM (
+            SELECT
+                f.ord,
+                f.attack,
+                f.is_attack,
+                f.facet,
+                ROW_NUMBER() OVER (PARTITION BY f.source, f.facet ORDER BY f.ord) AS turn
+            FROM (
+                SELECT
+                    t.ord,
+                    t.attack,
+                    t.is_attack,
+                    e.source,
+                    {column} AS facet,
+                    ROW_NUMBER() OVER (
+                        PARTITION BY t.entry_key
+                        ORDER BY CASE WHEN {decided} THEN 0 ELSE 1 END, t.is_attack, t.ord
+                    ) AS nth
+                FROM told AS t
+                INNER JOIN entry AS e ON t.entry_key = e.entry_key
+                WHERE e.outcome IN ({numbers})
+            ) AS f
+            WHERE f.nth = 1
+        ) AS s
+        INNER JOIN told AS t ON s.ord = t.ord
+        WHERE s.turn <= ?
+        ORDER BY s.ord
+        """,
+        [limit],
+    )
+    return [
+        ExampleRow(
+            *_to_read_back(ledger, row[:5]),
+            source,
+            ledger.word("parent_id", row[1]) or "",
+            strategy_name(ledger, attack, is_attack),
+            facet,
+        )
+        for row in rows
+        for source, attack, is_attack, facet in [row[5:]]
+    ]
+
+
+def _to_read_back(ledger: LedgerView, row: Sequence[int]) -> tuple[int, int, tuple[str | None, str | None, int, int]]:
+    ord_, parent, own, text, response = row
+    identity = ledger.word("parent_id", parent), ledger.word("own_id", own), text, response
+    return ord_, source_and_line(ord_)[1], identity
+
+
+def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
+    """Return what identifies the only attempt of tables, to be compared with that of a `CountedRow`."""
+    numbers, words = tables.numbers["attempt"], tables.words["parent_id"]
+    parent, own, text, response = (
+        numbers[column][0] for column in ("parent_id", "own_id", "text_hash", "response_hash")
+    )
+    return word_of(parent, words), word_of(own, words), text, response
+
+
+# -- all entries ------------------------------------------------------------------------------------------------
+
+
+class ListedEntry(Struct, frozen=True):
+    """An entry as one line of a table: its first row, what became of it, and its values by field."""
+
+    ord: int
+    id: str | None
+    outcome: Outcome
+    initial_success: bool
+    requests: int
+    attack_name: str | None
+    facets: dict[str, str | None]
+
+
+ENTRIES_AT_ONCE = 10_000
+
+
+def listed_entries(ledger: LedgerView) -> Iterator[ListedEntry]:
+    """Yield all entries in the order of their first rows; they are fetched a part at a time."""
+    fields = ledger.facets.items()
+    listed = "".join(f", e.{column}" for _, column in fields)
+    statement = f"""
+        SELECT e.first_ord, {_ENTRY_ID}, e.outcome, e.standing // 2 % 2 = 1, e.requests, e.attack_name{listed}
+        FROM entry AS e
+        INNER JOIN told AS t ON e.first_ord = t.ord
+        WHERE e.first_ord > ?
+        ORDER BY e.first_ord
+        LIMIT {ENTRIES_AT_ONCE}
+    """
+    last = -1
+    while found := ledger.query(statement, [last]):
+        for last, number, outcome, initial, requests, attack, *values in found:
+            words = zip(fields, values, strict=True)
+            yield ListedEntry(
+                last,
+                ledger.word("parent_id", number),
+                _OUTCOMES[outcome],
+                initial,
+                int(requests),
+                text_of(ledger, ATTACK_NAME, attack),
+                {field: ledger.word(column, value) for (field, column), value in words},
+            )
+
+
+class EntryHeads(Struct, frozen=True):
+    """All entries in columns: key, outcome, family (0 for none), and the row by which each is known.
+
+    That is its first standard row, whose prompt is the content. Where an entry stands `alone`, without one, it is known
+    by its first row: the prompt of that is a variant that an attack made up, so that its objective is the content.
+    """
+
+    entry_key: Any
+    outcome: Any
+    family: Any
+    ord: Any
+    id: Any
+    content: Any
+    alone: Any
+
+
+_HEADS = f"""
+SELECT
+    e.entry_key AS entry_key,
+    e.outcome AS outcome,
+    COALESCE(e.family, 0) AS family,
+    t.ord AS ord,
+    {_ENTRY_ID} AS id,
+    CASE WHEN t.is_attack THEN 0 ELSE COALESCE(t.text_hash, 0) END AS content,
+    t.is_attack AS alone
+FROM (
+    SELECT entry_key, COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head
+    FROM told
+    GROUP BY entry_key
+) AS h
+INNER JOIN entry AS e ON h.entry_key = e.entry_key
+INNER JOIN told AS t ON h.head = t.ord
+ORDER BY t.ord
+"""
+
+_OBJECTIVES = """
+SELECT e.entry_key, COALESCE(a.objective_hash, 0)
+FROM entry AS e
+INNER JOIN attempt AS a ON e.first_ord = a.ord
+WHERE NOT e.has_standard
+"""
+
+
+def entry_heads(ledger: Ledger, *, arrays: bool) -> EntryHeads:
+    """Return all entries in the order of the files, as arrays of numpy or as lists."""
+    if arrays:
+        heads = EntryHeads(**ledger.arrays(_HEADS))
+    else:
+        rows = ledger.query(_HEADS)
+        heads = EntryHeads(*([row[at] for row in rows] for at in range(len(EntryHeads.__struct_fields__))))
+    if _has_attacks_alone(ledger):
+        objectives = dict(ledger.query(_OBJECTIVES))
+        for at in heads.alone.nonzero()[0].tolist() if arrays else compress(range(len(heads.alone)), heads.alone):
+            heads.content[at] = objectives[int(heads.entry_key[at])]
+    return heads
+
+
+def lacks_objectives(ledger: LedgerView) -> bool:
+    """Return whether attacks stand alone in a ledger that knows no objectives: it has only what its rows fold into."""
+    kept = ledger.query("SELECT 1 FROM information_schema.tables WHERE table_name = 'attempt'")
+    return not kept and _has_attacks_alone(ledger)
+
+
+def _has_attacks_alone(ledger: LedgerView) -> bool:
+    return bool(ledger.query("SELECT 1 FROM entry WHERE NOT has_standard LIMIT 1"))
+
+
+def values_of_entries(ledger: Ledger, column: str) -> tuple[Any, Any]:
+    """Return the keys of all entries, and the numbers of their values in a column, as arrays."""
+    found = ledger.arrays(f"SELECT entry_key, COALESCE({column}, 0) AS value FROM entry")
+    return found["entry_key"], found["value"]
+
+
+# -- all rows ---------------------------------------------------------------------------------------------------
+
+
+class RowOfEntry(Struct, frozen=True):
+    """A row that counts in an entry, by the name of what it belongs to."""
+
+    entry: int
+    line: int
+    is_attack: bool
+    parent_id: str
+    succeeded: bool
+
+
+def rows_of_entries(ledger: LedgerView) -> Iterator[RowOfEntry]:
+    """Yield all rows that count, in their order."""
+    rows = ledger.query("SELECT entry_key, ord, is_attack, parent_id, succeeded FROM told ORDER BY ord")
+    for key, ord_, is_attack, parent, succeeded in rows:
+        yield RowOfEntry(key, source_and_line(ord_)[1], is_attack, ledger.word("parent_id", parent) or "", succeeded)
+
+
+_ENTRY_OF_EVERY_ROW = """
+CREATE OR REPLACE TABLE row_entry AS
+SELECT m.ord, COALESCE(t.entry_key, r.entry_key, s.entry_key) AS entry_key
+FROM marked AS m
+LEFT JOIN told AS t ON m.ord = t.ord
+LEFT JOIN resolved AS r ON m.ord = r.ord
+LEFT JOIN (
+    SELECT m.origin_key, m.entry_id, MIN(t.entry_key) AS entry_key
+    FROM told AS t
+    INNER JOIN marked AS m ON m.ord = t.ord
+    GROUP BY m.origin_key, m.entry_id
+) AS s ON m.origin_key = s.origin_key AND m.entry_id = s.entry_id
+"""
+"""A row that tells nothing new goes with the entry that it tells of."""
+
+_ENTRY_OF_EVERY_ROW_BY_SPIKEE = "CREATE OR REPLACE TABLE row_entry AS SELECT ord, entry_key FROM told"
+
+_ROWS_AT_ONCE = 100_000
+_SLICE_OF_ROWS = f"""
+SELECT r.ord, r.entry_key, e.outcome
+FROM row_entry AS r
+INNER JOIN entry AS e ON r.entry_key = e.entry_key
+WHERE r.ord > ?
+ORDER BY r.ord
+LIMIT {_ROWS_AT_ONCE}
+"""
+
+
+class EntriesOfRows:
+    """Which entry every row belongs to, and what became of it; it outlives the ledger."""
+
+    def __init__(self, ledger: LedgerView, definition: str) -> None:
+        self._rows, self._keys, self._outcomes = array("q"), array("q"), array("b")
+        ledger.query(_ENTRY_OF_EVERY_ROW_BY_SPIKEE if definition == "spikee" else _ENTRY_OF_EVERY_ROW)
+        last = -1
+        while found := ledger.query(_SLICE_OF_ROWS, [last]):
+            rows, keys, outcomes = map(list, zip(*found, strict=True))
+            self._rows.fromlist(rows)
+            self._keys.fromlist(keys)
+            self._outcomes.fromlist(outcomes)
+            last = self._rows[-1]
+
+    def outcome(self, place: int) -> str | None:
+        """Return what became of the entry that a row belongs to."""
+        index = place_in(self._rows, place)
+        return None if index is None else _OUTCOMES[self._outcomes[index]].value
+
+    def with_rows(self, places: Iterable[int]) -> tuple[array[int], int]:
+        """Return every row of the entries that the given rows belong to, and how many entries these are."""
+        found = (place_in(self._rows, place) for place in places)
+        keys = {self._keys[index] for index in found if index is not None}
+        rows = array("q", [row for row, key in zip(self._rows, self._keys, strict=True) if key in keys])
+        return rows, len(keys)
+
+
+def place_in(places: array[int], place: int) -> int | None:
+    """Return where a place stands in a list in ascending order."""
+    index = bisect_left(places, place)
+    return index if index < len(places) and places[index] == place else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -62,6 +62,9 @@ _PLACES = {
 }
 """Tables that are asked, and the column that says where a row of theirs stands."""
 
+GIVEN = "(SELECT UNNEST(CAST(? AS BIGINT[])))"
+"""The numbers of a list that is one parameter of a statement."""
+
 SEVERAL_ATTACKS = -1
 """Stands for the name of the attack where several were tried on an entry."""
 
@@ -85,6 +88,16 @@ _NOTHING_AS_NULL = {
 }
 
 
+def ord_of(source: int, line: int) -> int:
+    """Return the number by which a line of a source is known."""
+    return source << LINE_BITS | line
+
+
+def source_and_line(ord_: int) -> tuple[int, int]:
+    """Return the source and the line of a row."""
+    return ord_ >> LINE_BITS, ord_ & ((1 << LINE_BITS) - 1)
+
+
 class _Asking(Struct, frozen=True):
     """A question being asked beside others, over a connection of its own."""
 
@@ -97,35 +110,6 @@ class _Asking(Struct, frozen=True):
             self.connection.interrupt()
         self.running.thread.join()
         self.connection.close()
-
-
-class LedgerView(Protocol):
-    """What can be asked of folded rows, whether those of all sources or of one."""
-
-    paths: list[str]
-    rows: list[int]
-    facets: dict[str, str]
-
-    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Ask what can be asked of every source by itself, see `Ledger.ask`."""
-
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement of our own and return its rows."""
-
-    def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
-        """Begin to ask beside others, where that pays; return how to get the answer."""
-
-    def place(self, ord_: int) -> str:
-        """Return `file:line` of a row."""
-
-    def ord(self, source: int, line: int) -> int:
-        """Return the number by which a line of a source, counted among `paths`, is known."""
-
-    def word(self, column: str, number: int | None) -> str | None:
-        """Return the word that a number stands for in a column."""
-
-    def lexicon(self, column: str) -> list[str | None]:
-        """Return the words of a column by their numbers."""
 
 
 class Ledger:
@@ -254,6 +238,11 @@ class Ledger:
                 )
                 self._seen.add(table)
 
+    def arrays(self, sql: str) -> dict[str, Any]:
+        """Run one statement of our own and return its columns as arrays of numpy."""
+        with self.beside() as connection:
+            return connection.execute(sql).fetchnumpy()
+
     def beside(self) -> DuckDBPyConnection:
         """Return a second connection, for another thread; it must be closed before the ledger is."""
         connection = self._connection.cursor()
@@ -262,11 +251,12 @@ class Ledger:
 
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
-        return f"{self.paths[ord_ >> LINE_BITS]}:{ord_ & ((1 << LINE_BITS) - 1)}"
+        source, line = source_and_line(ord_)
+        return f"{self.paths[source]}:{line}"
 
     def ord(self, source: int, line: int) -> int:
         """Return the number by which a line of a source is known."""
-        return source << LINE_BITS | line
+        return ord_of(source, line)
 
     def word(self, column: str, number: int | None) -> str | None:
         """Return the word that a number stands for in a column; a facet's column goes by its name in the engine."""
@@ -287,7 +277,7 @@ class Ledger:
         """Take what a source holds; it reaches the engine when the ledger is folded."""
         self.rows[source] += tables.rows("attempt")
         self._own_facets.setdefault(source, set()).update(tables.numbers["attempt"])
-        self._parts.append((tables, source << LINE_BITS))
+        self._parts.append((tables, ord_of(source, 0)))
 
     def load_stored(self, source: int, stored: StoredTables) -> None:
         """Take the rows that files hold of a source."""
@@ -357,10 +347,14 @@ class Ledger:
 
     # -- folding -------------------------------------------------------------------------------------------------
 
-    def fold(self) -> None:
-        """Fold the rows into entries by Faircount's rules."""
-        if self._stored is not None:
-            return
+    def fold(self, definition: str = "faircount", *, combined: bool = True) -> None:
+        """Fold the rows into entries by Faircount's rules, or as spikee 0.9.2 does, all sources combined or one."""
+        if definition == "spikee":
+            self._fold_as_spikee(combined=combined)
+        elif self._stored is None:
+            self._fold()
+
+    def _fold(self) -> None:
         self._settle()
         runs = self._place_origins()
         unsure = self.query("SELECT 1 FROM attempt WHERE mark = ? LIMIT 1", [Mark.ATTACK_BY_ID])
@@ -373,8 +367,7 @@ class Ledger:
         self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list(), **_NAMED_NUMBERS)
         self.folded_alone = len(self.paths) == 1 and runs <= 1
 
-    def fold_as_spikee(self, *, combined: bool) -> None:
-        """Fold the rows into entries as spikee 0.9.2 does."""
+    def _fold_as_spikee(self, *, combined: bool) -> None:
         self._settle()
         self._create_table("source_path", {"source": "INTEGER", "path": "INTEGER"})
         numbers = Lexicon()
@@ -386,7 +379,8 @@ class Ledger:
         self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list(), **_NAMED_NUMBERS)
 
     def _create_table(self, table: str, columns: Mapping[str, str]) -> None:
-        self._connection.execute(_create_statement(table, columns))
+        described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        self._connection.execute(f"CREATE TABLE {table} ({described})")
 
     def _place_origins(self) -> int:
         """Find out which runs the rows come from; return how many different origins there are."""
@@ -458,6 +452,8 @@ class Part:
         self.paths = [whole.paths[source]]
         self.rows = [whole.rows[source]]
         self.facets = {field: column for field, column in whole.facets.items() if FACET + field in own_columns}
+        # Words are those of all sources.
+        self.place, self.word, self.lexicon = whole.place, whole.word, whole.lexicon
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Ask what is asked of every source at once, see `Ledger.ask`."""
@@ -472,22 +468,13 @@ class Part:
         """Ask when the answer is wanted: there are few rows."""
         return ask
 
-    def place(self, ord_: int) -> str:
-        """Return `file:line` of a row."""
-        return self._whole.place(ord_)
-
     def ord(self, source: int, line: int) -> int:
         """Return the number by which a line of the only source is known; it is one among all sources."""
         return self._whole.ord(self._source + source, line)
 
-    def word(self, column: str, number: int | None) -> str | None:
-        """Return the word that a number stands for in a column."""
-        return self._whole.word(column, number)
 
-    def lexicon(self, column: str) -> list[str | None]:
-        """Return the words of a column by their numbers, those of other sources among them."""
-        return self._whole.lexicon(column)
-
+LedgerView = Ledger | Part
+"""What can be asked of folded rows, whether those of all sources or of one."""
 
 _NAMED_NUMBERS = {
     **{outcome.value: number for outcome, number in OUTCOME_NUMBER.items()},
@@ -496,11 +483,6 @@ _NAMED_NUMBERS = {
     "entries_per_run": 1 << 32,
     "half_of_them": 1 << 31,
 }
-
-
-def _create_statement(table: str, columns: Mapping[str, str]) -> str:
-    described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-    return f"CREATE TABLE {table} ({described})"
 
 
 def _statement(name: str, **parts: Any) -> str:

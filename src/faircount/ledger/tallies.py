@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faircount.ledger.schema import OUTCOME_NUMBER, Tables, word_of
-from faircount.ledger.store import LINE_BITS, SEVERAL_ATTACKS, LedgerView
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.store import SEVERAL_ATTACKS, LedgerView
 from faircount.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
 
 UNNAMED_ATTACK = "(unnamed)"
@@ -41,18 +41,6 @@ class AttackCounts(Struct, frozen=True):
     attempts: int
     blocks: int | None
     entries_blocked: int | None
-
-
-class ExampleRow(Struct, frozen=True):
-    """A row to look at: where it stands, what it belongs to, and what identifies its text."""
-
-    ord: int
-    source: int
-    line: int
-    entry: str
-    strategy: str
-    facet: int | None
-    identity: tuple[str | None, str | None, int, int]
 
 
 class _Gathered(Struct):
@@ -271,13 +259,8 @@ def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
     return ledger.word(column, number)
 
 
-def by_facet(ledger: LedgerView, column: str) -> list[tuple[str | None, Counts]]:
-    """Count entries by the values of a column of `entry`, in order of first appearance."""
-    return [(text_of(ledger, column, value), counts) for value, counts in by_number(ledger, column)]
-
-
 def by_number(ledger: LedgerView, column: str) -> list[tuple[int | None, Counts]]:
-    """Count entries as `by_facet` does, by the numbers that stand for the values."""
+    """Count entries by the values of a column of `entry`, given as numbers, in order of first appearance."""
     return [(value, counts) for (value,), counts in _grouped(ledger, column).items()]
 
 
@@ -764,71 +747,6 @@ def repeated_entries(ledger: LedgerView, column: str | None = None) -> list[Repe
     return [RepeatedEntries(*row) for row in rows]
 
 
-def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
-    """Return what identifies the only attempt of tables, to be compared with that of a `ExampleRow`."""
-    numbers, words = tables.numbers["attempt"], tables.words["parent_id"]
-    parent, own, text, response = (
-        numbers[column][0] for column in ("parent_id", "own_id", "text_hash", "response_hash")
-    )
-    return word_of(parent, words), word_of(own, words), text, response
-
-
-def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit: int) -> list[ExampleRow]:
-    """Return a row of each entry that ended so: up to `limit` per source and value of `column`.
-
-    It is the first that was decided like the entry, of standard attempts if any; where none was, the first of all.
-    """
-    numbers = ", ".join(str(OUTCOME_NUMBER[outcome]) for outcome in outcomes)
-    decided = "t.succeeded" if list(outcomes) == [Outcome.SUCCESS] else f"t.state IN ({numbers})"
-    rows = ledger.query(
-        f"""
-        SELECT
-            s.ord, a.source, s.attack, s.is_attack, s.facet,
-            a.parent_id, a.own_id, a.text_hash, a.response_hash
-        FROM (
-            SELECT
-                f.ord,
-                f.attack,
-                f.is_attack,
-                f.facet,
-                ROW_NUMBER() OVER (PARTITION BY f.source, f.facet ORDER BY f.ord) AS turn
-            FROM (
-                SELECT
-                    t.ord,
-                    t.attack,
-                    t.is_attack,
-                    e.source,
-                    {column} AS facet,
-                    ROW_NUMBER() OVER (
-                        PARTITION BY t.entry_key
-                        ORDER BY CASE WHEN {decided} THEN 0 ELSE 1 END, t.is_attack, t.ord
-                    ) AS nth
-                FROM told AS t
-                INNER JOIN entry AS e ON t.entry_key = e.entry_key
-                WHERE e.outcome IN ({numbers})
-            ) AS f
-            WHERE f.nth = 1
-        ) AS s
-        INNER JOIN told AS a ON s.ord = a.ord
-        WHERE s.turn <= ?
-        ORDER BY s.ord
-        """,
-        [limit],
-    )
-    return [
-        ExampleRow(
-            ord_,
-            source,
-            ord_ & ((1 << LINE_BITS) - 1),
-            ledger.word("parent_id", parent) or "",
-            strategy_name(ledger, attack, is_attack),
-            facet,
-            (ledger.word("parent_id", parent), ledger.word("own_id", own), *checksums),
-        )
-        for ord_, source, attack, is_attack, facet, parent, own, *checksums in rows
-    ]
-
-
 def flaky_cases(ledger: LedgerView, limit: int) -> list[FlakyCase]:
     """Return the cases of a run of tests that passed in some attempts and failed in others, the least steady first."""
     rows = ledger.query(
@@ -845,6 +763,19 @@ def flaky_cases(ledger: LedgerView, limit: int) -> list[FlakyCase]:
         FlakyCase(ledger.word("parent_id", name) or "", ledger.place(ord_), int(won), int(tries))
         for name, ord_, won, tries in rows
     ]
+
+
+def failures_with_text(ledger: LedgerView) -> int:
+    """Count failed entries with a failed row whose answer is a text."""
+    rows = ledger.query(
+        f"""
+        SELECT COUNT(DISTINCT e.entry_key)
+        FROM entry AS e
+        INNER JOIN told AS t ON e.entry_key = t.entry_key
+        WHERE e.outcome = {_FAILURE} AND t.state = {_FAILURE} AND t.answer = {Answer.TEXT}
+        """
+    )
+    return int(rows[0][0])
 
 
 def kinds_of_answers(ledger: LedgerView) -> dict[int, int]:

@@ -192,7 +192,7 @@ class Loader:
                 joining.add(tables, source.lines)
             notes.absorb(read.notes, source.lines)
             anchors += [(line + source.lines, offset) for line, offset in read.anchors]
-            source = _joined(source, read.source)
+            source = joined_sources(source, read.source)
             seen |= read.fields_seen
             targets |= read.targets
             digests += read.digests
@@ -315,11 +315,13 @@ def _read_range(part: _Range) -> _RangeRead:
     return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, targets, batches, digests)
 
 
-def _joined(before: Source, after: Source) -> Source:
+def joined_sources(before: Source, after: Source) -> Source:
+    """Return a part of a source with what the next part adds to its counts."""
     return replace(
         before,
         lines=before.lines + after.lines,
         good_lines=before.good_lines + after.good_lines,
         bad_lines=before.bad_lines + after.bad_lines,
         blank_lines=before.blank_lines + after.blank_lines,
+        bytes=before.bytes + after.bytes,
     )

@@ -25,13 +25,14 @@ from faircount.analysis.comparing.found import (
     Pair,
     Unpaired,
 )
-from faircount.analysis.comparing.sides import Side, aims, lacks_objectives
+from faircount.analysis.comparing.sides import Side
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.results import Folded, fold_files
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import EXAMPLES_KEPT, counted, finding
 from faircount.ledger import engine
+from faircount.ledger.lookup import lacks_objectives
 from faircount.model import Finding
 from faircount.reading import inputs
 from faircount.reading.inputs import Input
@@ -142,14 +143,14 @@ def _compare(
 
 def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.ExitStack) -> Side:
     folded: Folded = stack.enter_context(fold_files([Input(path)], options.analyzed, loader))
-    if lacks_objectives(folded):
+    if lacks_objectives(folded.ledger):
         again = stack.enter_context(Loader([path], loader.options))
         folded = stack.enter_context(fold_files([Input(path)], options.analyzed, again))
     return Side(folded)
 
 
 def _refuse_both_aims(sides: Sequence[Side]) -> None:
-    by_aim = dict(zip(aims(sides), (clip(visible(side.path), 200) for side in sides), strict=True))
+    by_aim = {side.folded.aim: clip(visible(side.path), 200) for side in sides}
     if len(by_aim) > 1:
         raise UsageError(
             f"{by_aim['task']} is a test run, which should pass, and {by_aim['attack']} an attack run, which should "

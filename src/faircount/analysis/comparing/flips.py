@@ -14,16 +14,8 @@ from faircount.analysis.comparing.found import Flip, Flips
 from faircount.analysis.comparing.sides import Side
 from faircount.analysis.evidence import CHANGED, example_of, lines_again, with_parts_that_matter
 from faircount.analysis.passages import repeated_from
-from faircount.ledger.store import LINE_BITS
+from faircount.ledger.lookup import deciding_rows
 from faircount.model import Example, Passage
-
-
-class _Telling(Struct, frozen=True):
-    """A row that tells why an entry counts as it does, with what is needed to read it back."""
-
-    ord: int
-    line: int
-    identity: tuple[str | None, str | None, int, int]
 
 
 class Texts(Struct, frozen=True):
@@ -50,7 +42,8 @@ def read_back(side: Side, rows: Sequence[int], max_line: int) -> Texts:
     """Read the rows that tell of some entries, given by their places."""
     if not rows:
         return Texts({})
-    telling = _telling(side, rows)
+    deciding = deciding_rows(side.ledger, [int(side.keys[row]) for row in rows])
+    telling = {row: deciding[int(side.keys[row])] for row in rows}
     lines, unreadable = lines_again(side.path, list(telling.values()), side.folded.read[0].anchors, max_line)
     if unreadable:
         return Texts({}, ((side.path, unreadable),))
@@ -65,26 +58,6 @@ def read_back(side: Side, rows: Sequence[int], max_line: int) -> Texts:
     marked = with_parts_that_matter([example for _, example in found.values()])
     found = {row: (place, example) for (row, (place, _)), example in zip(found.items(), marked, strict=True)}
     return Texts(found, tuple(missing))
-
-
-def _telling(side: Side, rows: Sequence[int]) -> dict[int, _Telling]:
-    """Return of each entry its first success, or else its first row; standard rows go first."""
-    ledger, by_key = side.ledger, {int(side.keys[row]): row for row in rows}
-    marks = ", ".join("?" * len(by_key))
-    told = ledger.query(
-        f"""
-        SELECT entry_key, ord, parent_id, own_id, COALESCE(text_hash, 0), COALESCE(response_hash, 0)
-        FROM told
-        WHERE entry_key IN ({marks})
-        ORDER BY NOT succeeded, is_attack, ord
-        """,
-        list(by_key),
-    )
-    found: dict[int, _Telling] = {}
-    for key, ord_, parent, own, *checksums in told:
-        identity = ledger.word("parent_id", parent), ledger.word("own_id", own), checksums[0], checksums[1]
-        found.setdefault(by_key[key], _Telling(ord_, ord_ & ((1 << LINE_BITS) - 1), identity))
-    return found
 
 
 def _flip(name: str, a: tuple[str, Example], b: tuple[str, Example]) -> Flip:

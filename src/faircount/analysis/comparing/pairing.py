@@ -3,24 +3,32 @@
 An id that stands for another prompt is another entry. Where a file has no prompt, the id must do, if it is the only one
 of its kind on both sides. Two entries of a file that cannot be told apart are in no pair. The id alone decides if that
 is asked for, or if prompts hardly match while ids do: attacks that are made for each target have prompts of their own.
+
+The ledger knows a prompt by the checksum of its bytes, and JSON can write one text in several ways: a file that another
+program wrote again may escape what the first one did not. Entries that share an id and nothing else are read back and
+compared as texts: a few at first, and all of them only if any of these is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.comparing.found import Unpaired, UnpairedEntries
-from faircount.analysis.comparing.rewritten import same_prompts
 from faircount.analysis.comparing.sides import Side
+from faircount.analysis.evidence import lines_again
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.options import MATCHES
 from faircount.findings import EXAMPLES_KEPT
+from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Outcome
 from faircount.options import MAX_LINE_BYTES
+from faircount.reading.clean import scalar_text
+from faircount.reading.loose import BadLine, parse
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"
@@ -35,6 +43,11 @@ FEW_MATCHED, MUCH_BETTER, NEARLY_ALL = 0.5, 2.0, 0.95
 """Where prompts match in a smaller share of the entries, and ids in so many times as many, ids decide."""
 FIELDS_OF_RUNS = (ATTACK_FIELD, "judge_name", "judge_options", "target", "target_options")
 """What belongs to a run more than to its entries."""
+
+TRIED_FIRST = 50
+MOST_READ = 20_000
+"""More entries are not read back: they stay apart."""
+_PROMPTS, _OBJECTIVE = ("input", "content", "text"), ("objective",)
 
 Rows = Any
 """Places of entries in an array, or one flag for each."""
@@ -169,8 +182,51 @@ def _with_rewritten(a: tuple[Side, Any, Any], b: tuple[Side, Any, Any], max_line
         return at_a, at_b
     order = np.argsort(more_a, kind="stable")
     more_a, more_b = more_a[order], more_b[order]
-    same = np.array(same_prompts(side_a, side_b, more_a.tolist(), more_b.tolist(), max_line), bool)
+    same = np.array(_same_prompts(side_a, side_b, more_a.tolist(), more_b.tolist(), max_line), bool)
     return np.concatenate([at_a, more_a[same]]), np.concatenate([at_b, more_b[same]])
+
+
+# -- prompts that are written in another way --------------------------------------------------------------------
+
+
+def _same_prompts(a: Side, b: Side, rows_a: Sequence[int], rows_b: Sequence[int], max_line: int) -> list[bool]:
+    """Tell for each pair of entries whether their prompts are the same text."""
+    first = _same(a, b, rows_a[:TRIED_FIRST], rows_b[:TRIED_FIRST], max_line)
+    if not any(first):
+        return [False] * len(rows_a)
+    more = _same(a, b, rows_a[TRIED_FIRST:MOST_READ], rows_b[TRIED_FIRST:MOST_READ], max_line)
+    return [*first, *more, *[False] * (len(rows_a) - len(first) - len(more))]
+
+
+def _same(a: Side, b: Side, rows_a: Sequence[int], rows_b: Sequence[int], max_line: int) -> list[bool]:
+    told_a, told_b = _prompts(a, rows_a, max_line), _prompts(b, rows_b, max_line)
+    return [
+        told_a.get(one) is not None and told_a.get(one) == told_b.get(other)
+        for one, other in zip(rows_a, rows_b, strict=True)
+    ]
+
+
+def _prompts(side: Side, rows: Sequence[int], max_line: int) -> dict[int, str | None]:
+    """Return the prompts of entries by their places; of an attack that stands alone, the objective."""
+    if not rows:
+        return {}
+    places = {int(side.ords[row]): row for row in rows}
+    wanted = {places[row.ord]: row for row in counted_rows(side.ledger, places)}
+    lines, _ = lines_again(side.path, list(wanted.values()), side.folded.read[0].anchors, max_line)
+    return {
+        row: _prompt(lines[told.line], _OBJECTIVE if side.alone[row] else _PROMPTS)
+        for row, told in wanted.items()
+        if told.line in lines
+    }
+
+
+def _prompt(line: bytes, names: Sequence[str]) -> str | None:
+    fields: dict[str, Any]
+    try:
+        fields, _ = parse(line)
+    except BadLine:
+        return None
+    return next((scalar_text(fields[name]) for name in names if fields.get(name) not in (None, "")), None)
 
 
 # -- what could not be paired -----------------------------------------------------------------------------------

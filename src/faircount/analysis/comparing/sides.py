@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from faircount.analysis.dataset_matching import needs_rows
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.results import Folded
-from faircount.ledger import tallies
+from faircount.ledger import lookup, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import Ledger
 from faircount.model import Outcome
@@ -19,35 +17,6 @@ ANSWERS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)
 """What an answered entry ends in: a block is an answer."""
 
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
-
-# An entry is known by its first standard row, or else by its first row. Where that is part of an attack, its prompt is
-# a variant that the attack made up: its objective is the content.
-_ENTRIES = """
-SELECT
-    e.entry_key AS entry_key,
-    e.outcome AS outcome,
-    COALESCE(e.family, 0) AS family,
-    t.ord AS ord,
-    CASE WHEN t.mark = 2 AND NOT t.is_attack THEN COALESCE(t.own_id, t.parent_id) ELSE t.parent_id END AS id,
-    CASE WHEN t.is_attack THEN 0 ELSE COALESCE(t.text_hash, 0) END AS content,
-    t.is_attack AS alone
-FROM (
-    SELECT entry_key, COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head
-    FROM told
-    GROUP BY entry_key
-) AS h
-INNER JOIN entry AS e ON h.entry_key = e.entry_key
-INNER JOIN told AS t ON h.head = t.ord
-ORDER BY t.ord
-"""
-
-_OBJECTIVES = """
-SELECT e.entry_key, COALESCE(a.objective_hash, 0)
-FROM entry AS e
-INNER JOIN attempt AS a ON e.first_ord = a.ord
-WHERE NOT e.has_standard
-ORDER BY e.entry_key
-"""
 
 
 class Side:
@@ -62,12 +31,13 @@ class Side:
         self.label = ""
         """What people call the file; known when all files are."""
         self.counts = tallies.overall(self.ledger)
-        with self.ledger.beside() as connection:
-            found: dict[str, Any] = connection.execute(_ENTRIES).fetchnumpy()
-        self.keys, self.outcomes, self.families = (found[name] for name in ("entry_key", "outcome", "family"))
-        self.ords, self.alone = found["ord"], found["alone"]
-        self._numbers = found["id"].astype(np.int64)
-        self.contents = self._contents(found)
+        heads = lookup.entry_heads(self.ledger, arrays=True)
+        self.keys, self.outcomes, self.families = heads.entry_key, heads.outcome, heads.family
+        self.ords, self.alone = heads.ord, heads.alone
+        self._numbers = heads.id.astype(np.int64)
+        self.contents = heads.content.astype(np.int64)
+        """The checksum of each entry's prompt, 0 where there is none."""
+        self.contents[np.isin(self.contents, np.array(sorted(NO_CONTENT), np.int64))] = 0
         self.succeeded = self.outcomes == _SUCCESS
         self.answered = np.isin(self.outcomes, [OUTCOME_NUMBER[outcome] for outcome in ANSWERS])
 
@@ -77,19 +47,6 @@ class Side:
     @property
     def path(self) -> str:
         return self.ledger.paths[0]
-
-    def _contents(self, found: dict[str, Any]) -> Any:
-        """Return the checksum of each entry's prompt, 0 where there is none."""
-        import numpy as np
-
-        contents = found["content"].astype(np.int64)
-        if found["alone"].any():
-            rows = self.ledger.query(_OBJECTIVES)
-            keys, objectives = (np.array([row[at] for row in rows], np.int64) for at in range(2))
-            at = np.flatnonzero(found["alone"])
-            contents[at] = objectives[np.searchsorted(keys, found["entry_key"][at])]
-        contents[np.isin(contents, np.array(sorted(NO_CONTENT), np.int64))] = 0
-        return contents
 
     def ids(self, words: dict[str, int]) -> Any:
         """Return the ids as numbers that mean the same in every file that shares `words`."""
@@ -119,11 +76,10 @@ class Side:
         """Return the values of a column as numbers that mean the same in every file that shares `words`."""
         import numpy as np
 
-        with self.ledger.beside() as connection:
-            found = connection.execute(f"SELECT entry_key, COALESCE({column}, 0) AS value FROM entry").fetchnumpy()
+        keys, values = lookup.values_of_entries(self.ledger, column)
         order = self._order_of_keys
         numbers = np.empty(len(self), np.int64)
-        numbers[order[np.searchsorted(self.keys, found["entry_key"], sorter=order)]] = found["value"]
+        numbers[order[np.searchsorted(self.keys, keys, sorter=order)]] = values
         distinct, inverse = np.unique(numbers, return_inverse=True)
         texts = [tallies.text_of(self.ledger, column, number or None) or None for number in distinct.tolist()]
         return np.array([words.setdefault(text, len(words)) for text in texts], np.int64)[inverse]
@@ -131,13 +87,3 @@ class Side:
     def column(self, field: str) -> str | None:
         """Return the column that holds a field, None where no entry has it."""
         return self.ledger.facets.get(field, ATTACK_FIELD if field == ATTACK_FIELD else None)
-
-
-def lacks_objectives(folded: Folded) -> bool:
-    """Tell whether a file must be read anew: the cache holds no objectives, and attacks stand there alone."""
-    return isinstance(folded.ledger, Ledger) and needs_rows(folded.ledger)
-
-
-def aims(sides: Sequence[Side]) -> list[str]:
-    """Return what each file is about."""
-    return [side.folded.aim for side in sides]
