@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from faircount.analysis.words import WORDS, Words
-from faircount.findings import EXAMPLES_KEPT, Notes, counted, finding
+from faircount.findings import Notes, counted, finding
 from faircount.formats import UNDEFINED, percent
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
-from faircount.ledger.store import LINE_BITS, LedgerView
-from faircount.model import Finding, Outcome, Severity, Source, Tally
+from faircount.ledger import problems
+from faircount.ledger.problems import ProblemRows, rows_behind
+from faircount.ledger.schema import Answer
+from faircount.ledger.store import LedgerView
+from faircount.model import Finding, Severity, Source, Tally
 from faircount.policy_blocks import known_pattern
 from faircount.reading.inputs import Input
 from faircount.reading.journal_rows import STOP_WHEN
 from faircount.source_labels import looks_benign
 from faircount.text import clip, visible
 
-_SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
-_GUARDRAIL = OUTCOME_NUMBER[Outcome.GUARDRAIL]
 _SUBJECTS_NAMED = 3
 MANY_ERRORS = 0.05
 """From this share of entries on, errors are a warning: they can move a rate by as much."""
@@ -128,90 +128,49 @@ def benign_among_attacks(sources: Sequence[Source]) -> list[Finding]:
 # -- shown by the ledger ---------------------------------------------------------------------------------------
 
 
+_LEDGER_MESSAGES: dict[str, Callable[[int], str]] = {
+    "F006": lambda n: (
+        f"{counted(n, 'row')} repeated in the same file with the same prompt, answer and verdict, counted once"
+    ),
+    "F008": lambda n: (
+        f"{counted(n, 'row')} found in several files (results with their extract, rejudge or copy), counted once"
+    ),
+    "F009": lambda n: f"{counted(n, 'verdict')} contradicted by another file; the rejudged or last given one counts",
+    "F018": lambda n: f"{counted(n, 'attack row')} without a history: blocks and errors inside the attack are unknown",
+    "F019": lambda n: (
+        f"{counted(n, 'row')} with an id like that of an attack row, but without attack or entry; counted as an entry"
+    ),
+    "F020": lambda n: (
+        f"{counted(n, 'entry', 'entries')} with attack rows only: no standard attempt is recorded for them"
+    ),
+}
+
+
 def from_ledger(ledger: LedgerView, tally: Tally, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
     """Return what only the folded ledger shows."""
     words = WORDS[sources[0].aim if sources else "attack"]
     found = [
         _different_cases(ledger),
-        _repeated_rows(ledger),
-        _rows_elsewhere(ledger),
-        _judged_again(ledger),
         *_old_guardrails(ledger, sources, detected=detected),
         _unjudged(ledger, tally, words),
         _errors_inside(ledger, tally, words),
         _policy_blocks(ledger, tally),
-        _no_history(ledger),
-        _attack_like_ids(ledger),
-        _orphans(ledger),
+        *(_over_rows(code, rows_behind(ledger, code), message) for code, message in _LEDGER_MESSAGES.items()),
     ]
     return [item for item in found if item is not None]
 
 
-def _places(ledger: LedgerView, sql: str, parameters: Sequence[object] = ()) -> list[str]:
-    rows = ledger.query(f"{sql} ORDER BY 1 LIMIT {EXAMPLES_KEPT}", parameters)
-    return [ledger.place(row[0]) for row in rows]
-
-
-def _count(ledger: LedgerView, sql: str, parameters: Sequence[object] = ()) -> int:
-    """Count the rows that `sql` selects by `ord`, which says their source as well."""
-    source = f"CAST(ord >> {LINE_BITS} AS INTEGER) AS source"
-    rows = ledger.ask(f"SELECT COUNT(*)$apart FROM (SELECT {source} FROM ({sql})) $by", parameters)
-    return int(rows[0][0]) if rows else 0
-
-
-def _over_rows(
-    ledger: LedgerView, code: str, sql: str, message: Callable[[int], str], parameters: Sequence[object] = ()
-) -> Finding | None:
-    """Return a finding over the rows that `sql` selects by `ord`, or None where there are none."""
-    count = _count(ledger, sql, parameters)
-    if not count:
-        return None
-    return finding(code, count, message(count), _places(ledger, sql, parameters))
+def _over_rows(code: str, rows: ProblemRows, message: Callable[[int], str]) -> Finding | None:
+    """Return a finding over rows, or None where there are none."""
+    return finding(code, rows.count, message(rows.count), rows.where) if rows.count else None
 
 
 def _different_cases(ledger: LedgerView) -> Finding | None:
-    shared = (
-        "SELECT origin_key, entry_id, MIN(case_ord) AS ord FROM every_case GROUP BY origin_key, entry_id"
-        " HAVING COUNT(*) > 1"
-    )
-    ids = _count(ledger, shared)
-    cases = f"SELECT c.case_ord AS ord FROM every_case AS c INNER JOIN ({shared}) AS s USING (origin_key, entry_id)"
+    ids = problems.shared_ids(ledger)
     return _over_rows(
-        ledger,
         "F005",
-        cases,
+        rows_behind(ledger, "F005"),
         lambda n: f"{counted(ids, 'id')} shared by {n:,} different cases; each case is a separate entry",
-    )
-
-
-def _repeated_rows(ledger: LedgerView) -> Finding | None:
-    return _over_rows(
-        ledger,
-        "F006",
-        "SELECT ord FROM row_story WHERE story = 'repeated'",
-        lambda n: (
-            f"{counted(n, 'row')} repeated in the same file with the same prompt, answer and verdict, counted once"
-        ),
-    )
-
-
-def _rows_elsewhere(ledger: LedgerView) -> Finding | None:
-    return _over_rows(
-        ledger,
-        "F008",
-        "SELECT ord FROM row_story WHERE story IN ('told elsewhere', 'judged again elsewhere')",
-        lambda n: (
-            f"{counted(n, 'row')} found in several files (results with their extract, rejudge or copy), counted once"
-        ),
-    )
-
-
-def _judged_again(ledger: LedgerView) -> Finding | None:
-    return _over_rows(
-        ledger,
-        "F009",
-        "SELECT ord FROM row_story WHERE story = 'judged again elsewhere'",
-        lambda n: f"{counted(n, 'verdict')} contradicted by another file; the rejudged or last given one counts",
     )
 
 
@@ -222,7 +181,7 @@ def _old_guardrails(ledger: LedgerView, sources: Sequence[Source], *, detected: 
     old = [index for index, source in enumerate(sources) if (source.tool, source.tool_version) == ("spikee", "0.1")]
     if not old:
         return []
-    answers = _answers_of_successes(ledger)
+    answers = problems.answers_of_successes(ledger)
     found = []
     for index in old:
         empty, text = (answers.get((index, answer), 0) for answer in (Answer.EMPTY, Answer.TEXT))
@@ -231,23 +190,8 @@ def _old_guardrails(ledger: LedgerView, sources: Sequence[Source], *, detected: 
                 f"{counted(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "
                 "guardrail's, where True meant detected; use --guardrail-success detected if so"
             )
-            where = _places(
-                ledger,
-                "SELECT ord FROM told WHERE source = ? AND state = ? AND answer = ?",
-                [index, _SUCCESS, Answer.EMPTY],
-            )
-            found.append(finding("F010", empty, message, where))
+            found.append(finding("F010", empty, message, problems.successes_without_answer(ledger, index)))
     return found
-
-
-def _answers_of_successes(ledger: LedgerView) -> dict[tuple[int, int], int]:
-    """Count successful rows by their source and the kind of their answer."""
-    rows = ledger.ask(
-        f"SELECT source AS place, answer, COUNT(*)$apart FROM told WHERE state = {_SUCCESS}"
-        " GROUP BY place, answer$apart"
-    )
-    alone = len(ledger.paths) == 1
-    return {(0 if alone else source, answer): count for source, answer, count in rows}
 
 
 def _unjudged(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
@@ -256,9 +200,8 @@ def _unjudged(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
     all_of_them = tally.unjudged == tally.total
     hint = "; no row has a verdict: is this a result file?" if all_of_them else ""
     return _over_rows(
-        ledger,
         "F014",
-        f"SELECT first_ord AS ord FROM entry WHERE outcome = {_UNJUDGED}",
+        rows_behind(ledger, "F014"),
         lambda n: f"{counted(n, 'entry', 'entries')} without a verdict; {words.none_won}{hint}",
     )
 
@@ -267,9 +210,8 @@ def _errors_inside(ledger: LedgerView, tally: Tally, words: Words) -> Finding | 
     if not tally.error:
         return None
     found = _over_rows(
-        ledger,
         "F015",
-        f"SELECT first_ord AS ord FROM entry WHERE outcome = {_ERROR}",
+        rows_behind(ledger, "F015"),
         lambda n: (
             f"{counted(n, 'entry', 'entries')} of {tally.total:,} that ended in an error; the rate over all entries "
             f"{words.rate_counts}, the rate over judged entries leaves them out"
@@ -284,27 +226,19 @@ def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:
     """Find the entries that are blocks only because a pattern says so; each would be an error otherwise."""
     if not tally.guardrail:
         return None
-    blocked = (
-        "SELECT c.category, e.entry_key, e.first_ord AS ord, e.source FROM category AS c"
-        " INNER JOIN told AS t ON c.ord = t.ord INNER JOIN entry AS e ON t.entry_key = e.entry_key"
-        f" WHERE e.outcome = {_GUARDRAIL}"
-    )
-    named = ledger.ask(f"SELECT category, COUNT(DISTINCT entry_key)$apart FROM ({blocked}) GROUP BY category$apart")
     # What a guardrail named itself is in the same table, and is none of our patterns.
     by = [
         (entries, pattern, number)
-        for number, entries in named
+        for number, entries in problems.blocked_by_category(ledger).items()
         if (pattern := known_pattern(ledger.word("category", number))) is not None
     ]
     if not by:
         return None
     patterns = ", ".join(f"{name}: {entries:,}" for entries, name, _ in sorted(by, key=lambda one: (-one[0], one[1])))
-    numbers = ", ".join(str(number) for _, _, number in by)
     answered = tally.judged + tally.guardrail
     return _over_rows(
-        ledger,
         "F035",
-        f"SELECT DISTINCT ord FROM ({blocked}) WHERE category IN ({numbers})",
+        problems.blocked_with_categories(ledger, [number for _, _, number in by]),
         lambda n: (
             f"{counted(n, 'entry', 'entries')} whose prompt the provider refused by its policy, counted among the "
             f"blocks and not among the errors ({patterns}); the rate over answered entries, as in compare, is "
@@ -316,34 +250,3 @@ def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:
 
 def _share(count: int, total: int) -> str:
     return percent(count / total) if total else UNDEFINED
-
-
-def _no_history(ledger: LedgerView) -> Finding | None:
-    return _over_rows(
-        ledger,
-        "F018",
-        "SELECT ord FROM told WHERE is_attack AND blocks IS NULL AND requests > 0",
-        lambda n: f"{counted(n, 'attack row')} without a history: blocks and errors inside the attack are unknown",
-    )
-
-
-def _attack_like_ids(ledger: LedgerView) -> Finding | None:
-    return _over_rows(
-        ledger,
-        "F019",
-        "SELECT ord FROM told WHERE mark = ? AND NOT is_attack",
-        lambda n: (
-            f"{counted(n, 'row')} with an id like that of an attack row, but without attack or entry; counted as an "
-            "entry"
-        ),
-        [Mark.ATTACK_BY_ID],
-    )
-
-
-def _orphans(ledger: LedgerView) -> Finding | None:
-    return _over_rows(
-        ledger,
-        "F020",
-        "SELECT first_ord AS ord FROM entry WHERE NOT has_standard",
-        lambda n: f"{counted(n, 'entry', 'entries')} with attack rows only: no standard attempt is recorded for them",
-    )
