@@ -21,7 +21,6 @@ from faircount.analysis.correction.clustered import PPI, TWO_PHASE, respecting
 from faircount.analysis.correction.correcting import Run, over_all
 from faircount.analysis.correction.sampled import Sampled
 from faircount.analysis.sampling_for_labels import allocation
-from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Families, Outcome, Tally, Validation
 from faircount.stats.judge_error import LabelledPart
 from faircount.stats.labelled_families import LabelledFamily
@@ -33,7 +32,7 @@ RATES = (0.02, 0.1, 0.4)
 JUDGES = ((0.95, 0.98), (0.8, 0.9), (0.6, 0.8))
 LABELS = (50, 100, 400)
 LEVEL = 0.95
-_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
+_SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 
 Judge = tuple[float, float]
 """Sensitivity and specificity."""

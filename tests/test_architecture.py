@@ -125,6 +125,13 @@ def test_no_module_imports_upwards(name: str, path: Path) -> None:
         assert (room(name), room(imported)) not in FORBIDDEN, f"{name} imports {imported}"
 
 
+@pytest.mark.parametrize(("name", "path"), [found for found in modules() if room(found[0]) != "ledger"])
+def test_only_the_ledger_asks_in_sql(name: str, path: Path) -> None:
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    asked = [ast.unparse(call) for call in calls if isinstance(call, ast.Attribute)]
+    assert [call for call in asked if re.search(r"ledger\.(query|ask|arrays)$", call)] == [], name
+
+
 def test_there_is_no_import_cycle() -> None:
     graph = {name: imports(path) for name, path in modules() if name not in ("__init__", "__main__")}
     graph = {name: {_existing(target, graph) for target in targets} for name, targets in graph.items()}

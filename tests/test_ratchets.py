@@ -132,7 +132,7 @@ def _taken_from_inside(path: Path) -> int:
 
 
 RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
-    sql_outside_the_ledger: (53, 0),
+    sql_outside_the_ledger: (0, 0),
     modules_that_mention_spikee: (87, 15),
     imports_of_spikee_in_analysis: (13, 0),
     functions_that_take_a_namespace: (112, 10),

@@ -18,7 +18,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from faircount import InputError, UsageError
+from faircount import InputError, Outcome, UsageError
 from faircount.analysis.options import SampleOptions
 from faircount.analysis.sampling_for_labels import Sample, allocation, columns_of, sample_for_labels, sheet_rows, spread
 from faircount.reading import label_sheet
@@ -59,7 +59,9 @@ def test_entries_of_both_verdicts_are_drawn_and_weights_add_up_to_all_of_them(wr
 
 def test_more_is_drawn_where_more_is_unknown() -> None:
     # By hand: 100 * sqrt(0.8 * 0.2) against 900 * sqrt(0.05 * 0.95) is 40 against 196.2.
-    assert allocation({0: 100, 1: 900}, 60) == {0: round(60 * 40 / 236.15), 1: 60 - round(60 * 40 / 236.15)}
+    successes = round(60 * 40 / 236.15)
+    shares = {Outcome.SUCCESS: successes, Outcome.FAILURE: 60 - successes}
+    assert allocation({Outcome.SUCCESS: 100, Outcome.FAILURE: 900}, 60) == shares
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_more_is_drawn_where_more_is_unknown() -> None:
     ],
 )
 def test_what_one_verdict_cannot_use_goes_to_the_other(sizes: Any, n: int, expected: Any) -> None:
-    assert tuple(allocation(dict(enumerate(sizes)), n).values()) == expected
+    assert tuple(allocation(dict(zip((Outcome.SUCCESS, Outcome.FAILURE), sizes, strict=True)), n).values()) == expected
 
 
 def test_every_entry_of_a_verdict_has_the_same_chance() -> None:

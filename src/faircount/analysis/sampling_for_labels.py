@@ -23,9 +23,9 @@ from faircount.analysis.results import fold_files
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import engine
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer
-from faircount.ledger.store import LINE_BITS, LedgerView
-from faircount.ledger.tallies import text_of
+from faircount.ledger.labels import entries_to_label, rows_to_label
+from faircount.ledger.store import LedgerView, ord_of, source_and_line
+from faircount.ledger.tallies import distinct_values, text_of
 from faircount.model import Outcome
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
@@ -41,7 +41,7 @@ COLUMNS = ("id", "prompt", "response", "label", "comment")
 EARLIER = "earlier_answers"
 """The other answers to a dynamic attack: the entry is a success if any of them is."""
 
-_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
+_SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 _PROMPT_FIELDS = ("input", "content", "text")
 _EXPECTED = {_SUCCESS: 0.8, _FAILURE: 0.05}
 """What share of either verdict is expected to be a true success: as of a judge that is good, not perfect."""
@@ -129,7 +129,7 @@ class _Drawn(Struct, frozen=True):
     """An entry that was drawn, and the places of its rows that have a verdict."""
 
     entry: int
-    verdict: int
+    verdict: Outcome
     weight: float
     facet: str | None
     rows: tuple[int, ...]
@@ -139,7 +139,7 @@ def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tup
     by = _facet(ledger, options.by)
     column = None if by is None else fields.column_of(ledger, by)
     generator = random.Random(options.seed)
-    parts = {verdict: _entries(ledger, verdict, column) for verdict in (_SUCCESS, _FAILURE)}
+    parts = {verdict: entries_to_label(ledger, verdict, column) for verdict in (_SUCCESS, _FAILURE)}
     if not any(parts.values()):
         raise InputError("no entry has both a verdict and a text answer, so there is nothing to label")
     shares = allocation({verdict: len(part) for verdict, part in parts.items()}, options.n)
@@ -148,12 +148,9 @@ def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tup
         for entry, value in spread(part, shares[verdict], generator):
             facet = None if column is None else text_of(ledger, column, value)
             weight = len(part) / shares[verdict]
-            drawn.append(_Drawn(entry, verdict, weight, facet, _rows_of(ledger, entry)))
+            drawn.append(_Drawn(entry, verdict, weight, facet, rows_to_label(ledger, entry)))
     generator.shuffle(drawn)
-    strata = tuple(
-        Stratum(name, len(parts[verdict]), shares[verdict])
-        for verdict, name in ((_SUCCESS, "success"), (_FAILURE, "failure"))
-    )
+    strata = tuple(Stratum(verdict.value, len(part), shares[verdict]) for verdict, part in parts.items())
     return drawn, strata, by
 
 
@@ -162,33 +159,13 @@ def _facet(ledger: LedgerView, asked: str | None) -> str | None:
         name = fields.raw_name(asked)
         fields.existing_column(ledger, name, "--by")
         return name
-    several = "SELECT COUNT(DISTINCT {}) FROM entry"
     for field in NINE_FIELDS:
-        if field in ledger.facets:
-            values = ledger.query(several.format(ledger.facets[field]))[0][0]
-            if 1 < values <= _VALUES_OF_A_FACET:
-                return field
+        if field in ledger.facets and 1 < distinct_values(ledger, ledger.facets[field]) <= _VALUES_OF_A_FACET:
+            return field
     return None
 
 
-def _entries(ledger: LedgerView, verdict: int, column: str | None) -> list[tuple[int, int | None]]:
-    """Return the entries with a verdict that have a row to be read, each with its value of the facet."""
-    return ledger.query(
-        f"SELECT entry_key, {column or 'NULL'} FROM entry WHERE outcome = ? AND entry_key IN"
-        " (SELECT entry_key FROM told WHERE state IN (?, ?) AND answer <> ?) ORDER BY first_ord",
-        [verdict, _SUCCESS, _FAILURE, Answer.BOOLEAN],
-    )
-
-
-def _rows_of(ledger: LedgerView, entry: int) -> tuple[int, ...]:
-    rows = ledger.query(
-        "SELECT ord FROM told WHERE entry_key = ? AND state IN (?, ?) ORDER BY is_attack, ord",
-        [entry, _SUCCESS, _FAILURE],
-    )
-    return tuple(place for (place,) in rows)
-
-
-def allocation(sizes: Mapping[int, int], n: int) -> dict[int, int]:
+def allocation(sizes: Mapping[Outcome, int], n: int) -> dict[Outcome, int]:
     """Share out labels over the verdicts: by size times the expected deviation (Neyman 1934), and a few for each."""
     deviations = {verdict: math.sqrt(share * (1 - share)) for verdict, share in _EXPECTED.items()}
     weights = {verdict: size * deviations[verdict] for verdict, size in sizes.items()}
@@ -227,10 +204,10 @@ def _read_back(paths: Sequence[str], drawn: Sequence[_Drawn], options: SampleOpt
             texts[place] = _texts_of(str(raw.row.id), values(raw))
     missing = wanted - texts.keys()
     if missing:
-        raise InputError(f"{paths[min(missing) >> LINE_BITS]}: changed while it was in use; start again")
+        raise InputError(f"{paths[source_and_line(min(missing))[0]]}: changed while it was in use; start again")
     ids = {text.own_id for text in texts.values()}
     times = Counter(
-        (place >> LINE_BITS, str(raw.row.id))
+        (source_and_line(place)[0], str(raw.row.id))
         for place, raw in _raw_rows(paths, options.max_line)
         if str(raw.row.id) in ids
     )
@@ -238,13 +215,12 @@ def _read_back(paths: Sequence[str], drawn: Sequence[_Drawn], options: SampleOpt
     for entry in drawn:
         for place in entry.rows:
             text = texts[place]
-            source, line = place >> LINE_BITS, place & ((1 << LINE_BITS) - 1)
+            source, line = source_and_line(place)
             # An id that stands on several rows names none of them; its line does.
             key = text.own_id if times[source, text.own_id] == 1 else f"{names[source]}:{line}"
             file = names[source] if len(paths) > 1 else ""
-            verdict = "success" if entry.verdict == _SUCCESS else "failure"
             told = (text.prompt, text.response, text.earlier)
-            yield SampledRow(key, file, *told, entry.entry, entry.weight, verdict, entry.facet)
+            yield SampledRow(key, file, *told, entry.entry, entry.weight, entry.verdict.value, entry.facet)
 
 
 class _Texts(Struct, frozen=True):
@@ -278,7 +254,7 @@ def _raw_rows(paths: Sequence[str], max_line: int) -> Iterator[tuple[int, RawRow
     for source, path in enumerate(paths):
         for rows in RawReader(open_stream(path, path), max_line=max_line).blocks():
             for raw in rows:
-                yield source << LINE_BITS | raw.number, raw
+                yield ord_of(source, raw.number), raw
 
 
 def _sha256(path: str) -> str:

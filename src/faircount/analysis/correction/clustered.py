@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from faircount.analysis.correction.sampled import LabelledEntry, Sampled
-from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.ledger.labels import Kin, families_of, values_of, verdicts_of_families
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import NO_COLUMN
-from faircount.model import Estimate, Outcome, Tally
+from faircount.model import Estimate, Tally
 from faircount.stats.judge_error import LabelledPart, labelled_weight
 from faircount.stats.labelled_families import (
     LabelledFamily,
@@ -21,8 +21,6 @@ from faircount.stats.labelled_families import (
 )
 
 TWO_PHASE, PPI = "two-phase", "ppi"
-_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
-_LABELLED = "entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))"
 
 
 def labelled_families(ledger: LedgerView, column: str, found: Sequence[LabelledEntry]) -> list[LabelledFamily]:
@@ -34,47 +32,20 @@ def labelled_families_in_groups(
     ledger: LedgerView, column: str, found: Sequence[LabelledEntry], facet: str
 ) -> dict[int | None, list[LabelledFamily]]:
     """Count families as `labelled_families` does, among the entries of each value of a column of `entry` by itself."""
-    alone = f"CASE WHEN {column} IS NULL THEN entry_key END"
     keys = [entry.key for entry in found]
-    of_entry = {
-        key: family
-        for key, *family in ledger.query(
-            f"SELECT entry_key, {column}, {alone}, {facet} FROM entry WHERE {_LABELLED}", [keys]
-        )
-    }
-    labels: dict[tuple[int | None, ...], dict[bool, list[bool]]] = defaultdict(lambda: {True: [], False: []})
+    kin, values = families_of(ledger, keys, column), values_of(ledger, keys, facet)
+    labels: dict[tuple[Kin, int | None], dict[bool, list[bool]]] = defaultdict(lambda: {True: [], False: []})
     for entry in found:
-        labels[tuple(of_entry[entry.key])][entry.success].append(entry.label)
-    rows = ledger.query(
-        f"""
-        SELECT
-            CASE WHEN labelled > 0 THEN family END, CASE WHEN labelled > 0 THEN alone END, facet,
-            total, success, failure, COUNT(*)
-        FROM (
-            SELECT
-                {column} AS family,
-                {alone} AS alone,
-                {facet} AS facet,
-                COUNT(*) AS total,
-                COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
-                COUNT(CASE WHEN outcome = {_FAILURE} THEN 1 END) AS failure,
-                COUNT(CASE WHEN {_LABELLED} THEN 1 END) AS labelled
-            FROM entry
-            GROUP BY {column}, {alone}, {facet}
-        )
-        GROUP BY 1, 2, 3, 4, 5, 6
-        """,
-        [keys],
-    )
+        labels[kin[entry.key], values[entry.key]][entry.success].append(entry.label)
     nothing: dict[bool, list[bool]] = {True: [], False: []}
     families: dict[int | None, list[LabelledFamily]] = defaultdict(list)
-    for *family, total, success, failure, times in rows:
-        said = labels.get(tuple(family), nothing)
+    for alike in verdicts_of_families(ledger, column, facet, keys):
+        said = labels.get((alike.kin, alike.facet), nothing)
         parts = [
             LabelledPart(judged, len(said[verdict]), sum(said[verdict]))
-            for judged, verdict in ((success, True), (failure, False))
+            for judged, verdict in ((alike.successes, True), (alike.failures, False))
         ]
-        families[family[2]].append(LabelledFamily(total, parts[0], parts[1], times))
+        families[alike.facet].append(LabelledFamily(alike.total, parts[0], parts[1], alike.times))
     return families
 
 

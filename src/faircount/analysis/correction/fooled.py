@@ -20,6 +20,7 @@ from faircount.analysis.correction.groups import Known, labelled_by_value, widen
 from faircount.analysis.correction.sampled import LabelledEntry
 from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.findings import counted, finding
+from faircount.ledger.labels import values_of
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Estimate, Finding, Group
 from faircount.stats import holm, wilson
@@ -67,7 +68,8 @@ def _by_labels(
     suspects: Sequence[_Suspect], ledger: LedgerView, family: str | None, found: Sequence[LabelledEntry], level: float
 ) -> Iterator[str]:
     judged = [entry for entry in found if entry.success]
-    kin = _families(ledger, family, judged)
+    families = {} if family is None else values_of(ledger, [entry.key for entry in judged], family)
+    kin = {key: value for key, value in families.items() if value is not None}
     by_field = {
         field: labelled_by_value(ledger, column_of(ledger, field), judged)
         for field in dict.fromkeys(suspect.field for suspect in suspects)
@@ -89,17 +91,6 @@ def _by_labels(
 
 
 _PLURAL = "labelled judged successes"
-
-
-def _families(ledger: LedgerView, family: str | None, entries: Sequence[LabelledEntry]) -> dict[int, int]:
-    """Return the family of each entry that has one."""
-    if family is None or not entries:
-        return {}
-    rows = ledger.query(
-        f"SELECT entry_key, {family} FROM entry WHERE entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))",
-        [[entry.key for entry in entries]],
-    )
-    return {key: value for key, value in rows if value is not None}
 
 
 def _one_each(entries: Iterable[LabelledEntry], kin: dict[int, int]) -> list[bool]:

@@ -28,7 +28,7 @@ from faircount.analysis.correction.given import Quality
 from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labelled_parts, sampled_entries
 from faircount.analysis.fields import column_of
 from faircount.ledger import tallies
-from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.ledger.labels import Kin, attacked_entries, families_of, values_of
 from faircount.ledger.store import LedgerView
 from faircount.model import (
     Analysis,
@@ -38,7 +38,6 @@ from faircount.model import (
     Group,
     JudgeCorrection,
     LabelsByVerdict,
-    Outcome,
     Tally,
     Validation,
 )
@@ -50,7 +49,6 @@ from faircount.stats.proportion import critical_value, undefined
 LEAST_LABELS = 2
 """So many labels of a verdict make a rate: one alone says 0% or 100%. Where there are fewer entries, all of them."""
 
-_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
 _FOR_ALL = (
     CorrectionStatus.NO_VERDICTS,
     CorrectionStatus.NOT_IDENTIFIABLE,
@@ -121,11 +119,8 @@ def labelled_by_value(
     """Return the labelled entries by their values of a column of `entry`."""
     if not found:
         return {}
-    rows = ledger.query(
-        f"SELECT entry_key, {column} FROM entry WHERE entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))",
-        [[entry.key for entry in found]],
-    )
-    values = {key: tallies.text_of(ledger, column, number) for key, number in rows}
+    numbers = values_of(ledger, [entry.key for entry in found], column)
+    values = {key: tallies.text_of(ledger, column, number) for key, number in numbers.items()}
     by_value: dict[str | None, list[LabelledEntry]] = defaultdict(list)
     for entry in found:
         by_value[values[entry.key]].append(entry)
@@ -226,10 +221,6 @@ class _Attacked(Struct):
         return won, lost
 
 
-_Kin = tuple[int | None, int | None]
-"""What tells families apart: the value of the column, or the entry where it has none."""
-
-
 def _corrected_attacks(ledger: LedgerView, dynamic: Dynamic, family: str | None, known: Known) -> Dynamic:
     attacked = _attacked(ledger, family, known)
     names = {ledger.word("attack", number) or tallies.UNNAMED_ATTACK: number for number in attacked}
@@ -242,50 +233,23 @@ def _corrected_attacks(ledger: LedgerView, dynamic: Dynamic, family: str | None,
     return replace(dynamic, attacks=tuple(attacks))
 
 
-def _attacked(ledger: LedgerView, family: str | None, known: Known) -> dict[int, dict[_Kin, _Attacked]]:
+def _attacked(ledger: LedgerView, family: str | None, known: Known) -> dict[int, dict[Kin, _Attacked]]:
     """Count the entries that each attack was tried on, by family."""
-    kin = "NULL, NULL" if family is None else f"{family}, CASE WHEN {family} IS NULL THEN e.entry_key END"
-    rows = ledger.query(
-        f"""
-        SELECT
-            a.attack, a.won, a.judged AND e.outcome IN ({_SUCCESS}, {_FAILURE}), e.outcome = {_SUCCESS}, {kin}, COUNT(*)
-        FROM (
-            SELECT
-                COALESCE(attack, 0) AS attack,
-                entry_key,
-                BOOL_OR(succeeded) AS won,
-                BOOL_OR(state IN ({_SUCCESS}, {_FAILURE})) AS judged
-            FROM told
-            WHERE is_attack
-            GROUP BY COALESCE(attack, 0), entry_key
-        ) AS a
-        INNER JOIN entry AS e ON a.entry_key = e.entry_key
-        GROUP BY ALL
-        """
-    )
-    found: dict[int, dict[_Kin, _Attacked]] = defaultdict(lambda: defaultdict(_Attacked))
-    for attack, won, judged, success, kind, alone, entries in rows:
-        told = found[attack][kind, alone]
-        told.total += entries
-        if judged:
-            told.cells[won, success] += entries
+    found: dict[int, dict[Kin, _Attacked]] = defaultdict(lambda: defaultdict(_Attacked))
+    for tried in attacked_entries(ledger, family):
+        told = found[tried.attack][tried.kin]
+        told.total += tried.entries
+        if tried.judged:
+            told.cells[tried.won, tried.success] += tried.entries
     labelled = known.found or ()
-    if not labelled:
-        return found
-    of_entry = {
-        key: (kind, alone)
-        for key, kind, alone in ledger.query(
-            f"SELECT e.entry_key, {kin} FROM entry AS e WHERE e.entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[])))",
-            [[entry.key for entry in labelled]],
-        )
-    }
+    kin = families_of(ledger, [entry.key for entry in labelled], family) if labelled else {}
     for entry in labelled:
         for attack, won, label in entry.attacks:
-            found[attack][of_entry[entry.key]].labels[won, entry.success, label] += 1
+            found[attack][kin[entry.key]].labels[won, entry.success, label] += 1
     return found
 
 
-def _rate_of_attack(families: Mapping[_Kin, _Attacked], known: Known, in_families: bool) -> CorrectedRate:
+def _rate_of_attack(families: Mapping[Kin, _Attacked], known: Known, in_families: bool) -> CorrectedRate:
     whole = _Attacked()
     for told in families.values():
         whole.total += told.total

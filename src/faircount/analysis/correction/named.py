@@ -7,38 +7,23 @@ from typing import Any
 
 from faircount.errors import UsageError
 from faircount.findings import counted, finding
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.labels import entries_by_judge
 from faircount.ledger.store import LedgerView
-from faircount.model import Finding, Outcome
+from faircount.model import Finding
 from faircount.string_judges import STRING_JUDGES
 from faircount.text import clip, visible
 
-_DECIDED = f"({OUTCOME_NUMBER[Outcome.SUCCESS]}, {OUTCOME_NUMBER[Outcome.FAILURE]})"
-_JUDGE = "judge_name"
 _NAMES_TOLD = 5
 _BY_THE_TEXT = frozenset(name.casefold() for pair in STRING_JUDGES.items() for name in pair)
 _OF_OTHERS = frozenset(
     ["any", "all", "majority", "not", "combine.anyof", "combine.allof", "combine.majority", "combine.not"]
 )
 """Judges that only put others together: they are an opinion where one of those is."""
-_WAS_READ = f" AND entry_key IN (SELECT entry_key FROM told WHERE state IN {_DECIDED} AND answer <> {Answer.BOOLEAN})"
-"""A guardrail answers true or false by itself, and no judge is asked, whatever the row names."""
 
 
 def judges_of_run(ledger: LedgerView) -> tuple[str | None, ...]:
     """Return the judges that the rows of entries with a verdict name, the most frequent first; None for no name."""
-    return tuple(name for name, _ in _named(ledger)) or (None,)
-
-
-def _named(ledger: LedgerView, also: str = "") -> list[tuple[str | None, int]]:
-    if _JUDGE not in ledger.facets:
-        return []
-    column = ledger.facets[_JUDGE]
-    rows = ledger.ask(
-        f"SELECT {column}, COUNT(*) AS entries$apart FROM entry WHERE outcome IN {_DECIDED}{also}"
-        f" GROUP BY {column}$apart ORDER BY entries DESC, {column}"
-    )
-    return [(ledger.word(column, number), count) for number, count in rows]
+    return tuple(name for name, _ in entries_by_judge(ledger)) or (None,)
 
 
 def told(judges: Sequence[str | None]) -> str:
@@ -50,9 +35,11 @@ def told(judges: Sequence[str | None]) -> str:
 
 def unmeasured(ledger: LedgerView) -> list[Finding]:
     """Return a finding if judges that decide by opinion gave verdicts; for a run whose judge nobody measured."""
-    if all(_compares_strings(name) for name, _ in _named(ledger) if name is not None):
+    if all(_compares_strings(name) for name, _ in entries_by_judge(ledger) if name is not None):
         return []
-    opinions = [(name, n) for name, n in _named(ledger, _WAS_READ) if name is not None and not _compares_strings(name)]
+    opinions = [
+        (name, n) for name, n in entries_by_judge(ledger, read=True) if name is not None and not _compares_strings(name)
+    ]
     if not opinions:
         return []
     entries = sum(n for _, n in opinions)

@@ -14,28 +14,16 @@ from msgspec import Struct
 from faircount.analysis import fields
 from faircount.analysis.correction.given import RunLabels
 from faircount.findings import counted
-from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.ledger.labels import labels_by_value, rows_beside_labels
 from faircount.ledger.store import LedgerView
-from faircount.ledger.tallies import text_of
-from faircount.model import Outcome, Tally
+from faircount.model import Tally
 from faircount.reading.spikee import NINE_FIELDS
 from faircount.stats.judge_error import LabelledPart
 from faircount.text import clip, visible
 
-_SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
-_DECIDED = (_SUCCESS, _FAILURE)
 _EXPECTED_LABELS = 5
 """Where so many labels would fall on a group by chance and none does, the sample is none of all entries."""
 _GROUPS_NAMED = 3
-
-_ROWS_OF_LABELLED = f"""
-SELECT t.ord, t.entry_key, t.state, e.outcome, CASE WHEN t.is_attack THEN COALESCE(t.attack, 0) END
-FROM told AS t
-INNER JOIN entry AS e ON t.entry_key = e.entry_key
-WHERE t.entry_key IN (SELECT entry_key FROM told WHERE ord IN (SELECT UNNEST(CAST(? AS BIGINT[]))))
-    AND e.outcome IN ({_SUCCESS}, {_FAILURE})
-ORDER BY t.ord
-"""
 
 
 class LabelledEntry(Struct, frozen=True):
@@ -108,11 +96,11 @@ def sampled_entries(ledger: LedgerView, tally: Tally, given: RunLabels) -> Sampl
         for line, label in given.rows.get(path, {}).items()
     }
     entries: dict[int, _Entry] = {}
-    for ord_, key, state, outcome, attack in ledger.query(_ROWS_OF_LABELLED, [list(labels)]) if labels else ():
-        entry = entries.setdefault(key, _Entry(outcome == _SUCCESS, []))
-        entry.labelled += ord_ in labels
-        if state in _DECIDED:
-            entry.said.append((attack, state == _SUCCESS, labels.get(ord_)))
+    for row in rows_beside_labels(ledger, list(labels)) if labels else ():
+        entry = entries.setdefault(row.entry, _Entry(row.success, []))
+        entry.labelled += row.ord in labels
+        if row.won is not None:
+            entry.said.append((row.attack, row.won, labels.get(row.ord)))
     usable = {key: entry for key, entry in entries.items() if entry.label is not None}
     used = sum(entry.labelled for entry in usable.values())
     incomplete = sum(
@@ -149,12 +137,7 @@ def _unlabelled_groups(ledger: LedgerView, sampled: Sampled) -> Iterator[str]:
         if field not in ledger.facets or not judged:
             continue
         column = fields.column_of(ledger, field)
-        groups = ledger.query(
-            f"SELECT {column}, COUNT(*), COUNT(CASE WHEN entry_key IN (SELECT UNNEST(CAST(? AS BIGINT[]))) THEN 1 END)"
-            f" FROM entry WHERE outcome IN ({_SUCCESS}, {_FAILURE}) GROUP BY 1 ORDER BY 2 DESC, 1",
-            [list(sampled.entries)],
-        )
-        for value, entries, labelled in groups:
+        for value, entries, labelled in labels_by_value(ledger, column, sampled.entries):
             if not labelled and sampled.labels * entries / judged >= _EXPECTED_LABELS:
-                name = clip(visible(text_of(ledger, column, value) or "none"), 40)
+                name = clip(visible(value or "none"), 40)
                 yield f"{counted(entries, 'entry', 'entries')} with {field} {name}"

@@ -1,0 +1,191 @@
+"""What corrections ask of a folded ledger: which entries and rows people label, and where their labels fall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.store import GIVEN, LedgerView
+from faircount.ledger.tallies import text_of
+from faircount.model import Outcome
+
+_JUDGE = "judge_name"
+_SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
+_DECIDED = f"({_SUCCESS}, {OUTCOME_NUMBER[Outcome.FAILURE]})"
+_LABELLED = f"entry_key IN {GIVEN}"
+_WAS_READ = f"entry_key IN (SELECT entry_key FROM told WHERE state IN {_DECIDED} AND answer <> {Answer.BOOLEAN})"
+"""A guardrail answers true or false by itself, and no judge is asked, whatever the row names."""
+
+Kin = tuple[int | None, int | None]
+"""What tells families apart: the value of the column, or the entry where it has none."""
+
+
+# -- what there is to label -------------------------------------------------------------------------------------
+
+
+def entries_to_label(ledger: LedgerView, verdict: Outcome, column: str | None) -> list[tuple[int, int | None]]:
+    """Return the entries with a verdict that have a text to be read, each with its value of a column."""
+    return ledger.query(
+        f"SELECT entry_key, {column or 'NULL'} FROM entry WHERE outcome = ? AND {_WAS_READ} ORDER BY first_ord",
+        [OUTCOME_NUMBER[verdict]],
+    )
+
+
+def rows_to_label(ledger: LedgerView, entry: int) -> tuple[int, ...]:
+    """Return the places of the rows of an entry that have a verdict."""
+    rows = ledger.query(
+        f"SELECT ord FROM told WHERE entry_key = ? AND state IN {_DECIDED} ORDER BY is_attack, ord", [entry]
+    )
+    return tuple(place for (place,) in rows)
+
+
+def entries_by_judge(ledger: LedgerView, *, read: bool = False) -> list[tuple[str | None, int]]:
+    """Count entries with a verdict by the judge that their rows name, the most frequent first.
+
+    `read` leaves out entries that no judge can have read.
+    """
+    if _JUDGE not in ledger.facets:
+        return []
+    column, also = ledger.facets[_JUDGE], f" AND {_WAS_READ}" if read else ""
+    rows = ledger.ask(
+        f"SELECT {column}, COUNT(*) AS entries$apart FROM entry WHERE outcome IN {_DECIDED}{also}"
+        f" GROUP BY {column}$apart ORDER BY entries DESC, {column}"
+    )
+    return [(ledger.word(column, number), count) for number, count in rows]
+
+
+# -- where labels fall ------------------------------------------------------------------------------------------
+
+
+class LabelledRow(Struct, frozen=True):
+    """A row of an entry with a verdict, of which any row is labelled.
+
+    `won` is what the judge says of the row, None where it says nothing; `attack` is None for a standard attempt.
+    """
+
+    ord: int
+    entry: int
+    success: bool
+    won: bool | None
+    attack: int | None
+
+
+def rows_beside_labels(ledger: LedgerView, places: Sequence[int]) -> list[LabelledRow]:
+    """Return all rows of the entries with a verdict that labelled rows belong to."""
+    rows = ledger.query(
+        f"""
+        SELECT
+            t.ord,
+            t.entry_key,
+            e.outcome = {_SUCCESS},
+            CASE WHEN t.state IN {_DECIDED} THEN t.state = {_SUCCESS} END,
+            CASE WHEN t.is_attack THEN COALESCE(t.attack, 0) END
+        FROM told AS t
+        INNER JOIN entry AS e ON t.entry_key = e.entry_key
+        WHERE t.entry_key IN (SELECT entry_key FROM told WHERE ord IN {GIVEN})
+            AND e.outcome IN {_DECIDED}
+        ORDER BY t.ord
+        """,
+        [list(places)],
+    )
+    return [LabelledRow(*row) for row in rows]
+
+
+def values_of(ledger: LedgerView, keys: Sequence[int], column: str) -> dict[int, int | None]:
+    """Return the values of entries in a column of `entry`."""
+    return dict(ledger.query(f"SELECT entry_key, {column} FROM entry WHERE {_LABELLED}", [list(keys)]))
+
+
+def families_of(ledger: LedgerView, keys: Sequence[int], family: str | None) -> dict[int, Kin]:
+    """Return the family of each entry, by the column of families; without one, all entries are of one family."""
+    if family is None:
+        return dict.fromkeys(keys, (None, None))
+    found = values_of(ledger, keys, family)
+    return {key: (value, key if value is None else None) for key, value in found.items()}
+
+
+def labels_by_value(ledger: LedgerView, column: str, keys: Sequence[int]) -> list[tuple[str | None, int, int]]:
+    """Count the entries with a verdict, and the labelled ones among them, by the values of a column of `entry`."""
+    rows = ledger.query(
+        f"SELECT {column}, COUNT(*), COUNT(CASE WHEN {_LABELLED} THEN 1 END) FROM entry"
+        f" WHERE outcome IN {_DECIDED} GROUP BY 1 ORDER BY 2 DESC, 1",
+        [list(keys)],
+    )
+    return [(text_of(ledger, column, value), entries, labelled) for value, entries, labelled in rows]
+
+
+class VerdictsOfFamilies(Struct, frozen=True):
+    """Families that are alike in their verdicts, and how many; one with a label stands by itself, with its `kin`."""
+
+    kin: Kin
+    facet: int | None
+    total: int
+    successes: int
+    failures: int
+    times: int
+
+
+def verdicts_of_families(ledger: LedgerView, family: str, facet: str, keys: Sequence[int]) -> list[VerdictsOfFamilies]:
+    """Count the verdicts of families among the entries of each value of a facet; `keys` are the labelled entries."""
+    alone = f"CASE WHEN {family} IS NULL THEN entry_key END"
+    rows = ledger.query(
+        f"""
+        SELECT
+            CASE WHEN labelled > 0 THEN family END, CASE WHEN labelled > 0 THEN alone END, facet,
+            total, success, failure, COUNT(*)
+        FROM (
+            SELECT
+                {family} AS family,
+                {alone} AS alone,
+                {facet} AS facet,
+                COUNT(*) AS total,
+                COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
+                COUNT(CASE WHEN outcome = {OUTCOME_NUMBER[Outcome.FAILURE]} THEN 1 END) AS failure,
+                COUNT(CASE WHEN {_LABELLED} THEN 1 END) AS labelled
+            FROM entry
+            GROUP BY {family}, {alone}, {facet}
+        )
+        GROUP BY 1, 2, 3, 4, 5, 6
+        """,
+        [list(keys)],
+    )
+    return [VerdictsOfFamilies((kin, single), *counts) for kin, single, *counts in rows]
+
+
+class AttackedEntries(Struct, frozen=True):
+    """Entries of a family that an attack was tried on: whether it won, both were judged, and the entry succeeded."""
+
+    attack: int
+    won: bool
+    judged: bool
+    success: bool
+    kin: Kin
+    entries: int
+
+
+def attacked_entries(ledger: LedgerView, family: str | None) -> list[AttackedEntries]:
+    """Count the entries that each dynamic attack was tried on, by family and by what came of it."""
+    kin = "NULL, NULL" if family is None else f"{family}, CASE WHEN {family} IS NULL THEN e.entry_key END"
+    rows = ledger.query(
+        f"""
+        SELECT a.attack, a.won, a.judged AND e.outcome IN {_DECIDED}, e.outcome = {_SUCCESS}, {kin}, COUNT(*)
+        FROM (
+            SELECT
+                COALESCE(attack, 0) AS attack,
+                entry_key,
+                BOOL_OR(succeeded) AS won,
+                BOOL_OR(state IN {_DECIDED}) AS judged
+            FROM told
+            WHERE is_attack
+            GROUP BY COALESCE(attack, 0), entry_key
+        ) AS a
+        INNER JOIN entry AS e ON a.entry_key = e.entry_key
+        GROUP BY ALL
+        """
+    )
+    return [
+        AttackedEntries(attack, won, judged, success, (kind, alone), entries)
+        for attack, won, judged, success, kind, alone, entries in rows
+    ]
