@@ -1,4 +1,7 @@
-"""DuckDB, in process: started only where it is needed; it loads no extensions and opens no files but a cache's."""
+"""What runs the SQL of the ledger: DuckDB, in process, behind the interface that another engine would have to have.
+
+It is started only where it is needed, loads no extensions and opens no files but a cache's.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from faircount.workers import Beside
 
@@ -87,6 +90,85 @@ def module() -> Any:
 
         return duckdb
     return _duckdb
+
+
+class Engine(Protocol):
+    """Holds tables of numbers and runs the statements of this package, each connection for one thread at a time."""
+
+    database: str
+    """Where the tables are, for a statement that hides some."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is made for few rows, so that these are better copied than shown as a view."""
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+
+    def arrays(self, sql: str) -> dict[str, Any]:
+        """Run one statement and return its columns as arrays of numpy."""
+
+    def append(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows to a table."""
+
+    def show(self, table: str, arrays: Mapping[str, Any]) -> None:
+        """Let arrays be a table for this connection, without a copy."""
+
+    def save(self, table: str, path: Path) -> None:
+        """Write a table into a Parquet file."""
+
+    def beside(self) -> Engine:
+        """Return a connection for another thread; it must be closed before this one is."""
+
+    def interrupt(self) -> None:
+        """Break off the statement that another thread waits for."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+
+
+class DuckDB:
+    """The engine that is there."""
+
+    def __init__(self, connection: DuckDBPyConnection, database: str = ONLY_DATABASE, *, owned: bool = True) -> None:
+        self.database = database
+        self._connection = connection
+        self._owned = owned
+
+    @property
+    def is_small(self) -> bool:
+        return self.database != ONLY_DATABASE
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, list(parameters)).fetchall()
+
+    def arrays(self, sql: str) -> dict[str, Any]:
+        return self._connection.execute(sql).fetchnumpy()
+
+    def append(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        appender = self._connection.appender(table)
+        appender.append_rows(rows)
+        appender.flush()
+
+    def show(self, table: str, arrays: Mapping[str, Any]) -> None:
+        self._connection.register(table, arrays)
+
+    def save(self, table: str, path: Path) -> None:
+        self.rows(f"COPY (SELECT * FROM {table}) TO {quoted(path)} (FORMAT PARQUET)")
+
+    def beside(self) -> DuckDB:
+        connection = self._connection.cursor()
+        connection.execute(f"USE {self.database}")
+        return DuckDB(connection, self.database, owned=False)
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        if self._owned and self.is_small:
+            disconnect_small(self._connection, self.database)
+        else:
+            self._connection.close()
 
 
 @contextlib.contextmanager

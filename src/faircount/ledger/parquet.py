@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from faircount.ledger import engine
+from faircount.ledger.engine import DuckDB, Engine
 from faircount.ledger.schema import TABLES, Tables, sql_names
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 
 class StoredTables(Struct, frozen=True):
@@ -30,15 +29,15 @@ class StoredTables(Struct, frozen=True):
 
     def read(self) -> Tables:
         """Read everything into arrays."""
-        with engine.connect(folder=self.folder, threads=1) as connection:
-            numbers = {table: self._read(connection, table) for table in TABLES}
+        with closing(DuckDB(engine.connect(folder=self.folder, threads=1))) as reading:
+            numbers = {table: self._read(reading, table) for table in TABLES}
         return Tables(numbers, {lexicon: self.words(lexicon) for lexicon in self.lexicons})
 
-    def _read(self, connection: DuckDBPyConnection, table: str) -> dict[str, Any]:
+    def _read(self, reading: Engine, table: str) -> dict[str, Any]:
         import numpy
 
         # A duration that was not recorded is no number, which the engine takes for null.
-        arrays = connection.execute(f"SELECT * FROM {self.content(table)}").fetchnumpy()
+        arrays = reading.arrays(f"SELECT * FROM {self.content(table)}")
         return {
             column: numpy.ma.filled(arrays[name], numpy.nan) if numpy.ma.is_masked(arrays[name]) else arrays[name]
             for column, name in sql_names(self.columns[table]).items()
@@ -50,18 +49,12 @@ def file_name(table: str) -> str:
     return f"{table}.parquet"
 
 
-def write(connection: DuckDBPyConnection, folder: Path, tables: Tables) -> None:
+def write(writing: Engine, folder: Path, tables: Tables) -> None:
     """Write tables of arrays into a folder that the engine may write to."""
     import numpy
 
     for table, columns in tables.numbers.items():
         names = sql_names(columns)
         arrays = {names[column]: numpy.asarray(numbers) for column, numbers in columns.items()}
-        connection.register("numbers", arrays)
-        copy(connection, "numbers", folder / file_name(table))
-        connection.unregister("numbers")
-
-
-def copy(connection: DuckDBPyConnection, table: str, path: Path) -> None:
-    """Write a table of an engine into a file."""
-    connection.execute(f"COPY (SELECT * FROM {table}) TO {engine.quoted(path)} (FORMAT PARQUET)")
+        writing.show(table, arrays)
+        writing.save(table, folder / file_name(table))

@@ -10,14 +10,16 @@ import pkgutil
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from faircount.ledger import engine
+from faircount.ledger.engine import DuckDB, Engine
 from faircount.ledger.joining import columns_of, joined, rows_of
 from faircount.ledger.origins import Overlap, is_rejudged, origin_keys, preference
 from faircount.ledger.parquet import StoredTables
@@ -37,9 +39,6 @@ from faircount.ledger.schema import (
 from faircount.model import Outcome
 from faircount.outcomes import PRECEDENCE
 from faircount.workers import Answered, Beside
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 LINE_BITS = 40
 """A row is known by `ord`: the number of its source, and so many bits for its line."""
@@ -102,14 +101,14 @@ class _Asking(Struct, frozen=True):
     """A question being asked beside others, over a connection of its own."""
 
     running: Beside[Any]
-    connection: DuckDBPyConnection
+    engine: Engine
 
     def end(self) -> None:
         """Break the question off if it is still being asked."""
         if self.running.thread.is_alive():
-            self.connection.interrupt()
+            self.engine.interrupt()
         self.running.thread.join()
-        self.connection.close()
+        self.engine.close()
 
 
 class Ledger:
@@ -133,43 +132,34 @@ class Ledger:
         self._seen_source: int | None = None
         self._seen: set[str] = set()
         self._askings: list[_Asking] = []
-        self._connections: dict[int, DuckDBPyConnection] = {}
-        self._database = engine.ONLY_DATABASE
+        self._engines: dict[int, Engine] = {}
         self.folder: Path | None = None
         """The only folder whose files the engine may read and write."""
         self.folded_alone = False
         """Whether the rows were folded, and nothing but the rows of the only source decided how."""
 
     @cached_property
-    def _connection(self) -> DuckDBPyConnection:
+    def _engine(self) -> Engine:
         """The engine, started when it is first needed: reading can begin before."""
-        if self.folder is None and sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
-            connection, self._database = engine.connect_small()
-        else:
-            connection = engine.connect(folder=self.folder)
+        few = self.folder is None and sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS
+        started = DuckDB(*engine.connect_small()) if few else DuckDB(engine.connect(folder=self.folder))
         if sum(self.rows) <= UNPLANNED_UP_TO_ROWS:
-            connection.execute("PRAGMA disable_optimizer")
-        return connection
+            started.rows("PRAGMA disable_optimizer")
+        return started
 
     def warm_up(self) -> None:
         """Start the engine now, and import what many rows need, while there is something else to wait for."""
         import numpy  # noqa: F401
 
-        self._connection = engine.connect(folder=self.folder)
+        self._engine = DuckDB(engine.connect(folder=self.folder))
 
     def close(self) -> None:
         """Give the memory back."""
         for asking in self._askings:
             asking.end()
-        connection = self.__dict__.pop("_connection", None)
-        if connection is not None and self._shares_engine:
-            engine.disconnect_small(connection, self._database)
-        elif connection is not None:
-            connection.close()
-
-    @property
-    def _shares_engine(self) -> bool:
-        return self._database != engine.ONLY_DATABASE
+        started = self.__dict__.pop("_engine", None)
+        if started is not None:
+            started.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -180,8 +170,7 @@ class Ledger:
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
         # What was handed in as arrays is known to the first connection only; others may ask of told and entry.
-        connection = self._connections.get(threading.get_ident(), self._connection)
-        return connection.execute(sql, list(parameters)).fetchall()
+        return self._engines.get(threading.get_ident(), self._engine).rows(sql, parameters)
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Ask something of the folded rows once, and remember the answer.
@@ -201,8 +190,8 @@ class Ledger:
             grouped = sql.replace("$apart", ", source").replace("$by", "GROUP BY source")
             answers: dict[int, list[tuple[Any, ...]]] = {}
             # Another connection: this one may see the rows of a single source, see `Part.query`.
-            with self.beside() as connection:
-                for *row, from_source in connection.execute(grouped, list(parameters)).fetchall():
+            with closing(self.beside()) as beside:
+                for *row, from_source in beside.rows(grouped, parameters):
                     answers.setdefault(from_source, []).append(tuple(row))
             self._answers_apart[key] = answers
         return self._answers_apart[key].get(source, [])
@@ -215,14 +204,14 @@ class Ledger:
         """Begin to ask questions of told and entry beside others, where that pays; return how to get the answer."""
         if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
             return ask
-        connection = self.beside()
+        beside = self.beside()
 
         def ask_over_it() -> Answered:
-            self._connections[threading.get_ident()] = connection
+            self._engines[threading.get_ident()] = beside
             return ask()
 
         running = Beside(ask_over_it)
-        self._askings.append(_Asking(running, connection))
+        self._askings.append(_Asking(running, beside))
         return running.answer
 
     def see_only(self, source: int, sql: str) -> None:
@@ -232,22 +221,20 @@ class Ledger:
         for table, place in _PLACES.items():
             if table not in self._seen and re.search(rf"\b{table}\b", sql):
                 rows = "*" if table in ("row_story", "every_case") else "* REPLACE (0 AS source)"
-                self._connection.execute(
+                self._engine.rows(
                     f"CREATE OR REPLACE TEMP TABLE {table} AS"
-                    f" SELECT {rows} FROM {self._database}.main.{table} WHERE {place} >> {LINE_BITS} = {source}"
+                    f" SELECT {rows} FROM {self._engine.database}.main.{table} WHERE {place} >> {LINE_BITS} = {source}"
                 )
                 self._seen.add(table)
 
     def arrays(self, sql: str) -> dict[str, Any]:
         """Run one statement of our own and return its columns as arrays of numpy."""
-        with self.beside() as connection:
-            return connection.execute(sql).fetchnumpy()
+        with closing(self.beside()) as beside:
+            return beside.arrays(sql)
 
-    def beside(self) -> DuckDBPyConnection:
+    def beside(self) -> Engine:
         """Return a second connection, for another thread; it must be closed before the ledger is."""
-        connection = self._connection.cursor()
-        connection.execute(f"USE {self._database}")
-        return connection
+        return self._engine.beside()
 
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
@@ -291,8 +278,8 @@ class Ledger:
         for table in FOLDED:
             # Entries are asked about so often that it pays to have them here.
             kind = "TABLE" if table == "entry" else "VIEW"
-            self._connection.execute(f"CREATE {kind} {table} AS SELECT * FROM {stored.content(table)}")
-        self._connection.execute("SET threads = 1")
+            self._engine.rows(f"CREATE {kind} {table} AS SELECT * FROM {stored.content(table)}")
+        self._engine.rows("SET threads = 1")
 
     def _settle(self) -> None:
         """Hand all rows to the engine."""
@@ -300,8 +287,8 @@ class Ledger:
             self._append_rows()
         else:
             self._show_arrays()
-        if sum(self.rows) <= ONE_THREAD_UP_TO_ROWS and not self._shares_engine:
-            self._connection.execute("SET threads = 1")
+        if sum(self.rows) <= ONE_THREAD_UP_TO_ROWS and not self._engine.is_small:
+            self._engine.rows("SET threads = 1")
         self._parts.clear()
 
     def _append_rows(self) -> None:
@@ -310,10 +297,8 @@ class Ledger:
             columns = columns_of(table, [tables for tables, _ in self._parts])
             kinds = {name: _SQL_TYPES[kind_of(table, column)] for column, name in sql_names(columns).items()}
             self._create_table(f"{table}_numbers", kinds)
-            appender = self._connection.appender(f"{table}_numbers")
             for tables, offset in self._parts:
-                appender.append_rows(rows_of(table, tables, offset, columns, lexicons))
-            appender.flush()
+                self._engine.append(f"{table}_numbers", rows_of(table, tables, offset, columns, lexicons))
             self._show(table, columns)
         self._words = {name: lexicon.words for name, lexicon in lexicons.items()}
 
@@ -324,7 +309,7 @@ class Ledger:
         for table, columns in tables.numbers.items():
             names = sql_names(columns)
             arrays = {names[column]: numpy.asarray(numbers) for column, numbers in columns.items()}
-            self._connection.register(f"{table}_numbers", arrays)
+            self._engine.show(f"{table}_numbers", arrays)
             self._show(table, columns)
         self._words = tables.words
 
@@ -334,8 +319,8 @@ class Ledger:
         selected = [f"{_NOTHING_AS_NULL[kind_of(table, c)].format(name)} AS {name}" for c, name in names.items()]
         place = f"line AS ord, CAST(line >> {LINE_BITS} AS INTEGER) AS source"
         # What is small is copied: every connection knows it, and no question has to plan it again.
-        kind = "TABLE" if table in FOLDED or self._shares_engine else "VIEW"
-        self._connection.execute(f"CREATE {kind} {table} AS SELECT {place}, {', '.join(selected)} FROM {table}_numbers")
+        kind = "TABLE" if table in FOLDED or self._engine.is_small else "VIEW"
+        self._engine.rows(f"CREATE {kind} {table} AS SELECT {place}, {', '.join(selected)} FROM {table}_numbers")
 
     def _name_facets(self, columns: Iterable[str]) -> dict[str, str]:
         """Return our name for each column, and remember those of the facets."""
@@ -380,7 +365,7 @@ class Ledger:
 
     def _create_table(self, table: str, columns: Mapping[str, str]) -> None:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-        self._connection.execute(f"CREATE TABLE {table} ({described})")
+        self._engine.rows(f"CREATE TABLE {table} ({described})")
 
     def _place_origins(self) -> int:
         """Find out which runs the rows come from; return how many different origins there are."""
@@ -440,7 +425,7 @@ class Ledger:
     def _run(self, name: str, **parts: Any) -> None:
         for statement in _statement(name, **parts).split(";"):
             if statement.strip():
-                self._connection.execute(statement)
+                self._engine.rows(statement)
 
 
 class Part:

@@ -25,6 +25,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
 
 from faircount.findings import Notes
 from faircount.ledger import engine, parquet
+from faircount.ledger.engine import DuckDB
 from faircount.ledger.parquet import StoredTables
 from faircount.ledger.schema import Tables
 from faircount.ledger.store import FOLDED, Ledger
@@ -265,22 +266,22 @@ class Keeping:
         """Begin to write the rows of the source."""
 
         def write() -> None:
-            with engine.connect(folder=self.folder, threads=1) as connection:
-                self._interrupt = connection.interrupt
-                parquet.write(connection, self.folder, tables)
+            with contextlib.closing(DuckDB(engine.connect(folder=self.folder, threads=1))) as writing:
+                self._interrupt = writing.interrupt
+                parquet.write(writing, self.folder, tables)
                 self._interrupt = lambda: None
 
         self._begin(write)
 
     def write_fold(self, ledger: Ledger) -> None:
         """Begin to write what the rows were folded into; the ledger must stay open until that is finished."""
-        connection = ledger.beside()
-        self._interrupt = connection.interrupt
+        beside = ledger.beside()
+        self._interrupt = beside.interrupt
 
         def write() -> None:
-            with connection:
+            with contextlib.closing(beside):
                 for table in FOLDED:
-                    parquet.copy(connection, table, self.folder / parquet.file_name(table))
+                    beside.save(table, self.folder / parquet.file_name(table))
                 self._interrupt = lambda: None
 
         self._begin(write)

@@ -193,7 +193,7 @@ def _enough(parts: Iterable[LabelledPart]) -> bool:
 # -- dynamic attacks --------------------------------------------------------------------------------------------
 
 
-class _Attacked(Struct):
+class _AttackCells(Struct):
     """The entries that one attack was tried on: by what it did and what became of the entry, all and by family.
 
     The key of `cells` says whether the attack won, and whether the entry is a success; entries of which nothing was
@@ -233,9 +233,9 @@ def _corrected_attacks(ledger: LedgerView, dynamic: Dynamic, family: str | None,
     return replace(dynamic, attacks=tuple(attacks))
 
 
-def _attacked(ledger: LedgerView, family: str | None, known: Known) -> dict[int, dict[Kin, _Attacked]]:
+def _attacked(ledger: LedgerView, family: str | None, known: Known) -> dict[int, dict[Kin, _AttackCells]]:
     """Count the entries that each attack was tried on, by family."""
-    found: dict[int, dict[Kin, _Attacked]] = defaultdict(lambda: defaultdict(_Attacked))
+    found: dict[int, dict[Kin, _AttackCells]] = defaultdict(lambda: defaultdict(_AttackCells))
     for tried in attacked_entries(ledger, family):
         told = found[tried.attack][tried.kin]
         told.total += tried.entries
@@ -249,8 +249,8 @@ def _attacked(ledger: LedgerView, family: str | None, known: Known) -> dict[int,
     return found
 
 
-def _rate_of_attack(families: Mapping[Kin, _Attacked], known: Known, in_families: bool) -> CorrectedRate:
-    whole = _Attacked()
+def _rate_of_attack(families: Mapping[Kin, _AttackCells], known: Known, in_families: bool) -> CorrectedRate:
+    whole = _AttackCells()
     for told in families.values():
         whole.total += told.total
         whole.cells.update(told.cells)
