@@ -159,7 +159,7 @@ def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
     rows = ledger.query(
         f"""
         SELECT
-            {_TO_READ_BACK},
+            {TO_READ_BACK},
             source, attack, is_attack, state, succeeded, failed, errored, blocked, requests, response_time
         FROM told AS t
         WHERE entry_key = ?
@@ -169,7 +169,7 @@ def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
     )
     return [
         EntryRow(
-            *_to_read_back(ledger, row[:5]),
+            *to_read_back(ledger, row[:5]),
             source,
             strategy_name(ledger, attack, is_attack),
             is_attack,
@@ -237,20 +237,20 @@ def _has_left_out(ledger: LedgerView) -> bool:
 # -- rows to be read back ---------------------------------------------------------------------------------------
 
 
-_TO_READ_BACK = "t.ord, t.parent_id, t.own_id, COALESCE(t.text_hash, 0), COALESCE(t.response_hash, 0)"
+TO_READ_BACK = "t.ord, t.parent_id, t.own_id, COALESCE(t.text_hash, 0), COALESCE(t.response_hash, 0)"
 
 
 def counted_rows(ledger: LedgerView, places: Collection[int]) -> list[CountedRow]:
     """Return the rows at some places."""
-    rows = ledger.query(f"SELECT {_TO_READ_BACK} FROM told AS t WHERE ord IN {GIVEN} ORDER BY ord", [list(places)])
-    return [CountedRow(*_to_read_back(ledger, row)) for row in rows]
+    rows = ledger.query(f"SELECT {TO_READ_BACK} FROM told AS t WHERE ord IN {GIVEN} ORDER BY ord", [list(places)])
+    return [CountedRow(*to_read_back(ledger, row)) for row in rows]
 
 
 def deciding_rows(ledger: LedgerView, keys: Collection[int]) -> dict[int, CountedRow]:
     """Return of each entry its first success, or else its first row; standard rows go first."""
     rows = ledger.query(
         f"""
-        SELECT entry_key, {_TO_READ_BACK}
+        SELECT entry_key, {TO_READ_BACK}
         FROM told AS t
         WHERE entry_key IN {GIVEN}
         ORDER BY NOT succeeded, is_attack, ord
@@ -260,7 +260,7 @@ def deciding_rows(ledger: LedgerView, keys: Collection[int]) -> dict[int, Counte
     found: dict[int, CountedRow] = {}
     for key, *row in rows:
         if key not in found:
-            found[key] = CountedRow(*_to_read_back(ledger, row))
+            found[key] = CountedRow(*to_read_back(ledger, row))
     return found
 
 
@@ -274,7 +274,7 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
     rows = ledger.query(
         f"""
         SELECT
-            {_TO_READ_BACK},
+            {TO_READ_BACK},
             t.source, s.attack, s.is_attack, s.facet
         FROM (
             SELECT
@@ -308,7 +308,7 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
     )
     return [
         ExampleRow(
-            *_to_read_back(ledger, row[:5]),
+            *to_read_back(ledger, row[:5]),
             source,
             ledger.word("parent_id", row[1]) or "",
             strategy_name(ledger, attack, is_attack),
@@ -319,7 +319,8 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
     ]
 
 
-def _to_read_back(ledger: LedgerView, row: Sequence[int]) -> tuple[int, int, tuple[str | None, str | None, int, int]]:
+def to_read_back(ledger: LedgerView, row: Sequence[int]) -> tuple[int, int, tuple[str | None, str | None, int, int]]:
+    """Return what `CountedRow` begins with, of a row of `TO_READ_BACK`."""
     ord_, parent, own, text, response = row
     identity = ledger.word("parent_id", parent), ledger.word("own_id", own), text, response
     return ord_, source_and_line(ord_)[1], identity
@@ -438,8 +439,12 @@ def entry_heads(ledger: Ledger, *, arrays: bool) -> EntryHeads:
 
 def lacks_objectives(ledger: LedgerView) -> bool:
     """Return whether attacks stand alone in a ledger that knows no objectives: it has only what its rows fold into."""
-    kept = ledger.query("SELECT 1 FROM information_schema.tables WHERE table_name = 'attempt'")
-    return not kept and _has_attacks_alone(ledger)
+    return not has_rows(ledger) and _has_attacks_alone(ledger)
+
+
+def has_rows(ledger: LedgerView) -> bool:
+    """Return whether a ledger has its rows, and not only what they fold into."""
+    return bool(ledger.query("SELECT 1 FROM information_schema.tables WHERE table_name = 'attempt'"))
 
 
 def _has_attacks_alone(ledger: LedgerView) -> bool:
@@ -473,8 +478,8 @@ def rows_of_entries(ledger: LedgerView) -> Iterator[RowOfEntry]:
 
 
 _ENTRY_OF_EVERY_ROW = """
-CREATE OR REPLACE TABLE row_entry AS
-SELECT m.ord, COALESCE(t.entry_key, r.entry_key, s.entry_key) AS entry_key
+CREATE TABLE IF NOT EXISTS row_entry AS
+SELECT m.ord, COALESCE(t.entry_key, r.entry_key, s.entry_key) AS entry_key, m.is_attack
 FROM marked AS m
 LEFT JOIN told AS t ON m.ord = t.ord
 LEFT JOIN resolved AS r ON m.ord = r.ord
@@ -487,7 +492,23 @@ LEFT JOIN (
 """
 """A row that tells nothing new goes with the entry that it tells of."""
 
-_ENTRY_OF_EVERY_ROW_BY_SPIKEE = "CREATE OR REPLACE TABLE row_entry AS SELECT ord, entry_key FROM told"
+_ENTRY_OF_EVERY_ROW_BY_SPIKEE = """
+CREATE TABLE IF NOT EXISTS row_entry AS
+SELECT
+    ord,
+    entry_key,
+    mark = 1 OR (
+        mark = 2 AND (source, parent_id) IN (SELECT (source, COALESCE(own_id, parent_id)) FROM told WHERE mark = 0)
+    ) AS is_attack
+FROM told
+"""
+
+ROWS_WITH_ENTRIES = """
+    attempt AS a
+    INNER JOIN row_entry AS r ON a.ord = r.ord
+    INNER JOIN entry AS e ON r.entry_key = e.entry_key
+"""
+"""All rows, each with the entry that it belongs to, once `find_entries_of_rows` has found it."""
 
 _ROWS_AT_ONCE = 100_000
 _SLICE_OF_ROWS = f"""
@@ -500,12 +521,17 @@ LIMIT {_ROWS_AT_ONCE}
 """
 
 
+def find_entries_of_rows(ledger: LedgerView, definition: str) -> None:
+    """Find out which entry every row belongs to, rows that were left out included."""
+    ledger.query(_ENTRY_OF_EVERY_ROW_BY_SPIKEE if definition == "spikee" else _ENTRY_OF_EVERY_ROW)
+
+
 class EntriesOfRows:
     """Which entry every row belongs to, and what became of it; it outlives the ledger."""
 
     def __init__(self, ledger: LedgerView, definition: str) -> None:
         self._rows, self._keys, self._outcomes = array("q"), array("q"), array("b")
-        ledger.query(_ENTRY_OF_EVERY_ROW_BY_SPIKEE if definition == "spikee" else _ENTRY_OF_EVERY_ROW)
+        find_entries_of_rows(ledger, definition)
         last = -1
         while found := ledger.query(_SLICE_OF_ROWS, [last]):
             rows, keys, outcomes = map(list, zip(*found, strict=True))

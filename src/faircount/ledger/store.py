@@ -208,8 +208,15 @@ class Ledger:
 
         def ask_over_it() -> Answered:
             self._engines[threading.get_ident()] = beside
-            return ask()
+            try:
+                return ask()
+            finally:
+                # Another thread may get the same number.
+                del self._engines[threading.get_ident()]
 
+        for asking in [asking for asking in self._askings if not asking.running.thread.is_alive()]:
+            asking.end()
+            self._askings.remove(asking)
         running = Beside(ask_over_it)
         self._askings.append(_Asking(running, beside))
         return running.answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -21,6 +22,9 @@ NO_COLUMN = "CAST(NULL AS INTEGER)"
 """Stands for the column of a facet that no entry has."""
 
 SEVERAL = "several attacks"
+
+SOURCE = "source"
+"""The column of `entry` that says in which file it begins."""
 
 FAMILY = "family"
 """The column of `entry` that says what it is a variant of."""
@@ -77,9 +81,17 @@ def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
     return {key: group.counts() for key, group in ordered}
 
 
-def _grouped(ledger: LedgerView, *columns: str) -> dict[tuple[Any, ...], Counts]:
+def _grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
     keys = "".join(f", {column}" for column in columns)
-    return _gathered(ledger.ask(f"SELECT {_STANDINGS}{keys}$apart FROM entry GROUP BY standing{keys}$apart"))
+    return _gathered(ledger.ask(f"SELECT {_STANDINGS}{keys}$apart FROM {source} GROUP BY standing{keys}$apart"))
+
+
+def by_values(
+    ledger: LedgerView, columns: Sequence[str], source: str = "entry"
+) -> dict[tuple[str | None, ...], Counts]:
+    """Count the entries of a table by the values of some of its columns, in order of first appearance."""
+    found = _grouped(ledger, *columns, source=source)
+    return {tuple(map(partial(text_of, ledger), columns, key)): counts for key, counts in found.items()}
 
 
 def overall(ledger: LedgerView) -> Counts:
@@ -256,6 +268,8 @@ def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
     """Return the text behind a number in a column of `entry`."""
     if column == ATTACK_NAME:
         return SEVERAL if number == SEVERAL_ATTACKS else ledger.word("attack", number)
+    if column == SOURCE:
+        return None if number is None else ledger.paths[number]
     return ledger.word(column, number)
 
 
