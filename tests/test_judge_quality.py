@@ -32,7 +32,7 @@ from faircount.analysis.judges.tiers import tier_name, tier_of
 from faircount.errors import UsageError
 from faircount.judging.verdict import Identity
 from faircount.model import Estimate
-from faircount.notebook.fragment import fragment
+from faircount.notebook.summary import fragment
 from faircount.present import console, figure, html, json_text, markdown
 from faircount.present.sheet_report import analysis_page
 from faircount.report import Curve, Curves, Mark, Record, Report, Section

@@ -590,7 +590,7 @@ def test_a_file_that_changed_is_told_not_believed(
             Path(path).write_bytes(encode([standard(1, response="forged!!!")]))
         return read_back(*arguments)
 
-    monkeypatch.setattr("faircount.analysis.one_entry.lines_again", late)
+    monkeypatch.setattr(evidence, "lines_again", late)
     ran = show(cli, "1", path)
     assert ran.code == 0
     assert f"Its texts are not shown: {VANISHED if change == 'remove' else CHANGED}." in flat(ran.out)

@@ -14,6 +14,7 @@ from faircount.version import __version__
 if TYPE_CHECKING:
     from faircount.analysis.arrange import as_report
     from faircount.analysis.options import AnalyzeOptions
+    from faircount.analysis.result_set import ResultSet, open_results
     from faircount.analysis.results import AnalysisSet, analyze
     from faircount.errors import FaircountError, InputError, UsageError
     from faircount.model import Analysis, Estimate, Finding, Outcome, Severity, Source, Tally
@@ -31,6 +32,7 @@ __all__ = [
     "InputError",
     "Outcome",
     "Report",
+    "ResultSet",
     "Results",
     "Severity",
     "Source",
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "analyze",
     "as_report",
+    "open_results",
     "read",
 ]
 
@@ -53,6 +56,7 @@ _HOMES = {
     "InputError": "errors",
     "Outcome": "model",
     "Report": "report",
+    "ResultSet": "analysis.result_set",
     "Results": "notebook.results",
     "Severity": "model",
     "Source": "model",
@@ -61,6 +65,7 @@ _HOMES = {
     "UsageError": "errors",
     "analyze": "analysis.results",
     "as_report": "analysis.arrange",
+    "open_results": "analysis.result_set",
     "read": "notebook.results",
 }
 

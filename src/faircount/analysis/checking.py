@@ -14,9 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import integrity
-from faircount.analysis.asking import ask_files
 from faircount.analysis.options import CheckOptions
-from faircount.analysis.results import COMBINED, Folded, findings_of
+from faircount.analysis.results import COMBINED, Folded, ask_files, findings_of
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.model import Document, Finding, Severity, Source

@@ -18,7 +18,8 @@ from faircount.analysis.passages import apart, passage, repeated_from
 from faircount.analysis.recorded import metrics_in_words
 from faircount.errors import FaircountError
 from faircount.ledger import lookup, tallies
-from faircount.ledger.lookup import CountedRow, ExampleRow
+from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
+from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.reading.cache import ReadSource
@@ -132,6 +133,18 @@ def lines_again(
         return lines | dict(_pick(open_stream(path, path), 1, rest, max_line)), ""
     except (OSError, FaircountError):
         return {}, VANISHED
+
+
+def lines_of(
+    ledger: LedgerView, read: Sequence[ReadSource], rows: Sequence[EntryRow | ChosenRow], max_line: int
+) -> dict[int, bytes | str]:
+    """Return each row's line by its place, or the reason why it cannot be had."""
+    found: dict[int, bytes | str] = {}
+    for source in dict.fromkeys(row.source for row in rows):
+        wanted = [row for row in rows if row.source == source]
+        lines, unreadable = lines_again(ledger.paths[source], wanted, read[source].anchors, max_line)
+        found |= {row.ord: lines.get(row.line, unreadable or CHANGED) for row in wanted}
+    return found
 
 
 def _near_anchors(

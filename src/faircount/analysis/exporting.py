@@ -128,6 +128,11 @@ class Export(Extraction):
             self.written += 1
             yield item
 
+    def places(self, known: EntriesOfRows) -> array[int]:
+        """Return where the rows are that are meant; what became of their entries is known."""
+        self._known = known
+        return self._places(self.origins, self._choice)
+
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def _chosen_rows(self, computed: frozenset[str]) -> Iterator[tuple[int, Origin, RawRow]]:
@@ -230,11 +235,10 @@ class Export(Extraction):
         ledger, read = self._ledger, self.read
         if self._query_asked is None:
             return None
-        self._known = EntriesOfRows(ledger, self._wanted.definition)
-        self.read = []
-        places = array("q", [ord_of(index, raw.number) for index, _, raw in self._chosen_rows(frozenset())])
+        known, self.read = EntriesOfRows(ledger, self._wanted.definition), []
+        places = self.places(known)
         self.read = read
-        return self._known.with_rows(places)[0]
+        return known.with_rows(places)[0]
 
 
 def _whole_line(found: tuple[int, Origin, RawRow]) -> bytes:

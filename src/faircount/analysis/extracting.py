@@ -304,15 +304,20 @@ class Extraction:
         refuse_hopeless([source], [notes])
         self.read.append((source, notes))
 
-    # -- by entries ----------------------------------------------------------------------------------------------
-
-    def _entries_rows(self, origins: Sequence[Origin], choice: Choice) -> Iterator[list[DatasetRow]]:
-        """Yield all rows of the entries of which at least one row is meant."""
+    def _places(self, origins: Sequence[Origin], choice: Choice) -> array[int]:
+        """Return where the rows are that are meant."""
         places = array("q")
         for index, origin in enumerate(origins):
             for found in self._chosen(index, origin, choice):
                 places.fromlist([ord_of(index, row.number) for row in found])
         self.matched = len(places)
+        return places
+
+    # -- by entries ----------------------------------------------------------------------------------------------
+
+    def _entries_rows(self, origins: Sequence[Origin], choice: Choice) -> Iterator[list[DatasetRow]]:
+        """Yield all rows of the entries of which at least one row is meant."""
+        places = self._places(origins, choice)
         if not places:
             return
         wanted, self.entries = (self._known or self._folded(origins)).with_rows(places)

@@ -11,6 +11,8 @@ from faircount.reading.spikee import FACETS, NINE_FIELDS
 from faircount.text import clip, visible
 
 ATTACK_FIELD = tallies.ATTACK_NAME
+LABELS = FACETS
+"""Fields whose values the ledger holds as text, whatever they are; of others it holds single values."""
 VALUES_OF_AN_UNKNOWN_FACET = 50
 _ONLY_ASKED_FOR = ("metric.", "tag.")
 _ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}

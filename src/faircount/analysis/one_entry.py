@@ -14,16 +14,15 @@ from typing import Literal
 from msgspec import Struct
 
 from faircount.analysis import integrity
-from faircount.analysis.asking import ask_files
-from faircount.analysis.evidence import CHANGED, READ_ONCE, lines_again
+from faircount.analysis.evidence import READ_ONCE, lines_of
 from faircount.analysis.options import ShowOptions
 from faircount.analysis.recorded import Recorded, family_names, masked, recorded
-from faircount.analysis.results import Folded
+from faircount.analysis.results import Folded, ask_files
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.ledger import lookup
-from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, EntryRow, FoldedEntry
+from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, FoldedEntry
 from faircount.ledger.store import LedgerView
 from faircount.model import Document, Finding, Outcome
 from faircount.reading import inputs
@@ -147,8 +146,17 @@ def find_entries(
         return _search(name, folded, chosen, options)
 
     answers, unusable = ask_files(paths, options.analyzed, question, progress)
+    return _together(name, answers, [sentence for _, sentence in unusable], paths)
+
+
+def entries_in(folded: Folded, chosen: Sequence[Input], name: str, options: ShowOptions) -> FoundEntries:
+    """Find the entries with an id in files that are open."""
+    return _together(name, [_search(name, folded, chosen, options)], (), [item.path for item in chosen])
+
+
+def _together(name: str, answers: Sequence[_Answer], unusable: Sequence[str], files: Sequence[str]) -> FoundEntries:
     if not answers:
-        raise InputError("; ".join(sentence for _, sentence in unusable))
+        raise InputError("; ".join(unusable))
     entries = [entry for answer in answers for entry in answer.entries]
     findings = tuple(finding for answer in answers for finding in answer.findings)
     if not entries:
@@ -159,8 +167,8 @@ def find_entries(
         total=sum(answer.total for answer in answers),
         entries=tuple(entries[:ENTRIES_SHOWN]),
         findings=findings,
-        failures=tuple(sentence for _, sentence in unusable),
-        files=tuple(paths),
+        failures=tuple(unusable),
+        files=tuple(files),
     )
 
 
@@ -261,7 +269,7 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
     ledger = folded.ledger
     rows = lookup.rows_of(ledger, entry.key)
     decided_by = next((number for number, row in enumerate(rows, 1) if entry.outcome in row.counts_as), None)
-    lines = _lines(folded, rows, options.max_line)
+    lines = lines_of(ledger, folded.read, rows, options.max_line)
     categories = lookup.categories_of(ledger, [row.ord for row in rows])
     attempts = tuple(
         Attempt(
@@ -303,18 +311,6 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
             for row in lookup.rows_left_out(ledger, entry.key)
         ),
     )
-
-
-def _lines(folded: Folded, rows: Sequence[EntryRow], max_line: int) -> dict[int, bytes | str]:
-    """Return each row's line, or the reason why it cannot be had."""
-    found: dict[int, bytes | str] = {}
-    for source in dict.fromkeys(row.source for row in rows):
-        wanted = [row for row in rows if row.source == source]
-        path = folded.ledger.paths[source]
-        lines, unreadable = lines_again(path, wanted, folded.read[source].anchors, max_line)
-        for row in wanted:
-            found[row.ord] = lines.get(row.line, unreadable or CHANGED)
-    return found
 
 
 def _reason(outcome: Outcome, aim: str, decisive: Attempt | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ from faircount.reading.raw_rows import Origin
 from faircount.reading.spikee import CASE_FACETS
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import Design
+from faircount.workers import Answered
 
 if TYPE_CHECKING:
     from faircount.analysis.correction.given import Quality
@@ -93,49 +94,56 @@ def analyze(
     paths = inputs.expand(files)
     if not paths:
         raise UsageError("no result file given; name a file or a folder")
-    chosen = [Input(path) for path in paths] if options.definition == "spikee" else inputs.distinct(paths)
+    chosen, alone = inputs_of(paths, options)
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
     where = None if options.where is None else parse_row_query(options.where)
     refuse_unknown_fields(where, [Origin(item.path, item.path) for item in chosen], options.max_line)
     how = replace(options.reading, where=where)
-    alone = options.definition != "spikee" and not (options.combine and len(chosen) > 1)
-    quality = None
-    if options.judge_quality is not None:
-        # Only a correction needs judges and labels: most analyses do without.
-        from faircount.analysis.correction.given import read_quality
-
-        quality = read_quality(options.judge_quality, [item.path for item in chosen], options.max_line)
+    asked = Asked.by(chosen, options)
     return with_cache(
         lambda cache: Loader(paths, how, progress, cache, alone=alone),
-        lambda loader: _analyze(_Asked(chosen, quality), paths, options, loader),
+        lambda loader: _analyze(asked, paths, options, loader),
         # What one query chose is hardly ever wanted again.
         cache=options.cache and where is None,
     )
 
 
-class _Asked(Struct, frozen=True):
+def inputs_of(paths: Sequence[str], options: AnalyzeOptions) -> tuple[list[Input], bool]:
+    """Return the files to analyse, and whether each is folded by itself by our own rules. spikee counts copies, too."""
+    if options.definition == "spikee":
+        return [Input(path) for path in paths], False
+    chosen = inputs.distinct(paths)
+    return chosen, not (options.combine and len(chosen) > 1)
+
+
+class Asked(Struct, frozen=True):
     """The files to analyse, and what is known of the judge behind their verdicts."""
 
     chosen: Sequence[Input]
     quality: Quality | None
 
+    @classmethod
+    def by(cls, chosen: Sequence[Input], options: AnalyzeOptions) -> Asked:
+        """Read what is known of the judge, where options say that there is something."""
+        if options.judge_quality is None:
+            return cls(chosen, None)
+        # Only a correction needs judges and labels: most analyses do without.
+        from faircount.analysis.correction.given import read_quality
 
-def _analyze(asked: _Asked, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
+        return cls(chosen, read_quality(options.judge_quality, [item.path for item in chosen], options.max_line))
+
+
+def _analyze(asked: Asked, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
     with engine.interruptible(), loader:
         failures: list[str] = []
         if options.combine:
             with fold_files(asked.chosen, options, loader) as folded:
-                found = [_analysis(asked, folded, options, COMBINED, loader)]
+                found = [analysis_of(asked, folded, options, COMBINED, loader)]
         else:
             found, failures = _analyze_each(asked, options, loader)
-    return AnalysisSet(
-        _with_labels([analysis for analysis, _ in found]),
-        tuple(paths),
-        tuple(failures),
-        {analysis.name: evidence for analysis, evidence in found},
-    )
+    return analysis_set(found, paths, failures)
 
 
 def _with_labels(analyses: Sequence[Analysis]) -> tuple[Analysis, ...]:
@@ -159,11 +167,17 @@ def _with_labels(analyses: Sequence[Analysis]) -> tuple[Analysis, ...]:
     )
 
 
-_Found = tuple[Analysis, tuple[Examples, ...]]
+AnalysisFound = tuple[Analysis, tuple[Examples, ...]]
 """An analysis, and entries of it with their texts."""
 
 
-def _analyze_each(asked: _Asked, options: AnalyzeOptions, loader: Loader) -> tuple[list[_Found], list[str]]:
+def analysis_set(found: Sequence[AnalysisFound], paths: Sequence[str], failures: Sequence[str] = ()) -> AnalysisSet:
+    """Return analyses whose files have labels, unique among all of them."""
+    evidence = {analysis.name: examples for analysis, examples in found}
+    return AnalysisSet(_with_labels([analysis for analysis, _ in found]), tuple(paths), tuple(failures), evidence)
+
+
+def _analyze_each(asked: Asked, options: AnalyzeOptions, loader: Loader) -> tuple[list[AnalysisFound], list[str]]:
     """Analyse files one by one; among several, one that cannot be used does not stop the others."""
     found, failures = [], []
     for batch in _batches(asked.chosen, options, loader):
@@ -173,8 +187,8 @@ def _analyze_each(asked: _Asked, options: AnalyzeOptions, loader: Loader) -> tup
                     raise folded
                 failures.append(str(folded))
             else:
-                alone = _Asked([item], asked.quality)
-                found.append(_analysis(alone, folded, options, item.path, loader))
+                alone = Asked([item], asked.quality)
+                found.append(analysis_of(alone, folded, options, item.path, loader))
     return found, failures
 
 
@@ -269,6 +283,41 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
             yield folded
 
 
+Question = Callable[[Folded, Sequence[Input]], Answered]
+"""Is asked of a folded ledger and the files in it; may be asked again if the cache vanishes meanwhile."""
+
+
+def ask_files(
+    paths: Sequence[str], options: AnalyzeOptions, question: Question[Answered], progress: Progress
+) -> tuple[list[Answered], list[tuple[str, str]]]:
+    """Return the answers in the order of the files, and each file that cannot be used, with a sentence why."""
+    chosen = inputs.distinct(paths)
+    groups = [chosen] if options.combine and chosen else [[item] for item in chosen]
+    alone = all(len(group) == 1 for group in groups)
+    return with_cache(
+        lambda cache: Loader(paths, options.reading, progress, cache, alone=alone),
+        lambda loader: _ask(groups, options, question, loader),
+        cache=options.cache,
+    )
+
+
+def _ask(
+    groups: Sequence[Sequence[Input]], options: AnalyzeOptions, question: Question[Answered], loader: Loader
+) -> tuple[list[Answered], list[tuple[str, str]]]:
+    answers: list[Answered] = []
+    unusable: list[tuple[str, str]] = []
+    with engine.interruptible(), loader:
+        for group in groups:
+            try:
+                with fold_files(group, options, loader) as folded:
+                    answers.append(question(folded, group))
+            except InputError as error:
+                if len(group) > 1:
+                    raise
+                unusable.append((group[0].path, str(error)))
+    return answers, unusable
+
+
 def _aims(sources: Sequence[Source]) -> list[tuple[str, str]]:
     """Return aim and path of each source that has entries, or of all where none has."""
     telling = [source for source in sources if source.good_lines] or sources
@@ -291,7 +340,7 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
         )
 
 
-def _analysis(wanted: _Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> _Found:
+def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> AnalysisFound:
     ledger, aim = folded.ledger, folded.aim
     counts = summary.overall(ledger, options)
     grouping = _grouping(folded, counts, options)

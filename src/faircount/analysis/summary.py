@@ -43,10 +43,10 @@ _EMPTY_COUNTS = Counts(Tally(), 0, 0, 0, 0)
 
 def overall(ledger: LedgerView, options: AnalyzeOptions) -> Counts:
     """Count all entries by the chosen definition."""
-    return _as_defined(tallies.overall(ledger), options)
+    return as_defined(tallies.overall(ledger), options)
 
 
-def _as_defined(counts: Counts, options: AnalyzeOptions) -> Counts:
+def as_defined(counts: Counts, options: AnalyzeOptions) -> Counts:
     """Return counts by the chosen definition: spikee counts a guardrail trigger among the errors as well."""
     if options.definition != "spikee":
         return counts
@@ -92,7 +92,7 @@ def by_source(
     figures = []
     for path in dict.fromkeys(ledger.paths):
         source = ledger.paths.index(path)
-        counts = _as_defined(counted.get(source, _EMPTY_COUNTS), options)
+        counts = as_defined(counted.get(source, _EMPTY_COUNTS), options)
         of_source = kinds.get((source,)) or as_one(counts)
         rate = grouping.rate("success", kinds=of_source, stoppable=path in stoppable)
         figures.append(SourceFigures(path=path, label="", tally=counts.tally, attempts=counts.attempts, rate=rate))
@@ -164,7 +164,7 @@ def _group(
     found = grouping.design.rate(
         [kind.success for kind in kinds], [kind.total for kind in kinds], times=[kind.times for kind in kinds]
     )
-    counts = _as_defined(raw, options)
+    counts = as_defined(raw, options)
     return Group(
         value=value,
         values=dict(values or {}),

@@ -6,6 +6,7 @@ Where the ledger does not hold all that a test looks at, it says so, and the fil
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ NUMBERS = {"attempts": "a.requests", "response_time": "a.response_time", "line":
 """Columns of rows by which they can be sorted as numbers."""
 _OF_SINGLE_VALUES = (Operator.EQUAL, Operator.LESS, Operator.AT_MOST, Operator.MORE, Operator.AT_LEAST)
 _OUTCOMES = tuple(Outcome)
+_numbers = itertools.count()
 
 
 class ChosenRow(CountedRow, frozen=True):
@@ -57,9 +59,9 @@ _JOINED: dict[type[Any], str] = {And: " AND ", Or: " OR "}
 
 def condition_of_places(ledger: Ledger, places: Sequence[int]) -> str:
     """Return the condition that a row is at one of some places; the engine keeps these."""
-    (number,) = ledger.query("SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE 'chosen_%'")[0]
-    ledger.query(f"CREATE TABLE chosen_{number} AS SELECT UNNEST(CAST(? AS BIGINT[])) AS ord", [list(places)])
-    return f"a.ord IN (SELECT ord FROM chosen_{number})"
+    table = f"chosen_{next(_numbers)}"
+    ledger.query(f"CREATE TABLE {table} AS SELECT UNNEST(CAST(? AS BIGINT[])) AS ord", [list(places)])
+    return f"a.ord IN (SELECT ord FROM {table})"
 
 
 def condition_of_place(place: int) -> str:

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -19,15 +19,13 @@ from faircount.analysis import integrity
 from faircount.analysis.exporting import Export
 from faircount.analysis.exporting_columns import value_of
 from faircount.analysis.options import AnalyzeOptions, ExportOptions
-from faircount.analysis.results import analyze
+from faircount.analysis.result_set import AnalysisOptions, ResultSet, files_of
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.notebook import tables
-from faircount.notebook.fragment import fragment
-from faircount.notebook.summary import Summary
+from faircount.notebook.summary import Summary, fragment
 from faircount.options import MAX_LINE_BYTES
 from faircount.query import Query, parse
-from faircount.reading import inputs
 from faircount.report import Column, Fact, Facts, Grid, Place, Record, Report, Section
 from faircount.text import clip, clip_middle, visible
 
@@ -49,21 +47,10 @@ _HERE = Path(__file__).parent
 Columns = Sequence[str] | None
 
 
-class SummaryOptions(TypedDict, total=False):
-    """What a summary may be asked for, with the meanings that `AnalyzeOptions` gives the names."""
+class SummaryOptions(AnalysisOptions, total=False):
+    """What a summary may be asked for: what an analysis may, and how a guardrail's answers are read."""
 
-    by: str | Sequence[str]
-    sort: str
-    min_n: int
-    level: float
-    cluster: str
-    generalise: str | None
-    overview: bool
-    evidence: int | Sequence[tuple[str, int]]
-    figures: bool
     guardrail_success: str
-    block_signal: str
-    false_positive_checks: str | None
 
 
 def read(
@@ -75,12 +62,7 @@ def read(
 ) -> Results:
     """Return the results in files, folders and globs. Names are looked up now, files are read when they are needed."""
     options = AnalyzeOptions(definition=definition, max_line=max_line, cache=cache, policy_blocks=policy_blocks)
-    files: list[str] = []
-    for path in paths:
-        name = os.fspath(path)
-        files += inputs.expand_folder(name) if Path(name).is_dir() else inputs.expand([name])
-    if not files:
-        raise UsageError("no result file given: name a file, a folder or a glob")
+    files = files_of(paths)
     for file in files:
         if not Path(file).is_file():
             raise UsageError(f"{file}: can be read only once; copy it to a file first")
@@ -109,20 +91,14 @@ class Results:
     def summary(self, **options: Unpack[SummaryOptions]) -> Summary:
         """Return the analysis of all files together, made of the chosen rows alone; it shows itself in a notebook."""
         self._refuse_outcomes()
-        figures, by = options.pop("figures", True), options.pop("by", ())
-        evidence = options.pop("evidence", ())
-        asked = replace(
-            self._options,
-            combine=len(self.files) > 1,
-            where=self.query,
-            by=(by,) if isinstance(by, str) else tuple(by),
-            figures=figures,
-            evidence=(("", evidence),) if isinstance(evidence, int) else tuple(evidence),
-            **options,
+        counted = replace(
+            self._options, guardrail_success=options.pop("guardrail_success", self._options.guardrail_success)
         )
-        result = analyze(self.files, asked)
-        (analysis,) = result.analyses
-        return Summary(analysis, result.evidence[analysis.name], figures=figures, overview=asked.overview)
+        figures, overview = options.setdefault("figures", True), options.get("overview", False)
+        with ResultSet(self.files, counted) as results:
+            found = results.analysis_set(self.query, **cast(AnalysisOptions, options))
+        (analysis,) = found.analyses
+        return Summary(analysis, found.evidence[analysis.name], figures=figures, overview=overview)
 
     # -- rows and entries ----------------------------------------------------------------------------------------
 

@@ -145,6 +145,11 @@ class Loader:
             raise
         keeping.finish()
 
+    def end_workers(self) -> None:
+        """End the worker processes; what is still to be read is read here."""
+        self._workers.close()
+        self._pool = None
+
     def is_small(self, path: str) -> bool:
         """Return whether a file is to be read together with others."""
         if path in self._cached or path == STDIN or not Path(path).is_file():

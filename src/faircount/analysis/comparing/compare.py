@@ -131,14 +131,21 @@ def _compare(
 ) -> Comparison:
     with engine.interruptible(), loader, contextlib.ExitStack() as stack:
         sides = [_side(path, options, loader, stack) for path in paths]
-        named = labels or [source.label for source in labelled([side.folded.sources[0] for side in sides])]
-        for side, label in zip(sides, named, strict=True):
-            side.label = label
-        _refuse_both_aims(sides)
-        for side in sides:
-            if not len(side):
-                raise InputError(f"{side.path}: no entries to compare")
-        return _compared(sides, options, _corrected_sides(sides, quality, options))
+        return compare_sides(sides, options, quality, labels)
+
+
+def compare_sides(
+    sides: Sequence[Side], options: CompareOptions, quality: Quality | None = None, labels: Sequence[str] = ()
+) -> Comparison:
+    """Compare files that are open, see `compare_files`."""
+    named = labels or [source.label for source in labelled([side.folded.sources[0] for side in sides])]
+    for side, label in zip(sides, named, strict=True):
+        side.label = label
+    _refuse_both_aims(sides)
+    for side in sides:
+        if not len(side):
+            raise InputError(f"{side.path}: no entries to compare")
+    return _compared(sides, options, _corrected_sides(sides, quality, options))
 
 
 def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.ExitStack) -> Side:

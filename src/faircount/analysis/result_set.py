@@ -1,0 +1,382 @@
+"""Results that stay open: files are read once, and any number of questions is asked of them, from any thread.
+
+What the ledger holds, it answers. Texts are read back from the files, and believed only if a line still reads as the
+row that was counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, overload
+
+from msgspec.structs import replace
+
+from faircount.analysis import families, fields, summary
+from faircount.analysis.evidence import READ_ONCE, lines_of
+from faircount.analysis.exporting import Export
+from faircount.analysis.exporting_columns import SAID, all_columns, fields_needed, named_column, split_names, value_of
+from faircount.analysis.options import AUTO, AnalyzeOptions, ExportOptions
+from faircount.analysis.results import (
+    COMBINED,
+    AnalysisSet,
+    Asked,
+    Folded,
+    analysis_of,
+    analysis_set,
+    analyze,
+    fold_files,
+    inputs_of,
+)
+from faircount.analysis.words import WORDS
+from faircount.errors import InputError, UsageError
+from faircount.ledger import engine, row_filter, tallies
+from faircount.ledger.lookup import EntriesOfRows, find_entries_of_rows, has_rows
+from faircount.ledger.row_filter import ChosenRow
+from faircount.ledger.store import Ledger, source_and_line
+from faircount.model import Analysis, Source, Tally
+from faircount.query import parse
+from faircount.reading import inputs
+from faircount.reading.cache import users_cache
+from faircount.reading.loading import Loader, Progress
+from faircount.reading.raw_rows import values_decoder, values_of
+from faircount.workers import Answered
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from faircount.analysis.comparing.found import Comparison
+    from faircount.analysis.one_entry import FoundEntries
+    from faircount.analysis.options import CompareOptions
+    from faircount.analysis.recorded import Recorded
+    from faircount.stats import Design
+
+_Names = list[str] | tuple[str, ...]
+_ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
+
+
+class AnalysisOptions(TypedDict, total=False):
+    """What an analysis may be asked for, with the meanings that `AnalyzeOptions` gives the names."""
+
+    by: str | Sequence[str]
+    sort: str
+    min_n: int
+    level: float
+    cluster: str
+    generalise: str | None
+    overview: bool
+    details: bool
+    evidence: int | Sequence[tuple[str, int]]
+    figures: bool
+    block_signal: str
+    false_positive_checks: str | None
+    judge_quality: str | None
+    correction: str
+
+
+class ReadingOptions(TypedDict, total=False):
+    """How files are read and counted, with the meanings that `AnalyzeOptions` gives the names."""
+
+    definition: str
+    guardrail_success: str
+    policy_blocks: bool
+    max_line: int
+    cache: bool
+
+
+def open_results(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    progress: Progress = lambda _: None,
+    **options: Unpack[ReadingOptions],
+) -> ResultSet:
+    """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context."""
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    return ResultSet(files_of(given), AnalyzeOptions(**options), progress)
+
+
+def files_of(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the files that names of files, folders and globs mean."""
+    files: list[str] = []
+    for path in paths:
+        name = os.fspath(path)
+        files += inputs.expand_folder(name) if Path(name).is_dir() else inputs.expand([name])
+    if not files:
+        raise UsageError("no result file given: name a file, a folder or a glob")
+    return files
+
+
+class ResultSet:
+    """The results in files, open to be asked. One question is answered at a time, whichever thread asks it."""
+
+    def __init__(self, files: Sequence[str], options: AnalyzeOptions, progress: Progress = lambda _: None) -> None:
+        self.files = tuple(files)
+        self._options = replace(options, combine=len(files) > 1)
+        self._chosen, self._alone = inputs_of(files, self._options)
+        self._progress = progress
+        self._lock = threading.RLock()
+        self._opened = contextlib.ExitStack()
+        self._folded: Folded | None = None
+        self._closed = self._knows_entries = False
+        self._conditions: dict[str, str] = {}
+        self._analyses: dict[AnalyzeOptions, AnalysisSet] = {}
+
+    def _open(self, *, cache: bool, alone: bool) -> Folded:
+        self._folded, self._knows_entries = None, False
+        self._conditions.clear()
+        self._opened.close()
+        kept = users_cache(wanted=cache)
+        with contextlib.ExitStack() as opening:
+            paths, reading = [item.path for item in self._chosen], self._options.reading
+            self._loader = opening.enter_context(Loader(paths, reading, self._progress, kept, alone=alone))
+            self._folded = opening.enter_context(fold_files(self._chosen, self._options, self._loader))
+            self._loader.end_workers()
+            self._opened = opening.pop_all()
+        return self._folded
+
+    def close(self) -> None:
+        """Give the memory back. Nothing can be asked any more."""
+        with self._lock:
+            self._closed = True
+            self._opened.close()
+
+    def __enter__(self) -> ResultSet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, question: Callable[[Folded], Answered], *, of_rows: bool = False) -> Answered:
+        with self._lock, engine.interruptible():
+            if self._closed:
+                raise UsageError("the results are closed; open them again")
+            try:
+                folded = self._folded or self._open(cache=self._options.cache, alone=self._alone and not of_rows)
+                if of_rows:
+                    folded = self._with_rows(folded)
+                return question(folded)
+            except engine.module().Error:
+                # Somebody may have deleted what the cache had of a file.
+                if not self._loader.used_cache:
+                    raise
+                folded = self._open(cache=False, alone=False)
+                return question(self._with_rows(folded) if of_rows else folded)
+
+    def _with_rows(self, folded: Folded) -> Folded:
+        """Return the ledger with its rows, each with its entry; the cache may have only what they fold into."""
+        if self._knows_entries:
+            return folded
+        if not has_rows(folded.ledger):
+            folded = self._open(cache=self._options.cache, alone=False)
+        find_entries_of_rows(folded.ledger, self._options.definition)
+        self._knows_entries = True
+        return folded
+
+    # -- counts --------------------------------------------------------------------------------------------------
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The files that were read, and how their lines fared."""
+        return self._ask(lambda folded: folded.sources)
+
+    @overload
+    def tally(self, by: None = None, where: str | None = None) -> Tally: ...
+
+    @overload
+    def tally(self, by: str, where: str | None = None) -> dict[str | None, Tally]: ...
+
+    @overload
+    def tally(self, by: _Names, where: str | None = None) -> dict[tuple[str | None, ...], Tally]: ...
+
+    def tally(self, by: str | _Names | None = None, where: str | None = None) -> Any:
+        """Count entries by outcome: all of them, or those of each value of a field, or of some fields together.
+
+        `where` leaves only entries of which at least one row fits the query.
+        """
+        names = [by] if isinstance(by, str) else by or ()
+
+        def question(folded: Folded) -> dict[tuple[str | None, ...], Tally]:
+            ledger = folded.ledger
+            source = "entry" if where is None else row_filter.entries_with(self._condition(folded, where))
+            columns = [
+                tallies.SOURCE if name == "file" else fields.existing_column(ledger, fields.raw_name(name), "by")
+                for name in names
+            ]
+            found = tallies.by_values(ledger, columns, source)
+            return {value: summary.as_defined(counts, self._options).tally for value, counts in found.items()}
+
+        found = self._ask(question, of_rows=where is not None)
+        if by is None:
+            return found.get((), Tally())
+        return {value: tally for (value,), tally in found.items()} if isinstance(by, str) else found
+
+    def analysis(self, where: str | None = None, **options: Unpack[AnalysisOptions]) -> Analysis:
+        """Return every figure over all files together. With `where` it is made of the rows that fit, read again."""
+        return self.analysis_set(where, **options).analyses[0]
+
+    def analysis_set(self, where: str | None = None, **options: Unpack[AnalysisOptions]) -> AnalysisSet:
+        """Return the analysis over all files together, and the entries with their texts that were asked for."""
+        for name in options.keys() - AnalysisOptions.__annotations__.keys():
+            raise TypeError(f"analysis() got an unexpected keyword argument {name!r}")
+        by, evidence = options.pop("by", ()), options.pop("evidence", ())
+        asked = replace(
+            self._options,
+            where=where,
+            by=(by,) if isinstance(by, str) else tuple(by),
+            evidence=(("", evidence),) if isinstance(evidence, int) else tuple(evidence),
+            **options,
+        )
+        if asked.where is not None or asked.false_positive_checks is not None:
+            self._refuse_streams()
+            return analyze(self.files, asked)
+
+        def question(folded: Folded) -> AnalysisSet:
+            if asked not in self._analyses:
+                name = COMBINED if asked.combine else self._chosen[0].path
+                found = analysis_of(Asked.by(self._chosen, asked), folded, asked, name, self._loader)
+                self._analyses[asked] = analysis_set([found], self.files)
+            return self._analyses[asked]
+
+        return self._ask(question)
+
+    def design(self, cluster: str = AUTO, level: float = 0.95) -> Design:
+        """Return how rates over the entries are to be estimated, with the families that `cluster` names."""
+
+        def question(folded: Folded) -> Design:
+            counts = summary.overall(folded.ledger, self._options)
+            return families.find(folded.ledger, counts, cluster, level, WORDS[folded.aim]).design
+
+        return self._ask(question)
+
+    def compare(self, other: ResultSet, options: CompareOptions | None = None) -> Comparison:
+        """Compare one file with one other on the entries that they share."""
+        from faircount.analysis.comparing.compare import compare_sides
+        from faircount.analysis.comparing.sides import Side
+        from faircount.analysis.options import CompareOptions
+
+        counted = self._options
+        asked = options or CompareOptions(
+            guardrail_success=counted.guardrail_success, max_line=counted.max_line, policy_blocks=counted.policy_blocks
+        )
+
+        def side(folded: Folded) -> Side:
+            if len(folded.sources) > 1:
+                raise UsageError("a comparison needs two sets of one file each")
+            return Side(folded)
+
+        def question(folded: Folded) -> Comparison:
+            def with_other(beside: Folded) -> Comparison:
+                return compare_sides([side(folded), side(beside)], asked)
+
+            return other._ask(with_other, of_rows=True)
+
+        # Threads that compare the same sets, one each way, take their locks in one order: none waits for ever.
+        with min(self, other, key=id)._lock:
+            return self._ask(question, of_rows=True)
+
+    # -- rows and texts ------------------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        where: str | None = None,
+        columns: str | Sequence[str] = (),
+        sort: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return rows: what Faircount says of each, then its fields, with lists and objects as they are.
+
+        `sort` names outcome, file, line, attempts, response_time or a facet, with - before it for the reverse.
+        """
+        named = [named_column(name) for name in split_names([columns] if isinstance(columns, str) else columns)]
+        field, descending = (sort or "").removeprefix("-"), (sort or "").startswith("-")
+
+        def question(folded: Folded) -> list[dict[str, Any]]:
+            ledger = _whole(folded)
+            if field and field not in _ROWS_BY and field not in ledger.facets:
+                available = ", ".join([*_ROWS_BY, *sorted(ledger.facets)])
+                raise UsageError(f"sort {field}: no such field; available: {available}")
+            condition = None if where is None else self._condition(folded, where)
+            found = row_filter.chosen_rows(
+                ledger, condition, field or None, descending=descending, offset=offset, limit=limit
+            )
+            needed = fields_needed(named) if named else None
+            decoder = values_decoder(needed)
+            lines = itertools.repeat(b"{}", len(found)) if needed == frozenset() else self._lines(folded, found)
+            values = [values_of(line, decoder) for line in lines]
+            chosen = named or all_columns(SAID, dict.fromkeys(name for row in values for name in row))
+            return [
+                {column.name: value_of(column, fields_of_row, _said(ledger, row)) for column in chosen}
+                for row, fields_of_row in zip(found, values, strict=True)
+            ]
+
+        return self._ask(question, of_rows=True)
+
+    def entry(self, name: str) -> FoundEntries:
+        """Return the entries that have an id, a row's own id or a long id, with all that is recorded of them."""
+        from faircount.analysis.one_entry import entries_in
+        from faircount.analysis.options import ShowOptions
+
+        options = ShowOptions(max_line=self._options.max_line, policy_blocks=self._options.policy_blocks)
+        return self._ask(lambda folded: entries_in(folded, self._chosen, name, options))
+
+    def text(self, location: str) -> Recorded:
+        """Return what the row at `file:line` holds, with secrets masked."""
+        from faircount.analysis.recorded import recorded
+
+        path, _, line = location.rpartition(":")
+
+        def question(folded: Folded) -> Recorded:
+            ledger, found = _whole(folded), []
+            if path in ledger.paths and line.isdecimal():
+                place = row_filter.condition_of_place(ledger.ord(ledger.paths.index(path), int(line)))
+                found = row_filter.chosen_rows(ledger, place)
+            if not found:
+                raise UsageError(f"{location}: no such row")
+            return recorded(self._lines(folded, found)[0], policy_blocks=self._options.policy_blocks)
+
+        return self._ask(question, of_rows=True)
+
+    def _lines(self, folded: Folded, rows: Sequence[ChosenRow]) -> list[bytes]:
+        """Read rows back; raise if any of them is not there any more."""
+        found = lines_of(folded.ledger, folded.read, rows, self._options.max_line)
+        for row in rows:
+            if isinstance(reason := found[row.ord], str):
+                raise InputError(f"{folded.ledger.place(row.ord)}: {reason}")
+        return [line for row in rows if isinstance(line := found[row.ord], bytes)]
+
+    def _condition(self, folded: Folded, where: str) -> str:
+        """Return a query as a condition: by what the ledger holds, or else by reading the files."""
+        if where not in self._conditions:
+            ledger, query = _whole(folded), parse(where)
+            found = row_filter.condition_of(ledger, query, fields.LABELS)
+            self._conditions[where] = found or row_filter.condition_of_places(ledger, self._places(ledger, where))
+        return self._conditions[where]
+
+    def _refuse_streams(self) -> None:
+        for path in self.files:
+            if not Path(path).is_file():
+                raise UsageError(f"{path}: {READ_ONCE}, and this question reads the files again; name a file")
+
+    def _places(self, ledger: Ledger, where: str) -> list[int]:
+        self._refuse_streams()
+        options = self._options
+        asked = ExportOptions(where=where, definition=options.definition, max_line=options.max_line)
+        with Export(ledger.paths, asked) as export:
+            known = EntriesOfRows(ledger, options.definition)
+            sources = [ledger.paths.index(item.path) for item in export.inputs]
+            return [ledger.ord(sources[source], line) for source, line in map(source_and_line, export.places(known))]
+
+
+def _whole(folded: Folded) -> Ledger:
+    assert isinstance(folded.ledger, Ledger)
+    return folded.ledger
+
+
+def _said(ledger: Ledger, row: ChosenRow) -> dict[str, object]:
+    path = ledger.paths[row.source]
+    return {"file": path, "line": row.line, "strategy": row.strategy, "outcome": row.outcome.value}
