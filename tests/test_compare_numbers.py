@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import optimize, special
 from scipy import stats as scipy_stats
 
@@ -23,8 +24,9 @@ from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.found import Figures
 from faircount.analysis.options import CompareOptions
 from faircount.reading.spikee_families import family
-from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango, undefined
+from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango
 from tests.conftest import Write, document_of, standard
+from tests.gate_results import cells
 from tests.oracles import correlation_floor, known, oracle
 from tests.run_files import HEADER, attempt, case
 
@@ -469,21 +471,7 @@ def test_impossible_counts_are_refused(wrong: Callable[[], object]) -> None:
 
 
 def figures_with(both: int, only_a: int, only_b: int, neither: int) -> Figures:
-    rate = undefined("entry", 0.95, "")
-    paired = both + only_a + only_b + neither
-    return Figures(
-        paired=paired,
-        both=both,
-        only_a=only_a,
-        only_b=only_b,
-        neither=neither,
-        successes_a=both + only_a,
-        successes_b=both + only_b,
-        rate_a=rate,
-        rate_b=rate,
-        difference=rate,
-        effective_n=float(paired),
-    )
+    return replace(cells(both, only_a, only_b, neither), effective_n=float(both + only_a + only_b + neither))
 
 
 def test_what_could_have_been_shown_is_found_four_times_in_five() -> None:

@@ -154,7 +154,6 @@ class Case:
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 OUTCOMES = ("success", "failure", "error", "guardrail", "unjudged")
-_PARTS = ("successes", "failures", "errors", "guardrail", "unjudged")
 
 
 # -- results ----------------------------------------------------------------------------------------------------
@@ -168,11 +167,11 @@ def _analysis(case: Case, *words: str) -> Any:
     entries = found["entries"]
     case.check(sum(entries[one] for one in OUTCOMES) == entries["total"], f"{entries}: the outcomes do not add up")
     for field, groups in found["breakdowns"].items():
-        shown = sum(group["total"] for group in groups)
+        shown = sum(group["entries"]["total"] for group in groups)
         case.check(shown == entries["total"], f"{field}: {shown} entries in its groups, of {entries['total']}")
         for group in groups:
-            parts = sum(group[name] for name in _PARTS)
-            case.check(parts == group["total"], f"{field}: the outcomes of a group do not add up: {group}")
+            parts = sum(group["entries"][one] for one in OUTCOMES)
+            case.check(parts == group["entries"]["total"], f"{field}: the outcomes of a group do not add up: {group}")
     return found
 
 

@@ -274,8 +274,8 @@ def test_a_report_of_real_rows_fills_all_sheets(tmp_path: Path, write: Write) ->
     for root in drawn:
         assert [value for value in referenced(root, path)["val"] if isinstance(value, float)]
     (hits,) = [row for row in book["Analysis"].iter_rows(values_only=True) if row[0] == "Successful attacks"]
-    rate = made.document["analyses"][0]["rates"]["asr"]
-    assert hits[2:6] == (rate["value"], rate["low"], rate["high"], rate["n"])
+    rate = made.document.analyses[0].rates.asr
+    assert hits[2:6] == (rate.value, rate.low, rate.high, rate.n)
 
 
 def test_hostile_records_stay_text_in_every_sheet(tmp_path: Path, write: Write) -> None:
