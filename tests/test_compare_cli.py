@@ -120,7 +120,7 @@ def test_what_makes_no_comparison_is_said_in_a_sentence(cli: Cli, files: list[st
         ([files[0], str(tmp_path / "nowhere.jsonl")], 3, "no such file"),
         ([*files, "--by", "colour"], 2, "--by colour: no such field"),
         ([*files, "--cluster", "colour"], 2, "--cluster colour: no such field"),
-        ([*files, "--flips", "-1"], 2, "--flips -1"),
+        ([*files, "--flips", "-1"], 2, "--flips must be 0 or more, not -1"),
         ([*files, "--level", "2"], 2, "level"),
         ([*files, "--output-format", "html"], 2, "--output-format html needs -o FILE"),
         ([*files, "-o", files[0]], 2, "is an input"),

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faircount.cli.parser_judges import SUMMARY
 
+from faircount.analysis.judges.options import SUMMARY
 from faircount.analysis.judges.quality import STRING_MATCHER, Confusion, JudgeQuality, QualityOptions, quality_of
 from faircount.analysis.judges.ranking import ranked
 from faircount.analysis.judges.summary import (

@@ -70,8 +70,12 @@ def functions_outside_the_command_line_that_take_a_namespace() -> int:
 
 
 def documents_written_by_hand() -> int:
-    """Functions that write a result once more, as the dictionary for its JSON document."""
-    functions = [node for name, node in _nodes("running") if isinstance(node, ast.FunctionDef)]
+    """Functions that write a result once more, as the dictionary for its JSON document; garak's summary is garak's."""
+    functions = [
+        node
+        for name, node in _nodes("running")
+        if isinstance(node, ast.FunctionDef) and name != "analysis.judges.summary"
+    ]
     return sum(bool(_DOCUMENT.search(node.name)) and "dict" in ast.unparse(node.returns or node) for node in functions)
 
 
@@ -135,9 +139,9 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     sql_outside_the_ledger: (0, 0),
     modules_that_mention_spikee: (80, 15),
     imports_of_spikee_in_analysis: (13, 0),
-    functions_that_take_a_namespace: (7, 10),
+    functions_that_take_a_namespace: (7, 7),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
-    documents_written_by_hand: (4, 0),
+    documents_written_by_hand: (0, 0),
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (108, 25),
     class_names_that_mean_several_classes: (88, 10),

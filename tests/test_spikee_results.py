@@ -168,7 +168,9 @@ def comparable(found: Analysis) -> dict[str, Any]:
     # The journal knows more fields, and all groups of a report are adjusted together.
     told["breakdowns"] = {name: {group.value: unadjusted(group) for group in groups} for name, groups in shared.items()}
     ranked = found.combinations
-    told["combinations"] = [{group.values: group for group in groups} for groups in (ranked.most, ranked.least)]
+    told["combinations"] = [
+        {tuple(group.values.items()): group for group in groups} for groups in (ranked.most, ranked.least)
+    ]
     kinds = {(kind.kind, kind.rows, kind.entries, kind.example) for kind in found.errors}
     return told | {"error_kinds": kinds, "latency": found.latency, "findings": codes_that_count(found)}
 

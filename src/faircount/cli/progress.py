@@ -23,7 +23,7 @@ class ReadingBar:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._files = list(files)
-        self._started = time.monotonic()
+        self._started: float | None = None
         self._read = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -44,6 +44,8 @@ class ReadingBar:
     def advance(self, more_bytes: int) -> None:
         """Count bytes, and show the bar once reading has taken long enough to wonder."""
         self._read += more_bytes
+        # The first bytes come when everything is loaded: what took its time before was not reading.
+        self._started = self._started or time.monotonic()
         if not self._wanted or time.monotonic() - self._started < PATIENCE_SECONDS:
             return
         if self._bar is None:
