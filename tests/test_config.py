@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faircount.cli.parts import Models
+from faircount.app.options import Models
 from faircount.config import Config, read_config, setting_of
 from faircount.errors import UsageError
 from faircount.judging.making import make

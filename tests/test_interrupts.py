@@ -305,7 +305,7 @@ MADE = {
         "with module.NewFile('x/out', may_number=True):\n        time.sleep(0.1)",
     ),
     "a lock": (
-        "from faircount.cli import judge_summary as module",
+        "from faircount.app import judges as module",
         "_opened",
         "with module._alone('out'):\n        time.sleep(0.1)",
     ),

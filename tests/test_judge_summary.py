@@ -34,7 +34,7 @@ from faircount.analysis.judges.summary import (
     read_summary,
     summary_of,
 )
-from faircount.cli.judge_summary import update_file
+from faircount.app.judges import update_file
 from faircount.errors import InputError, UsageError
 from faircount.judging.registry import BUILT_IN
 from faircount.judging.verdict import Identity
@@ -332,7 +332,7 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 UPDATES = """
 import sys
-from faircount.cli.judge_summary import update_file
+from faircount.app.judges import update_file
 path, who = sys.argv[1:]
 for number in range(10):
     name = f"{who}.J{number}"

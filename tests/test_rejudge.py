@@ -127,7 +127,7 @@ def test_two_in_the_same_second_do_not_overwrite_each_other(
     cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write([standard(1, response="BOMB", **CANARY)])
-    monkeypatch.setattr("faircount.cli.rejudge.time.time", lambda: 1790000000.0)
+    monkeypatch.setattr("faircount.app.rejudge.time.time", lambda: 1790000000.0)
     rejudge(cli, path)
     rejudge(cli, path)
     assert len(list(Path(path).parent.glob("rejudge_*.jsonl"))) == 2

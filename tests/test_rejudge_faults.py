@@ -247,7 +247,7 @@ def test_where_rows_cannot_be_written_nobody_is_asked(
     elif why == "no folder":
         out = tmp_path / "nowhere" / "out.jsonl"
     else:
-        monkeypatch.setattr("faircount.cli.rejudge.os.access", lambda *_: False)
+        monkeypatch.setattr("faircount.app.rejudge.os.access", lambda *_: False)
     ran = cli(*slow.words, *([] if why == "no permission" else ["--rejudged", str(out)]))
     assert ran.code == 2
     assert "rejudge_" in ran.err if why == "no permission" else str(out) in ran.err

@@ -9,7 +9,9 @@ from faircount.cli.parsing import Command
 _PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.running.options:"
 _JUDGES = "faircount.analysis.judges.options:"
 _INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Output", "PageOutput", "ReportOutput"))
-_GATES, _BASELINE_GATES, _MODELS = (_PARTS + name for name in ("Gates", "BaselineGates", "Models"))
+_GATES, _BASELINE_GATES = (_PARTS + name for name in ("Gates", "BaselineGates"))
+_APP = "faircount.app.options:"
+_MODELS = _APP + "Models"
 _WORK, _LABELS = _JUDGES + "WorkOptions", _JUDGES + "LabelOptions"
 _SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _PURPOSE = "Use attacks only on systems that you own or are authorised to test."
@@ -63,7 +65,7 @@ RESULTS = Noun(
             "export",
             "export rows or entries as JSONL, CSV, Parquet, Excel or HTML",
             "Export rows, or the entries that they belong to, in a format that other programs read.",
-            "faircount.cli.export:export",
+            "faircount.cli.results:export",
             (_INPUTS, _RESULTS + "ExportOptions", _PARTS + "ExportedFile"),
             (
                 "faircount results export results/results_x.jsonl --to parquet",
@@ -75,7 +77,7 @@ RESULTS = Noun(
             "convert-to-excel",
             "write an Excel workbook with the rows, the analysis with charts, and the findings",
             "Write an Excel workbook with sheets for the rows, the analysis with charts, and the findings.",
-            "faircount.cli.export:convert_to_excel",
+            "faircount.cli.results:convert_to_excel",
             (_INPUTS, _RESULTS + "ExcelOptions", _PARTS + "Workbook"),
             ("faircount results convert-to-excel --result-file results/results_x.jsonl",),
         ),
@@ -84,8 +86,8 @@ RESULTS = Noun(
             "re-judge recorded responses: new verdicts with provenance, and their effect on the rate",
             "Re-judge the responses in result files without calling the target. The rows with their new\n"
             "verdicts go to a new file next to the input. Stored verdicts are reused.",
-            "faircount.cli.rejudge:rejudge",
-            (_INPUTS, _RESULTS + "RejudgeOptions", _PARTS + "RejudgeFiles", _MODELS, _OUTPUT),
+            "faircount.cli.results:rejudge",
+            (_INPUTS, _RESULTS + "RejudgeOptions", _APP + "RejudgeFiles", _MODELS, _OUTPUT),
             ("faircount results rejudge results/results_bot.jsonl --judge 'not(refusal)' --dry-run",),
         ),
         Command(
@@ -102,7 +104,7 @@ RESULTS = Noun(
             "find entries of a dataset that succeed on many targets, or on few, and how success transfers",
             "Compare the entries of a dataset across several targets, one result file each, and write those\n"
             "with a high or a low success rate to a new dataset.",
-            "faircount.cli.dataset_comparison:dataset_comparison",
+            "faircount.cli.results:dataset_comparison",
             (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _PARTS + "ComparedFile", _REPORT),
             ("faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50",),
         ),
@@ -137,7 +139,7 @@ RESULTS = Noun(
             "draw entries for people to label, to correct the rate for judge errors",
             "Draw the entries whose labels are most informative about the judge, into a sheet that hides its\n"
             "verdicts. Pass the completed sheet to analyze with --judge-quality.",
-            "faircount.cli.sample_for_labels:sample_for_labels",
+            "faircount.cli.results:sample_for_labels",
             (_INPUTS, _RESULTS + "SampleOptions", _PARTS + "LabelSheet"),
             ("faircount results sample-for-labels results/results_x.jsonl --n 50 -o labels.xlsx",),
         ),
@@ -291,7 +293,7 @@ ATTACKS = Noun(
             "list",
             "list the available attacks and what they do",
             f"List the built-in attacks, those of installed packages, and whether spikee's can be used.\n{_PURPOSE}",
-            "faircount.cli.attacks:list_attacks",
+            "faircount.cli.targets:list_attacks",
             (_OUTPUT,),
             ("faircount attacks list --output-format json",),
         ),
@@ -300,7 +302,7 @@ ATTACKS = Noun(
             "show what an attack sends for one prompt, and optionally send it",
             "Show what an attack sends for one prompt. With --target it is actually sent, and with --judge it\n"
             f"stops at the first success. {_PURPOSE}",
-            "faircount.cli.attacks:try_attack",
+            "faircount.cli.targets:try_attack",
             (_RUNNING + "TryAttackOptions", _MODELS, _OUTPUT),
             (
                 "faircount attacks try best-of-n 'Say the secret word.' --iterations 3",

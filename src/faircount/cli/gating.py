@@ -125,7 +125,7 @@ def _write_files(
     strict: bool,
     inputs: Sequence[str],
 ) -> None:
-    from faircount.cli.output import refuse_inputs
+    from faircount.app.output_files import refuse_inputs
     from faircount.new_file import whole_file
     from faircount.present import junit, sarif
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from faircount.app.output_files import beside_others, is_our_page, refuse_inputs
 from faircount.cli.messages import colours, note
 from faircount.errors import UsageError
 from faircount.new_file import whole_file
@@ -19,7 +18,6 @@ from faircount.text import inert_lines, visible
 STDIN = "-"
 PAGE_SUFFIX = "_analysis.html"
 _COMPRESSED = (".gz", ".zst")
-_START_OF_A_PAGE = 4096
 
 
 def show(report: Report, output_format: str, path: str | None, inputs: Iterable[str] = ()) -> None:
@@ -47,23 +45,6 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
     _write(path, text)
 
 
-def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
-    for name in inputs:
-        if Path(path).exists() and Path(name).exists() and Path(path).samefile(name):
-            raise UsageError(f"{path}: is an input; write the output to another file")
-
-
-def beside_others(path: str, may_be_written: Callable[[str], bool]) -> str:
-    """Return where a file goes whose name the user did not choose: with a number, if another's file is in the way."""
-    suffix = Path(path).suffix
-    names = itertools.chain([path], (f"{path.removesuffix(suffix)}_{number}{suffix}" for number in itertools.count(2)))
-    place = next(filter(may_be_written, names))
-    if place != path:
-        notice = f"{path}: already exists and was not written by Faircount; writing {place} instead"
-        note(notice)
-    return place
-
-
 # -- pages ------------------------------------------------------------------------------------------------------
 
 
@@ -82,7 +63,7 @@ def show_pages(
         targets = [path]
     else:
         places = _unique([_page_path(name, path) for name, _ in pages])
-        targets = [beside_others(place, _may_be_written) for place in places]
+        targets = [beside_others(place, _may_be_written, note) for place in places]
     for target in targets:
         refuse_inputs(target, inputs)
     if path is not None and several:
@@ -119,16 +100,6 @@ def _unique(paths: Sequence[str]) -> list[str]:
 
 def _may_be_written(path: str) -> bool:
     return not os.path.lexists(path) or is_our_page(path)
-
-
-def is_our_page(path: str) -> bool:
-    """Return whether a file is a page that Faircount wrote."""
-    from faircount.present import html
-
-    if Path(path).is_file():
-        with contextlib.suppress(OSError), Path(path).open(encoding="utf-8", errors="replace") as file:
-            return html.is_ours(file.read(_START_OF_A_PAGE))
-    return False
 
 
 def _make_folder(path: str) -> None:

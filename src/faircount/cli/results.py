@@ -1,12 +1,12 @@
-"""The commands about results that answer with a report."""
+"""The commands about results."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,21 +14,51 @@ from faircount.analysis.options import (
     AnalyzeOptions,
     CheckOptions,
     CompareOptions,
+    DatasetComparisonOptions,
+    ExcelOptions,
+    ExportOptions,
     ExtractOptions,
     PowerOptions,
+    RejudgeOptions,
+    SampleOptions,
     ShowOptions,
 )
+from faircount.app.options import Models, RejudgeFiles
 from faircount.cli.gating import against_baseline, with_gates
-from faircount.cli.new_dataset import named_output
-from faircount.cli.parts import BaselineGates, Details, EntryId, ExtractedFile, Gates, Output, PageOutput
+from faircount.cli.messages import note
+from faircount.cli.parts import (
+    BaselineGates,
+    ComparedFile,
+    Dataset,
+    Details,
+    EntryId,
+    ExportedFile,
+    ExtractedFile,
+    Gates,
+    LabelSheet,
+    Output,
+    PageOutput,
+    ReportOutput,
+    Workbook,
+)
 from faircount.cli.runner import Answer, Files
 from faircount.errors import InputError, UsageError
+from faircount.options import Options, option_fields
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
 """Of more files the console shows a table; --details shows each at length."""
-EXIT_SERIOUS = 1
-FOLDER = "results"
+EXIT_SERIOUS, EXIT_INCOMPLETE = 1, 4
+
+
+def _given(*parts: Options) -> dict[str, Any]:
+    """Return the options that differ from their defaults, by keyword."""
+    return {
+        known.name: value
+        for part in parts
+        for known in option_fields(type(part))
+        if (value := getattr(part, known.name)) != known.default
+    }
 
 
 def analyze(files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates) -> Answer:
@@ -93,11 +123,11 @@ def _shows_details(asked: bool, output: Output, files: Sequence[str]) -> bool:
 
 def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> Answer:
     """Run `results compare`."""
-    from faircount.analysis.comparing.compare import compare_files
     from faircount.analysis.comparing.report import as_report
+    from faircount.app import results
 
     options = replace(options, by=with_gates(options.by, gates))
-    found = compare_files(files.names, options, files.progress)
+    found = results.compare(*files.names, progress=files.progress, **_given(options))
     return Answer(
         report=as_report(found, figures=output.figures),
         name="comparison",
@@ -107,25 +137,24 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
     )
 
 
-def check(files: Files, options: CheckOptions, output: Output) -> Answer:
+def check(files: Files, options: CheckOptions, _: Output) -> Answer:
     """Run `results check`."""
-    from faircount.analysis.checking import as_report, check_files
+    from faircount.analysis.checking import as_report
+    from faircount.app import results
 
-    del output
-    found = check_files(files.names, options, files.progress)
+    found = results.check(*files.names, progress=files.progress, **_given(options))
     code = InputError.exit_code if found.unusable else EXIT_SERIOUS if found.serious else 0
     return Answer(report=as_report(found), name="check", inputs=found.files, damaged=found.damaged, code=code)
 
 
-def show(entry: EntryId, files: Files, options: ShowOptions, output: Output) -> Answer:
+def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> Answer:
     """Run `results show`."""
-    from faircount.analysis.one_entry import find_entries
     from faircount.analysis.one_entry_report import as_report
+    from faircount.app import results
 
-    del output
     if _is_file(entry.id) and not any(map(_is_file, files.names)):
         raise UsageError(f"{entry.id}: is a file; put the id first: faircount results show ID FILE")
-    found = find_entries(entry.id, files.names, options, files.progress)
+    found = results.show(entry.id, *files.names, progress=files.progress, **_given(options))
     return Answer(
         report=as_report(found),
         name="entry",
@@ -142,28 +171,102 @@ def _is_file(name: str) -> bool:
     return False
 
 
-def power(options: PowerOptions, output: Output) -> Answer:
+def power(options: PowerOptions, _: Output) -> Answer:
     """Run `results power`."""
-    from faircount.analysis.power import ask
     from faircount.analysis.power_report import as_report
+    from faircount.app import results
 
-    del output
-    return Answer(report=as_report(ask(options)), name="power")
+    return Answer(report=as_report(results.power(**_given(options))), name="power")
+
+
+def rejudge(files: Files, options: RejudgeOptions, where: RejudgeFiles, models: Models, output: Output) -> Answer:
+    """Run `results rejudge`."""
+    from faircount.analysis.rejudging.report import as_report
+    from faircount.app import rejudge
+    from faircount.app.output_files import refuse_same_file
+    from faircount.cli.progress import CountingBar
+
+    refuse_same_file("-o, --rejudged and --store", output.path, where.rejudged, where.store)
+    with CountingBar("Judging", "verdicts") as bar:
+        found = rejudge.rejudge(*files.names, progress=bar.advance, notice=note, **_given(options, where, models))
+    return Answer(
+        report=as_report(found.result, found.flips),
+        name="rejudge",
+        inputs=found.files,
+        notes=found.notes,
+        damaged=found.damaged,
+        code=0 if found.complete else EXIT_INCOMPLETE,
+    )
+
+
+# -- new files ----------------------------------------------------------------------------------------------------
 
 
 def extract(files: Files, options: ExtractOptions, place: ExtractedFile) -> Answer:
     """Run `results extract`."""
-    from faircount.analysis.extracting import Extraction
-    from faircount.cli.output import refuse_inputs
-    from faircount.new_file import SUFFIX, NewFile
+    from faircount.app import results
 
-    path = named_output(place, standard_output="the number of rows")
-    if path is None:
-        parts = ["extract", options.label, *([] if place.tag is None else [place.tag]), str(int(time.time()))]
-        path = str(Path(FOLDER) / ("_".join(parts) + SUFFIX))
-    with Extraction(files.names, options, files.progress) as found:
-        refuse_inputs(path, found.paths)
-        with NewFile(path, force=place.force, may_number=place.output is None) as file:
-            for pieces in found.lines():
-                file.write_all(pieces)
-    return Answer(text=f"{found.sentence(file.path)}\n", notes=found.problems(), damaged=found.damaged)
+    found = results.extract(*files.names, progress=files.progress, **_given(options, place))
+    return Answer(text=f"{found.sentence}\n", notes=found.notes, damaged=found.damaged)
+
+
+def export(files: Files, options: ExportOptions, place: ExportedFile) -> Answer:
+    """Run `results export`."""
+    from faircount.app import export
+
+    found = export.export(*files.names, progress=files.progress, notice=note, **_given(options, place))
+    return Answer(notes=[found.sentence, *found.notes], damaged=found.damaged)
+
+
+def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> Answer:
+    """Run `results convert-to-excel`."""
+    from faircount.app import export
+
+    found = export.convert_to_excel(
+        *files.names,
+        output=place.output,
+        force=place.force,
+        command=place.command,
+        progress=files.progress,
+        notice=note,
+        **_given(options),
+    )
+    return Answer(notes=[found.sentence, *found.notes], damaged=found.damaged)
+
+
+def dataset_comparison(
+    files: Files, named: Dataset, options: DatasetComparisonOptions, place: ComparedFile, output: ReportOutput
+) -> Answer:
+    """Run `results dataset-comparison`."""
+    from faircount.analysis.dataset_comparison import one_dataset
+    from faircount.analysis.dataset_comparison_report import as_report
+    from faircount.app import results
+    from faircount.app.output_files import refuse_inputs
+    from faircount.reading.inputs import expand
+
+    dataset = one_dataset(named.dataset)
+    if output.report is not None:
+        refuse_inputs(output.report, [dataset, *expand(files.names)])
+    found = results.dataset_comparison(dataset, *files.names, progress=files.progress, **_given(options, place))
+    written = str(found.output)
+    inputs = [found.dataset.path, *(target.source.path for target in found.targets)]
+    return Answer(
+        report=as_report(found, written, figures=output.figures),
+        name=written,
+        inputs=inputs if output.format == "html" else [*inputs, written],
+        damaged=found.damaged,
+    )
+
+
+def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -> Answer:
+    """Run `results sample-for-labels`."""
+    from faircount.analysis.correction.given import DESIGN_SUFFIX
+    from faircount.analysis.sampling_for_labels import as_report
+    from faircount.app import results
+    from faircount.cli.output import show as show_report
+
+    sample = results.sample_for_labels(
+        *files.names, output=sheet.output, force=sheet.force, progress=files.progress, **_given(options)
+    )
+    show_report(as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX), sheet.output_format, None)
+    return Answer()

@@ -1,80 +1,57 @@
-"""The commands `targets list` and `targets try`."""
+"""The commands `list` and `try` of targets and attacks."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from typing import Any
+import contextlib
+import sys
 
-from msgspec.structs import replace
+from msgspec.structs import asdict
 
-from faircount.analysis.target_report import RequestError, Targets, TriedTarget, answer_report, list_report
-from faircount.chat.settings import ChatSettings
+from faircount.analysis import target_report
+from faircount.analysis.attacks import listing, trying
+from faircount.app import targets
+from faircount.app.options import Models
+from faircount.cli.judges import text_of
 from faircount.cli.parts import Output
 from faircount.cli.runner import Answer
-from faircount.cli.try_arguments import fields_of, text_of
-from faircount.config import setting_of
-from faircount.judging.outside import in_short
-from faircount.running.options import TryTargetOptions
-from faircount.running.targets import seam
-from faircount.running.targets.blocks import classified
-from faircount.running.targets.making import TargetSetting, available, make_target
-from faircount.running.targets.seam import BLOCKED, Request, Target, TargetError
+from faircount.errors import InputError
+from faircount.running.options import TryAttackOptions, TryTargetOptions
 
 EXIT_NO_ANSWER = 4
 
 
-def list_targets(output: Output) -> Answer:
+def list_targets(_: Output) -> Answer:
     """Run `targets list`."""
-    del output
-    return Answer(report=list_report(Targets(targets=tuple(available()))), name="targets")
+    return Answer(report=target_report.list_report(targets.list_targets()), name="targets")
 
 
-def try_target(options: TryTargetOptions, output: Output) -> Answer:
+def try_target(options: TryTargetOptions, _: Output) -> Answer:
     """Run `targets try`."""
-    del output
-    fields = fields_of(options.field)
-    messages: list[dict[str, Any]] = [] if options.system is None else [{"role": "system", "content": options.system}]
-    messages.append({"role": "user", "content": text_of(options.prompt)})
-    request = Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
-    chat = replace(setting_of(options).chat or ChatSettings(), timeout=options.timeout, tries=options.tries)
-    target = make_target(options.target, TargetSetting(chat=chat, target_args=options.target_args))
-    tried = _tried(options.target, request, *asyncio.run(_asked(target, request)))
-    answer = Answer(report=answer_report(tried), name="answer")
-    if tried.error is None or tried.blocked:
-        return answer
-    return replace(answer, notes=[f"{options.target}: {tried.error.message}"], code=EXIT_NO_ANSWER)
+    tried = targets.try_target(**asdict(options) | {"prompt": text_of(options.prompt)})
+    failed = None if tried.blocked else tried.error
+    return Answer(
+        report=target_report.answer_report(tried),
+        name="answer",
+        notes=[] if failed is None else [f"{options.target}: {failed.message}"],
+        code=0 if failed is None else EXIT_NO_ANSWER,
+    )
 
 
-async def _asked(target: Target, request: Request) -> tuple[seam.Answer | None, TargetError | None, float]:
-    began = time.perf_counter()
-    answer: seam.Answer | None = None
-    failed: TargetError | None = None
-    try:
-        answer = await target.answer(request)
-    except TargetError as error:
-        answer, failed = error.answer, classified(error)
-    except Exception as error:  # noqa: BLE001  a target may be anybody's code
-        failed = classified(TargetError(type(error).__name__, in_short(error)))
-    finally:
-        seconds = time.perf_counter() - began
-        await target.close()
-    return answer, failed, seconds
+def list_attacks(_: Output) -> Answer:
+    """Run `attacks list`."""
+    return Answer(report=listing.as_report(listing.list_attacks()), name="attacks")
 
 
-def _tried(
-    name: str, request: Request, answer: seam.Answer | None, error: TargetError | None, seconds: float
-) -> TriedTarget:
-    told = error or answer
-    given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
-    if error is not None:
-        given |= {
-            "blocked": error.kind == BLOCKED,
-            "categories": (*error.categories, *filter(None, [error.policy_block])),
-            "error": RequestError(error.kind, error.message),
-        }
-    if answer is not None:
-        names = ("output", "let_through", "tools_called", "model", "finish_reason", "prompt_tokens")
-        given |= {one: getattr(answer, one) for one in (*names, "completion_tokens", "cost")}
-    latency = seconds if answer is None else answer.latency
-    return TriedTarget(target=name, prompt=str(request.messages[-1]["content"]), latency=latency, **given)
+def try_attack(options: TryAttackOptions, models: Models, _: Output) -> Answer:
+    """Run `attacks try`."""
+    prompt = text_of(options.prompt)
+    # Standard output belongs to the answer, and an attack may be anybody's code.
+    with contextlib.redirect_stdout(sys.stderr):
+        trial = targets.try_attack(**asdict(options) | {"prompt": prompt}, **asdict(models))
+    return Answer(
+        report=trying.as_report(trial, targets.entry_of(prompt)),
+        name="attack",
+        inputs=[] if models.config is None else [models.config],
+        notes=[f"{trial.attack}: {trial.error}"] if trial.error else [],
+        code=InputError.exit_code if trial.error else 0,
+    )

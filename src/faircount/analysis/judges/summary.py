@@ -1,7 +1,7 @@
 """The summary of judges in the structure of garak's `detector_metrics_summary.json`: made, read and merged.
 
 Our own figures stand beside garak's, under other names; what somebody else put into a summary stays as it is. Nothing
-is written here: see `faircount.cli.judge_summary`.
+is written here: see `faircount.app.judges`.
 """
 
 from __future__ import annotations

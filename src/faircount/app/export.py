@@ -1,4 +1,4 @@
-"""The commands `results export` and `results convert-to-excel`: rows and entries in files that other programs read."""
+"""Rows and entries in files that other programs read: JSONL, CSV, Parquet, Excel and HTML."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from faircount.analysis.exporting import Export
-from faircount.analysis.options import ExcelOptions, ExportOptions
-from faircount.cli.output import beside_others, is_our_page, refuse_inputs
-from faircount.cli.parts import ExportedFile, NewFileOptions, Workbook
-from faircount.cli.runner import Answer, Files
+from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
+from faircount.app.output_files import AnyPath, Notice, beside_others, is_our_page, refuse_inputs, unheard
+from faircount.app.results import WrittenRows
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.new_file import NewFile
+from faircount.options import options_from
 from faircount.reading.streams import STDIN
 
 if TYPE_CHECKING:
+    from faircount.reading.loading import Progress
     from faircount.report import Report
 
 STDOUT = "-"
 COMPANION = ".long.jsonl"
 """Ends the name of the file that holds whole the texts that are too long for a sheet."""
 
-SUFFIXES = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "xlsx": ".xlsx", "html": ".html"}
 _AS_LINES = ("csv", "jsonl")
 _COMPRESSED = (".gz", ".zst")
 _COMBINED = "Combined"
@@ -40,57 +40,79 @@ Told = list[str]
 """Sentences about what could not be written as it was."""
 
 
-def export(files: Files, options: ExportOptions, place: ExportedFile) -> Answer:
-    """Run `results export`."""
-    kind = _format(place)
-    if place.raw and kind != "csv":
+def export(
+    *paths: AnyPath,
+    output: AnyPath | None = None,
+    to: str | None = None,
+    raw: bool = False,
+    force: bool = False,
+    progress: Progress = unheard,
+    notice: Notice = unheard,
+    **options: Any,
+) -> WrittenRows:
+    """Export rows, or the entries that they belong to; options are the fields of `ExportOptions`.
+
+    The file goes beside the input unless `output` names it, and to standard output if that is "-". `to` is the format,
+    by default that of the suffix. With `raw`, texts in a CSV file are not made safe for spreadsheets.
+    """
+    (asked,) = options_from(options, ExportOptions)
+    kind = _format(to, output)
+    if raw and kind != "csv":
         raise UsageError("--raw works only with csv")
-    with Export(files.names, options, files.progress) as table:
-        path = _path(table, kind, place)
-        told = _WRITERS[kind](table, path, place)
-    return _answer(table, path, told)
+    with Export([os.fspath(path) for path in paths], asked, progress) as table:
+        path = _path(table, kind, output, force=force, notice=notice)
+        told = _write_csv(table, path, force, raw=True) if raw else _WRITERS[kind](table, path, force)
+    return _written(table, path, told)
 
 
-def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> Answer:
-    """Run `results convert-to-excel`."""
+def convert_to_excel(
+    *paths: AnyPath,
+    output: AnyPath | None = None,
+    force: bool = False,
+    command: str = "",
+    progress: Progress = unheard,
+    notice: Notice = unheard,
+    **options: Any,
+) -> WrittenRows:
+    """Write a workbook with the rows, the analysis with charts, and the findings; options are those of `ExcelOptions`.
+
+    `command` is what the workbook says it was made with.
+    """
+    (asked,) = options_from(options, ExcelOptions)
     rows = ExportOptions(
         name_lone_file=False,
-        definition=options.definition,
-        max_line=options.max_line,
-        cache=options.cache,
-        policy_blocks=options.policy_blocks,
+        definition=asked.definition,
+        max_line=asked.max_line,
+        cache=asked.cache,
+        policy_blocks=asked.policy_blocks,
     )
-    with Export(files.names, rows, files.progress) as table:
-        path = _path(table, "xlsx", place)
-        report = _analysis(table, options, place.command)
-        told = _write_workbook(table, path, place, report)
-    return _answer(table, path, told)
+    with Export([os.fspath(path) for path in paths], rows, progress) as table:
+        path = _path(table, "xlsx", output, force=force, notice=notice)
+        told = _write_workbook(table, path, force, _analysis(table, asked, command))
+    return _written(table, path, told)
 
 
 # -- where it goes ----------------------------------------------------------------------------------------------
 
 
-def _format(place: ExportedFile) -> str:
+def _format(to: str | None, output: AnyPath | None) -> str:
     """Return the format that was asked for, or that the suffix of the file implies."""
-    if place.to is not None:
-        return place.to
-    suffix = Path(place.output or "").suffix.lower()
-    for kind, ending in SUFFIXES.items():
-        if suffix == ending:
-            return kind
+    kind = Path(output or "").suffix.lower().removeprefix(".") if to is None else to
+    if kind in EXPORTS:
+        return kind
+    if to is not None:
+        raise UsageError(f"--to must be one of {', '.join(EXPORTS)}, not {to!r}")
     raise UsageError(
-        f"no format given: choose one with --to ({', '.join(SUFFIXES)}), or name a file with that suffix with -o"
+        f"no format given: choose one with --to ({', '.join(EXPORTS)}), or name a file with that suffix with -o"
     )
 
 
-def _path(table: Export, kind: str, place: NewFileOptions) -> str:
+def _path(table: Export, kind: str, output: AnyPath | None, *, force: bool, notice: Notice) -> str:
     """Return where the file goes; UsageError, before anything is written, if it cannot or must not go there."""
-    path = place.output
-    if path is None:
-        path = _default_path(table, kind)
-        if kind in _KNOWN_AS_OURS:
-            path = beside_others(path, lambda name: not _in_the_way(name, kind, force=place.force))
-    _refuse(path, kind, table.paths, force=place.force)
+    path = _default_path(table, kind) if output is None else os.fspath(output)
+    if output is None and kind in _KNOWN_AS_OURS:
+        path = beside_others(path, lambda name: not _in_the_way(name, kind, force=force), notice)
+    _refuse(path, kind, table.paths, force=force)
     return path
 
 
@@ -104,7 +126,7 @@ def _default_path(table: Export, kind: str) -> str:
             stem = stem.removesuffix(compressed)
     # Lines keep the ending of their source and must not take its name.
     addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
-    return str(source.parent / (stem.removesuffix(".jsonl").removesuffix(".json") + addition + SUFFIXES[kind]))
+    return str(source.parent / (stem.removesuffix(".jsonl").removesuffix(".json") + f"{addition}.{kind}"))
 
 
 def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None:
@@ -141,7 +163,7 @@ def _may_replace(path: str, kind: str, *, force: bool) -> bool:
 
 
 def _companion(path: str) -> str:
-    return path.removesuffix(SUFFIXES["xlsx"]) + COMPANION
+    return path.removesuffix(".xlsx") + COMPANION
 
 
 @contextlib.contextmanager
@@ -159,41 +181,41 @@ def _lines_to(path: str, *, force: bool) -> Iterator[Callable[[Iterable[bytes]],
 # -- formats ----------------------------------------------------------------------------------------------------
 
 
-def _write_jsonl(table: Export, path: str, place: ExportedFile) -> Told:
-    with _lines_to(path, force=place.force) as write:
+def _write_jsonl(table: Export, path: str, force: bool) -> Told:
+    with _lines_to(path, force=force) as write:
         for lines in table.lines():
             write(lines)
     return []
 
 
-def _write_csv(table: Export, path: str, place: ExportedFile) -> Told:
+def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> Told:
     from faircount.present.csv_text import csv_lines
 
-    with _lines_to(path, force=place.force) as write:
-        if path != STDOUT and not place.raw:
+    with _lines_to(path, force=force) as write:
+        if path != STDOUT and not raw:
             # Without it, Excel takes the file for one of the local code page.
             write([_BYTE_ORDER_MARK])
-        lines = csv_lines(_names(table), table.rows(), raw=place.raw)
+        lines = csv_lines(_names(table), table.rows(), raw=raw)
         write(line.encode() for line in lines)
     return []
 
 
-def _write_html(table: Export, path: str, place: ExportedFile) -> Told:
+def _write_html(table: Export, path: str, force: bool) -> Told:
     from faircount.analysis.exporting_page import as_page
     from faircount.present import html
 
-    with NewFile(path, force=_may_replace(path, "html", force=place.force)) as file:
+    with NewFile(path, force=_may_replace(path, "html", force=force)) as file:
         what = "Entries" if table.options.entries else "Rows"
         page = as_page([item.path for item in table.inputs], what, _names(table), table.rows())
         file.write(html.render(page).encode())
     return []
 
 
-def _write_parquet(table: Export, path: str, place: ExportedFile) -> Told:
+def _write_parquet(table: Export, path: str, force: bool) -> Told:
     from faircount.ledger import engine
     from faircount.present.parquet_file import write_parquet
 
-    with engine.interruptible(), NewFile(path, force=place.force) as file:
+    with engine.interruptible(), NewFile(path, force=force) as file:
         columns = [(column.name, column.kind) for column in table.columns]
         beside = Path(path).parent
         stored = write_parquet(
@@ -208,12 +230,12 @@ def _write_parquet(table: Export, path: str, place: ExportedFile) -> Told:
     return told
 
 
-def _write_workbook(table: Export, path: str, place: NewFileOptions, report: Report | None = None) -> Told:
+def _write_workbook(table: Export, path: str, force: bool, report: Report | None = None) -> Told:
     from faircount.present.xlsx import write_workbook
 
     companion = _companion(path)
     with contextlib.ExitStack() as stack:
-        overlong = _Overlong(companion, stack, force=_may_replace(companion, "companion", force=place.force))
+        overlong = _Overlong(companion, stack, force=_may_replace(companion, "companion", force=force))
         written = write_workbook(
             path, table.rows(), _names(table), report, companion=Path(companion).name, overlong=overlong
         )
@@ -245,7 +267,7 @@ class _Overlong:
         self._file.write_all(line.encode() for line in companion_lines([(row, column, text)]))
 
 
-_WRITERS: dict[str, Callable[[Export, str, ExportedFile], Told]] = {
+_WRITERS: dict[str, Callable[[Export, str, bool], Told]] = {
     "jsonl": _write_jsonl,
     "csv": _write_csv,
     "parquet": _write_parquet,
@@ -296,16 +318,20 @@ def _standard_input(table: Export) -> Iterator[None]:
 # -- messages ---------------------------------------------------------------------------------------------------
 
 
-def _answer(table: Export, path: str, told: Sequence[str]) -> Answer:
+def _written(table: Export, path: str, told: Sequence[str]) -> WrittenRows:
     """Return what was written and what was not."""
-    empty = [f"{name} is empty in every row" for name in sorted(table.never_there)] if table.written else []
-    notes = [_written(table, path), *told, *empty, *table.problems()]
-    return Answer(notes=notes, damaged=table.damaged)
-
-
-def _written(table: Export, path: str) -> str:
     place = "standard output" if path == STDOUT else path
     total, unit = (table.entries, ("entry", "entries")) if table.options.entries else (table.total, ("row", "rows"))
-    if table.options.where is None:
-        return f"wrote {counted(table.written, *unit)} to {place}"
-    return f"wrote {table.written:,} of {counted(total, *unit)} to {place}"
+    number = counted(table.written, *unit)
+    if table.options.where is not None:
+        number = f"{table.written:,} of {counted(total, *unit)}"
+    empty = [f"{name} is empty in every row" for name in sorted(table.never_there)] if table.written else []
+    return WrittenRows(
+        path=path,
+        matched=table.written,
+        total=total,
+        written=table.written,
+        sentence=f"wrote {number} to {place}",
+        notes=(*told, *empty, *table.problems()),
+        damaged=table.damaged,
+    )

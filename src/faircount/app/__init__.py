@@ -1,0 +1,1 @@
+"""Commands as library calls: options by keyword, a result out. Nothing is printed here, and no exit code is known."""

@@ -1,0 +1,318 @@
+"""Judges tried on one text, measured against labelled data, ranked, and compared with people and with each other.
+
+The summary of judges is read, merged and written in one go, by one process at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from faircount.analysis.judges import trying
+from faircount.analysis.judges.options import (
+    SUMMARY,
+    AgreeOptions,
+    LabelOptions,
+    MeasureOptions,
+    RankOptions,
+    TryJudgeOptions,
+    WorkOptions,
+)
+from faircount.app.options import Models
+from faircount.app.output_files import AnyPath, Notice, refuse_inputs, unheard
+from faircount.chat.settings import ChatSettings
+from faircount.config import setting_of
+from faircount.errors import InputError, UsageError
+from faircount.interrupts import uninterrupted
+from faircount.judging.attempt import Attempt, Expected
+from faircount.judging.judge import Judge, every_part
+from faircount.judging.making import Setting, make
+from faircount.judging.verdict import Verdict
+from faircount.new_file import NewFile, whole_file
+from faircount.options import options_from
+from faircount.reading import labelled
+from faircount.reading.labelled import Labelled
+from faircount.reading.labels import read_labels, saved_row
+from faircount.reading.streams import STDIN
+
+if TYPE_CHECKING:
+    from faircount.analysis.judges.agreement import Agreement
+    from faircount.analysis.judges.quality import Evaluation
+    from faircount.analysis.judges.ranking import Ranking
+
+Progress = Callable[[], None]
+"""Hears of every item that was judged."""
+
+
+def try_judge(judge: str, text: str, **options: Any) -> trying.JudgeTrial:
+    """Return a judge's verdict on one response; options are the fields of `TryJudgeOptions` and `Models`."""
+    asked, models = options_from({"judge": judge, "text": text, **options}, TryJudgeOptions, Models)
+    (made,) = made_judges([asked.judge], setting_of(models))
+    # A row of spikee's has one text or a list of them.
+    told = list(asked.judge_arg)
+    attempt = Attempt(
+        asked.text,
+        prompt=asked.prompt,
+        expected=Expected(output=asked.expected),
+        latency=asked.latency,
+        notes={"judge_args": told[0] if len(told) == 1 else told} if told else {},
+    )
+    with contextlib.closing(made):
+        return trying.try_judge(made, attempt)
+
+
+def made_judges(expressions: Sequence[str], setting: Setting) -> list[Judge]:
+    """Return the judges that are named; one that is named twice is refused."""
+    judges = [make(expression, setting) for expression in expressions]
+    for judge in judges:
+        for part in every_part(judge):
+            part.ready()
+    called = [judge.called for judge in judges]
+    for name in called:
+        if called.count(name) > 1:
+            raise UsageError(f"{name}: named twice; name each judge once")
+    return judges
+
+
+# -- measured against labels --------------------------------------------------------------------------------------
+
+
+def evaluate(
+    labels: AnyPath | Sequence[AnyPath],
+    *judges: str,
+    output: AnyPath | None = None,
+    progress: Progress = unheard,
+    **options: Any,
+) -> Evaluation:
+    """Measure judges against labelled data, and add the results to the summary `output`, if there is one.
+
+    Options are the fields of `LabelOptions`, `MeasureOptions`, `WorkOptions` and `Models`.
+    """
+    from faircount.analysis.judges import evaluation
+    from faircount.analysis.judges.quality import EvaluationSettings
+    from faircount.analysis.judges.summary import evaluation_document
+
+    given, asked, work, models = options_from(
+        {"labels": labels, "judges": judges, **options}, LabelOptions, MeasureOptions, WorkOptions, Models
+    )
+    _refuse_missing(given)
+    if not given.labels:
+        raise UsageError("no labelled data given: name a file with --labels")
+    if not given.judges:
+        raise UsageError("no judge given: name one, such as refusal; see `faircount judges list`")
+    setting = setting_of(models, work.concurrency)
+    made = made_judges(given.judges, setting)
+    summary, saved = None if output is None else os.fspath(output), None
+    if asked.save_datasets:
+        if summary is None:
+            raise UsageError("save_datasets needs output: the items are saved next to the summary")
+        saved = str(Path(summary).with_name(f"{Path(summary).stem}_dataset.jsonl"))
+    for place in (summary, asked.predictions, saved):
+        if place is not None:
+            refuse_inputs(place, [*given.labels, *given.results])
+    settings = EvaluationSettings(
+        level=asked.level,
+        replicates=asked.replicates,
+        seed=asked.seed,
+        balance=asked.balance,
+        save_datasets=asked.save_datasets,
+        inverted=given.invert_labels,
+        wanted_fpr=asked.false_positive_rate,
+    )
+    items = read_labels(given.labels, _label_options(given))
+    with _saving(saved) as keep, _predicting(asked.predictions, made) as tell:
+
+        def judged(item: Labelled, verdicts: Sequence[Verdict]) -> None:
+            progress()
+            tell(item, verdicts)
+
+        found = evaluation.evaluate(
+            made,
+            items,
+            evaluation.EvaluateOptions(settings, work.workers, (setting.chat or ChatSettings()).concurrency),
+            evaluation.Listeners(taken=keep, judged=judged),
+        )
+    if summary is not None:
+        update_file(summary, evaluation_document(found))
+    return found
+
+
+@contextlib.contextmanager
+def _saving(path: str | None) -> Iterator[Callable[[Labelled], None]]:
+    """Give what keeps the items that were used."""
+    if path is None:
+        yield lambda _: None
+        return
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with NewFile(path, force=True) as file:
+        yield lambda item: file.write(saved_row(item))
+
+
+@contextlib.contextmanager
+def _predicting(path: str | None, judges: Sequence[Judge]) -> Iterator[Callable[[Labelled, Sequence[Verdict]], None]]:
+    """Give what keeps the verdicts of the judges."""
+    from faircount.analysis.judges.predictions import prediction_line
+
+    if path is None:
+        yield lambda *_: None
+        return
+    known = [(judge.called, judge.identity.digest) for judge in judges]
+    with NewFile(path, force=True) as file:
+
+        def tell(item: Labelled, verdicts: Sequence[Verdict]) -> None:
+            for (called, digest), verdict in zip(known, verdicts, strict=True):
+                file.write(prediction_line(called, digest, item, verdict))
+
+        yield tell
+
+
+def rank(*summaries: AnyPath, **options: Any) -> Ranking:
+    """Rank the judges in summaries from Faircount or garak, best first; options are the fields of `RankOptions`."""
+    from faircount.analysis.judges.ranking import ranked
+    from faircount.analysis.judges.summary import read_summary
+
+    (asked,) = options_from({"summaries": summaries, **options}, RankOptions)
+    # The same file named twice would make every judge tie with itself.
+    files = dict.fromkeys(asked.summaries or [SUMMARY])
+    return ranked([read_summary(path) for path in files], asked.by, level=asked.level)
+
+
+def agree(
+    labels: AnyPath | Sequence[AnyPath] = (),
+    *judges: str,
+    every_case: bool = False,
+    progress: Progress = unheard,
+    notice: Notice = unheard,
+    **options: Any,
+) -> Agreement:
+    """Measure how far judges and people agree beyond chance, and find the items on which they differ.
+
+    Options are the fields of `LabelOptions`, `AgreeOptions`, `WorkOptions` and `Models`. With `every_case`, all items
+    that they disagree on are named. `notice` hears of judges that decided none of the items.
+    """
+    from faircount.analysis.judges.agreement import AgreementOptions, measure_agreement
+    from faircount.analysis.judges.predictions import read_predictions
+
+    given, asked, work, models = options_from(
+        {"labels": labels, "judges": judges, **options}, LabelOptions, AgreeOptions, WorkOptions, Models
+    )
+    _refuse_missing(given)
+    if not given.labels and not asked.predictions:
+        raise UsageError("nothing to compare: give labelled data with --labels, or predictions with --predictions")
+    if given.judges and not given.labels:
+        raise UsageError(f"{given.judges[0]}: judges need labelled data; name it with --labels")
+    setting = setting_of(models, work.concurrency)
+    made = made_judges(given.judges, setting)
+    predictions = read_predictions(asked.predictions)
+    items = read_labels(given.labels, _label_options(given, text_needed=bool(made))) if given.labels else None
+    measured = AgreementOptions(
+        cases=asked.cases,
+        every_case=every_case,
+        level=asked.level,
+        seed=asked.seed,
+        workers=work.workers,
+        concurrency=(setting.chat or ChatSettings()).concurrency,
+    )
+    found = measure_agreement(items, predictions, made, measured, progress)
+    asked_now = {judge.identity.digest for judge in made}
+    for rater in found.raters:
+        if rater.identity in asked_now and not rater.decided:
+            notice(f"{rater.name}: decided none of the items: {rater.error or 'no reason given'}")
+    return found
+
+
+# -- labels -------------------------------------------------------------------------------------------------------
+
+
+def _refuse_missing(given: LabelOptions) -> None:
+    for name in (*given.labels, *given.results):
+        if name != STDIN and not Path(name).exists():
+            raise InputError(f"{name}: no such file")
+
+
+def _label_options(given: LabelOptions, *, text_needed: bool = True) -> labelled.LabelOptions:
+    return labelled.LabelOptions(
+        text_column=given.text_column,
+        prompt_column=given.prompt_column,
+        label_columns=given.label_column,
+        id_column=given.id_column,
+        label_threshold=given.label_threshold,
+        invert=given.invert_labels,
+        results=given.results,
+        max_line=given.max_line,
+        text_needed=text_needed,
+    )
+
+
+# -- the summary of judges ----------------------------------------------------------------------------------------
+
+
+def update_file(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the judges of a document into the summary at `path`, keep the others there, and return the whole.
+
+    The folder is made where it is missing. A summary that is there and damaged is refused and left as it is. Two
+    processes that do this at once wait for each other, and at any moment the file is whole.
+    """
+    from faircount.analysis.judges.summary import merged, read_summary, summary_of
+
+    summary_of(document, "the new summary")
+    _make_folder(path)
+    with _alone(path):
+        old = read_summary(path).document if Path(path).is_file() else {}
+        whole = merged(old, document)
+        text = json.dumps(whole, ensure_ascii=True, allow_nan=False, indent=2) + "\n"
+        with whole_file(path) as file:
+            file.write(text.encode())
+    return whole
+
+
+def _make_folder(path: str) -> None:
+    if not path:
+        raise UsageError("-o: an empty name is no file; name one")
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{Path(path).parent}: cannot be created: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+@uninterrupted
+def _alone(path: str) -> Iterator[None]:
+    """Keep other processes from updating the same summary, by a lock on a file beside it that goes away afterwards."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks: the file is still written whole
+        yield
+        return
+    beside = Path(path).with_name(f".{Path(path).name}.lock")
+    descriptor = -1
+    while descriptor < 0:
+        descriptor = _opened(beside)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not _is_still_there(beside, descriptor):
+            # Whoever held the lock before has taken the file away: others lock the next one.
+            os.close(descriptor)
+            descriptor = -1
+    try:
+        yield
+    finally:
+        beside.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _opened(beside: Path) -> int:
+    try:
+        return os.open(beside, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UsageError(f"{beside.parent}: cannot be written to: {error.strerror or error}") from error
+
+
+def _is_still_there(beside: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), beside.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,278 @@
+"""Calls about results: compare, check, show, power and gate; new datasets made of results, and sheets to label.
+
+A new dataset without a name gets one like spikee's, which is always new. Nothing heavy is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.analysis.options import (
+    CheckOptions,
+    CompareOptions,
+    DatasetComparisonOptions,
+    ExtractOptions,
+    PowerOptions,
+    SampleOptions,
+    ShowOptions,
+)
+from faircount.app.output_files import AnyPath, refuse_inputs, unheard
+from faircount.errors import UsageError
+from faircount.new_file import SUFFIX, NewFile
+from faircount.options import options_from
+
+if TYPE_CHECKING:
+    from faircount.analysis.checking import Checks
+    from faircount.analysis.comparing.found import Comparison
+    from faircount.analysis.dataset_comparison import DatasetComparison
+    from faircount.analysis.gates.judging import GateResult
+    from faircount.analysis.one_entry import FoundEntries
+    from faircount.analysis.power import Power
+    from faircount.analysis.sampling_for_labels import Sample
+    from faircount.model import Analysis
+    from faircount.reading.loading import Progress
+
+RESULTS_FOLDER, DATASETS_FOLDER = "results", "datasets"
+_TAG = re.compile(r"[A-Za-z0-9_-]{1,50}")
+_REPORT_SUFFIXES = (".html", ".htm", ".md", ".json", ".txt")
+_LONGEST_PART, _LONGEST_NAME, _DIGEST = 64, 160, 12
+_BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9_.]+")
+_SHEETS = (".jsonl", ".xlsx")
+
+
+def compare(*paths: AnyPath, progress: Progress = unheard, **options: Any) -> Comparison:
+    """Compare result files on the entries that they share; options are the fields of `CompareOptions`.
+
+    `progress` hears how many more bytes were read.
+    """
+    from faircount.analysis.comparing.compare import compare_files
+
+    (asked,) = options_from(options, CompareOptions)
+    return compare_files([os.fspath(path) for path in paths], asked, progress)
+
+
+def check(*paths: AnyPath, progress: Progress = unheard, **options: Any) -> Checks:
+    """List problems with result files, without rates; options are the fields of `CheckOptions`."""
+    from faircount.analysis.checking import check_files
+
+    (asked,) = options_from(options, CheckOptions)
+    return check_files([os.fspath(path) for path in paths], asked, progress)
+
+
+def show(entry: str | int, *paths: AnyPath, progress: Progress = unheard, **options: Any) -> FoundEntries:
+    """Return everything that is recorded about the entries with an id; options are the fields of `ShowOptions`."""
+    from faircount.analysis.one_entry import find_entries
+
+    (asked,) = options_from(options, ShowOptions)
+    return find_entries(str(entry), [os.fspath(path) for path in paths], asked, progress)
+
+
+def power(**options: Any) -> Power:
+    """Return how many entries a question needs, or what they can show; options are the fields of `PowerOptions`."""
+    from faircount.analysis.power import ask
+
+    (asked,) = options_from(options, PowerOptions)
+    return ask(asked)
+
+
+def gate(
+    conditions: str | Iterable[str],
+    *,
+    analyses: Sequence[Analysis] = (),
+    comparison: Comparison | None = None,
+    ignore_errors: bool = False,
+) -> tuple[GateResult, ...]:
+    """Judge conditions such as 'asr > 5%' on analyses and a comparison; a condition that holds is a failed gate.
+
+    A gate is decided only if it is so whatever errors and unjudged entries would have been, unless they are ignored.
+    """
+    from faircount.analysis.gates.expression import parse
+    from faircount.analysis.gates.judging import judge, subjects_of
+
+    gates = [parse(text) for text in ([conditions] if isinstance(conditions, str) else conditions)]
+    return judge(gates, subjects_of(analyses, comparison), ignore_errors=ignore_errors)
+
+
+# -- new datasets -------------------------------------------------------------------------------------------------
+
+
+class WrittenRows(Struct, frozen=True):
+    """A file with rows or entries of results: how many matched and were written, and what could not be read or written.
+
+    `sentence` sums it up; `damaged` tells whether lines could not be read.
+    """
+
+    path: str
+    matched: int
+    total: int
+    written: int
+    sentence: str
+    notes: tuple[str, ...] = ()
+    damaged: bool = False
+
+
+def extract(
+    *paths: AnyPath,
+    output: AnyPath | None = None,
+    tag: str | None = None,
+    force: bool = False,
+    progress: Progress = unheard,
+    **options: Any,
+) -> WrittenRows:
+    """Write selected rows to a new dataset, by default in `results/`; options are the fields of `ExtractOptions`."""
+    from faircount.analysis.extracting import Extraction
+
+    (asked,) = options_from(options, ExtractOptions)
+    path = _named(output, tag, force=force, standard_output="the number of rows")
+    if path is None:
+        parts = ["extract", asked.label, *([] if tag is None else [tag]), str(int(time.time()))]
+        path = str(Path(RESULTS_FOLDER) / ("_".join(parts) + SUFFIX))
+    with Extraction([os.fspath(name) for name in paths], asked, progress) as found:
+        refuse_inputs(path, found.paths)
+        with NewFile(path, force=force, may_number=output is None) as file:
+            for pieces in found.lines():
+                file.write_all(pieces)
+    return WrittenRows(
+        path=file.path,
+        matched=found.matched,
+        total=found.total,
+        written=found.written,
+        sentence=found.sentence(file.path),
+        notes=tuple(found.problems()),
+        damaged=found.damaged,
+    )
+
+
+def dataset_comparison(
+    dataset: AnyPath,
+    *paths: AnyPath,
+    output: AnyPath | None = None,
+    tag: str | None = None,
+    force: bool = False,
+    progress: Progress = unheard,
+    **options: Any,
+) -> DatasetComparison:
+    """Compare a dataset's entries over targets, one result file each, and write those with a high or a low rate.
+
+    Options are the fields of `DatasetComparisonOptions`. The new dataset goes to `datasets/` unless `output` names it.
+    """
+    from faircount.analysis.dataset_comparison import compare_dataset, one_dataset
+
+    (asked,) = options_from(options, DatasetComparisonOptions)
+    source = one_dataset([os.fspath(dataset)])
+    new_file = NewFile(_comparison_path(source, output, tag, force=force), force=force, may_number=output is None)
+    found = compare_dataset(source, [os.fspath(path) for path in paths], asked, progress)
+    refuse_inputs(new_file.path, found.files)
+    with new_file as file:
+        for line in found.rows():
+            file.write(line)
+    return replace(found.result, output=file.path)
+
+
+def _comparison_path(dataset: str, output: AnyPath | None, tag: str | None, *, force: bool) -> str:
+    """Return where the new dataset goes: where the user says, else to where spikee would write it."""
+    path = _named(output, tag, force=force, standard_output="the report")
+    if path is not None:
+        if path.lower().endswith(_REPORT_SUFFIXES):
+            raise UsageError(f"-o {path}: -o names the new dataset, a JSONL file; name the report with --report")
+        return path
+    parts = ["comparison", _stem(dataset), *([] if tag is None else [tag])]
+    name = _compact("_".join(_compact(part, _LONGEST_PART) for part in parts), _LONGEST_NAME)
+    return str(Path(DATASETS_FOLDER) / f"{name}_{int(time.time())}{SUFFIX}")
+
+
+def _named(output: AnyPath | None, tag: str | None, *, force: bool, standard_output: str) -> str | None:
+    """Return the file that the user names, or None where Faircount chooses a name, in which the tag may be.
+
+    `standard_output` says what is printed there.
+    """
+    if output is not None:
+        if tag is not None:
+            raise UsageError("--tag is part of the default file name and does not work with -o")
+        if output == "-":
+            raise UsageError(f"-o -: the new dataset needs a file; standard output is for {standard_output}")
+        return os.fspath(output)
+    if force:
+        raise UsageError("--force needs -o; the default file name is always new")
+    if tag is not None and not _TAG.fullmatch(tag):
+        raise UsageError(f"--tag {tag}: use 1 to 50 letters, digits, - and _")
+    return None
+
+
+def _stem(dataset: str) -> str:
+    """Return what the name of a new dataset takes over from the old one's, as spikee does."""
+    name = Path(dataset).name
+    for compressed in (".gz", ".zst"):
+        name = name.removesuffix(compressed)
+    return re.sub(r"^[0-9]+-", "", name).removesuffix(SUFFIX).removeprefix("seeds-")
+
+
+def _compact(text: str, longest: int) -> str:
+    """Return a text that is safe and short enough for a name; where that loses anything, a digest distinguishes it."""
+    plain = "-".join(word for word in _BETWEEN_WORDS.split(text) if word).strip("-._")
+    if plain == text and len(text) <= longest:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST]
+    start = plain[: longest - _DIGEST - 1].rstrip("-._")
+    return f"{start}-{digest}" if start else digest
+
+
+# -- sheets to label ----------------------------------------------------------------------------------------------
+
+
+def sample_for_labels(
+    *paths: AnyPath,
+    output: AnyPath = "labels.jsonl",
+    force: bool = False,
+    progress: Progress = unheard,
+    **options: Any,
+) -> Sample:
+    """Draw entries into a sheet for people to label; options are the fields of `SampleOptions`."""
+    from faircount.analysis.correction.given import DESIGN_SUFFIX
+    from faircount.analysis.sampling_for_labels import design
+    from faircount.analysis.sampling_for_labels import sample_for_labels as draw
+
+    (asked,) = options_from(options, SampleOptions)
+    sheet = os.fspath(output)
+    _refuse_sheet(sheet, sheet + DESIGN_SUFFIX, force=force)
+    sample = draw([os.fspath(path) for path in paths], asked, progress)
+    for target in (sheet, sheet + DESIGN_SUFFIX):
+        refuse_inputs(target, [name for name, _ in sample.files])
+    _write_sheet(sheet, sample, force=force)
+    with NewFile(sheet + DESIGN_SUFFIX, force=force) as file:
+        file.write(json.dumps(design(sample), indent=2).encode() + b"\n")
+    return sample
+
+
+def _refuse_sheet(path: str, beside: str, *, force: bool) -> None:
+    """Raise for what can be known before anything is read: hours of labelling are not to be replaced by a slip."""
+    if Path(path).suffix.casefold() not in _SHEETS:
+        raise UsageError(f"-o {path}: a label sheet must be .jsonl or .xlsx")
+    for name in (path, beside):
+        if os.path.lexists(name) and not force:
+            raise UsageError(f"{name}: already exists; overwrite it with --force, or name another file with -o")
+
+
+def _write_sheet(path: str, sample: Sample, *, force: bool) -> None:
+    from faircount.analysis.sampling_for_labels import columns_of, sheet_rows
+
+    columns = columns_of(sample)
+    if Path(path).suffix.casefold() == ".xlsx":
+        from faircount.present.xlsx import write_workbook
+
+        write_workbook(path, sheet_rows(sample), columns)
+        return
+    with NewFile(path, force=force) as file:
+        for row in sheet_rows(sample):
+            # Pure ASCII: lone surrogates and line separators come back as they were.
+            file.write(json.dumps(dict(zip(columns, row, strict=True))).encode() + b"\n")

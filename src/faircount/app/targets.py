@@ -1,0 +1,141 @@
+"""Targets and attacks: what can be named, and one of them tried on one prompt. Nothing is saved."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from faircount.analysis.attacks import trying
+from faircount.analysis.target_report import RequestError, Targets, TriedTarget
+from faircount.app.judges import made_judges
+from faircount.app.options import Models
+from faircount.chat.settings import ChatSettings
+from faircount.config import setting_of
+from faircount.errors import UsageError
+from faircount.judging.making import Setting
+from faircount.judging.outside import in_short
+from faircount.options import options_from
+from faircount.running.attacks.making import AttackSetting, make_attack
+from faircount.running.attacks.seam import Attack, Entry
+from faircount.running.options import TryAttackOptions, TryTargetOptions
+from faircount.running.targets.blocks import classified
+from faircount.running.targets.making import TargetSetting, available, make_target
+from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.text import clip, visible
+
+T = TypeVar("T")
+
+
+def list_targets() -> Targets:
+    """Return all targets that can be named."""
+    return Targets(targets=tuple(available()))
+
+
+def try_target(target: str, prompt: str, **options: Any) -> TriedTarget:
+    """Send one prompt to a target and return what came of it; options are the fields of `TryTargetOptions`."""
+    (asked,) = options_from({"target": target, "prompt": prompt, **options}, TryTargetOptions)
+    fields = _fields(asked.field)
+    messages: list[dict[str, Any]] = [] if asked.system is None else [{"role": "system", "content": asked.system}]
+    messages.append({"role": "user", "content": asked.prompt})
+    request = Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
+    chat = replace(setting_of(asked).chat or ChatSettings(), timeout=asked.timeout, tries=asked.tries)
+    made = make_target(asked.target, TargetSetting(chat=chat, target_args=asked.target_args))
+    answer, error, seconds = _in_a_loop(_asked(made, request))
+    told = error or answer
+    given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
+    if error is not None:
+        given |= {
+            "blocked": error.kind == BLOCKED,
+            "categories": (*error.categories, *filter(None, [error.policy_block])),
+            "error": RequestError(error.kind, error.message),
+        }
+    if answer is not None:
+        names = ("output", "let_through", "tools_called", "model", "finish_reason", "prompt_tokens")
+        given |= {one: getattr(answer, one) for one in (*names, "completion_tokens", "cost")}
+    latency = seconds if answer is None else answer.latency
+    return TriedTarget(target=asked.target, prompt=asked.prompt, latency=latency, **given)
+
+
+async def _asked(target: Target, request: Request) -> tuple[Answer | None, TargetError | None, float]:
+    began = time.perf_counter()
+    answer: Answer | None = None
+    failed: TargetError | None = None
+    try:
+        answer = await target.answer(request)
+    except TargetError as error:
+        answer, failed = error.answer, classified(error)
+    except Exception as error:  # noqa: BLE001  a target may be anybody's code
+        failed = classified(TargetError(type(error).__name__, in_short(error)))
+    finally:
+        seconds = time.perf_counter() - began
+        await target.close()
+    return answer, failed, seconds
+
+
+# -- attacks ------------------------------------------------------------------------------------------------------
+
+
+def try_attack(attack: str, prompt: str, **options: Any) -> trying.AttackTrial:
+    """Return what an attack sends for one prompt; it is sent to a `target`, if one is named.
+
+    Options are the fields of `TryAttackOptions` and `Models`.
+    """
+    asked, models = options_from({"attack": attack, "prompt": prompt, **options}, TryAttackOptions, Models)
+    if asked.judge is not None and asked.target is None:
+        raise UsageError("--judge needs --target: without one there is no answer to judge")
+    setting = setting_of(models)
+    made = make_attack(asked.attack, AttackSetting(setting.chat, asked.attack_options))
+    made.ready()
+    if not asked.prompt.strip():
+        raise UsageError("the prompt is empty")
+    return _in_a_loop(_tried(made, entry_of(asked.prompt, asked.field), asked, setting))
+
+
+def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
+    """Return the entry that an attack is tried on: a prompt, and its fields as NAME=VALUE."""
+    return Entry("prompt", ({"role": "user", "content": prompt},), _fields(pairs))
+
+
+async def _tried(attack: Attack, entry: Entry, options: TryAttackOptions, setting: Setting) -> trying.AttackTrial:
+    judges = [] if options.judge is None else made_judges([options.judge], setting)
+    target = None
+    try:
+        if options.target is not None:
+            chat = setting.chat
+            target = make_target(options.target, TargetSetting() if chat is None else TargetSetting(chat))
+        judge = judges[0] if judges else None
+        return await trying.try_attack(attack, entry, iterations=options.iterations, target=target, judge=judge)
+    finally:
+        await attack.close()
+        if target is not None:
+            await target.close()
+        for judge in judges:
+            judge.close()
+
+
+def _fields(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of an entry from NAME=VALUE; a field that is given several times is a list."""
+    fields: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--field {clip(visible(pair), 60)}: expected NAME=VALUE")
+        name = name.strip()
+        earlier = fields.get(name)
+        fields[name] = value if name not in fields else [*(earlier if isinstance(earlier, list) else [earlier]), value]
+    return fields
+
+
+def _in_a_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run something in an event loop; in a notebook there is one already, so that another thread is needed."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
