@@ -151,7 +151,7 @@ def option_value(known: OptionField, value: Any) -> Any:
         found: Any = tuple(_text(known, one) if as_text else one for one in several)
     else:
         found = _single_value(known, value)
-    for refusal in filter(None, (option.refusal(found) for option in known.options)):
+    for refusal in filter(None, (option.refusal(found) for option in known.options if found != known.default)):
         raise UsageError(f"{known.name} {refusal}")
     return found
 

@@ -1,0 +1,34 @@
+"""Names of a package that are loaded when first used: importing the package costs nothing."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def names_of(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package; the stub beside its `__init__` says where each name is."""
+
+    @functools.cache
+    def homes() -> dict[str, str]:
+        import ast
+
+        stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
+        return {
+            alias.name: str(node.module)
+            for node in stub.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+    def get(name: str) -> Any:
+        if name == "__all__":
+            return sorted(homes())
+        if name not in homes():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(homes()[name]), name)
+
+    return get, lambda: sorted(homes())
