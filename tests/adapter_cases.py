@@ -12,9 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from faircount.judging.attempt import Attempt, Expected, ToolCall, Turn
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.making import Setting, make
+from faircount.judging import Attempt, Expected, Judge, Setting, ToolCall, Turn, make, verdict_of
 
 Make = Callable[[str], Judge]
 

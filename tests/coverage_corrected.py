@@ -16,13 +16,10 @@ from typing import Any
 import numpy as np
 
 from faircount import stats as ours
+from faircount.analysis import PPI, TWO_PHASE, Run, Sampled, allocation, over_all, respecting
 from faircount.analysis.correction import correcting
-from faircount.analysis.correction.clustered import PPI, TWO_PHASE, respecting
-from faircount.analysis.correction.correcting import Run, over_all
-from faircount.analysis.correction.sampled import Sampled
-from faircount.analysis.sampling_for_labels import allocation
 from faircount.model import Families, Outcome, Tally, Validation
-from faircount.stats.judge_error import LabelledPart
+from faircount.stats import LabelledPart
 from faircount.stats.labelled_families import LabelledFamily
 from tests import naive_intervals as naive
 from tests.coverage_regimes import BAND, Counts, Interval, Method, Outcomes, Regime, Role, Table, limits, seeded, tally

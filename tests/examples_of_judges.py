@@ -11,45 +11,48 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from faircount.model import Estimate, Validation
-from faircount.stats.agreement import (
+from faircount.stats import (
+    LabelledPart,
+    aggregate,
+    all_of_k,
+    any_of_k,
+    average_precision,
+    best_attempts,
+    brier_score,
     chance_agreement,
     cohen_kappa,
-    fleiss_kappa,
-    gwet_ac1,
-    kappa_standard_error,
-    krippendorff_alpha,
-    observed_agreement,
-    pabak,
-)
-from faircount.stats.attempts import all_of_k, any_of_k, mean_pass_at_k, mean_pass_hat_k
-from faircount.stats.detector_bootstrap import (
+    confusion_estimates,
+    confusion_metrics,
+    delong_standard_error,
     f1_bca,
     f1_bca_constants,
     f1_bootstrap,
     f1_bootstrap_mean,
-    metric_bootstrap,
-)
-from faircount.stats.detector_scores import (
-    average_precision,
-    brier_score,
-    delong_standard_error,
-    roc_auc,
-    threshold_sweep,
-)
-from faircount.stats.detectors import confusion_estimates, confusion_metrics
-from faircount.stats.judge_error import (
-    LabelledPart,
+    fleiss_kappa,
+    gwet_ac1,
+    icc,
+    kappa_standard_error,
+    krippendorff_alpha,
     labels_only,
     lang_reiczigel,
+    majority_of_k,
+    mean_pass_at_k,
+    mean_pass_hat_k,
+    metric_bootstrap,
+    modes,
+    observed_agreement,
+    pabak,
     ppi_mean,
     ppi_weight,
+    roc_auc,
     rogan_gladen,
+    threshold_sweep,
     two_phase,
+    valid_scores,
+    wilson,
     youden_j,
 )
-from faircount.stats.proportion import DEFAULT_LEVEL, wilson
-from faircount.stats.reducers import aggregate, modes, valid_scores
-from faircount.stats.retries import best_attempts, icc, majority_of_k
+from faircount.stats.proportion import DEFAULT_LEVEL
 
 Document = Mapping[str, Any]
 # What the library says under a name; a function where it would be costly or impossible without need.

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError, UsageError
-from faircount.running.journal import Journal, JournalError
-from faircount.running.journal_reading import State
+from faircount.running import Journal, JournalError, State
 
 
 def say(*words: object) -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError
-from faircount.running.case import Case
-from faircount.running.collecting import collect
+from faircount.running import Case, collect
 
 PLAIN = """\
 from rebel import test_case

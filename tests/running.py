@@ -9,12 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from faircount.running.budget import Limits
-from faircount.running.case import Case, case_metric
-from faircount.running.courses import Tactics
-from faircount.running.engine import Ending, Engine
-from faircount.running.journal import Journal
-from faircount.running.targets.seam import Answer, Request, Target
+from faircount.running import Answer, Case, Ending, Engine, Journal, Limits, Request, Tactics, Target, case_metric
 from faircount.testing import EvaluationResult, Metric
 
 HEADER = {"run": "r", "started": "2026-01-02T03:04:05+00:00", "settings": {}}

@@ -18,11 +18,7 @@ import numpy as np
 from msgspec.structs import asdict
 from scipy import stats as scipy_stats
 
-from faircount.analysis.comparing.claims import agree, detectable
-from faircount.analysis.comparing.facets import tested
-from faircount.analysis.comparing.figures import figures
-from faircount.analysis.comparing.found import ComparedGroup, Figures
-from faircount.analysis.gates.regression import judged
+from faircount.analysis import ComparedGroup, Figures, agree, detectable, figures, judged, tested
 from faircount.stats import Design
 from tests.coverage_families import zipf
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from faircount.analysis.gates.regression import judged
+from faircount.analysis import judged
 from tests.gate_results import cells
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "gates.md"

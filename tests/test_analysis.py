@@ -17,12 +17,11 @@ import pytest
 import zstandard
 
 from faircount import AnalyzeOptions, InputError, Tally, UsageError, analyze, as_report
-from faircount.analysis.summary import SMALL_GROUP
+from faircount.analysis import SMALL_GROUP
 from faircount.ledger import engine, tallies
 from faircount.model import Analysis
 from faircount.present import console
-from faircount.reading.inputs import distinct, expand, expand_folder
-from faircount.reading.spikee import NINE_FIELDS
+from faircount.reading import NINE_FIELDS, distinct, expand, expand_folder
 from faircount.stats import wilson
 from tests.conftest import Cli, Write, analysis_of, attack, codes, encode, row, standard
 

@@ -155,21 +155,22 @@ def _existing(target: str, graph: dict[str, set[str]]) -> str:
 
 
 def test_the_public_door_is_sorted_small_and_complete() -> None:
-    assert faircount.__all__ == sorted(faircount.__all__)
-    assert len(faircount.__all__) <= 50
-    for name in faircount.__all__:
+    names = dir(faircount)
+    assert names == sorted(names)
+    assert len(names) <= 50
+    for name in names:
         assert not isinstance(getattr(faircount, name), ModuleType), f"{name} is hidden by a module of that name"
 
 
 def test_the_door_knows_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'secret'"):
-        _ = faircount.secret
+        _ = getattr(faircount, "secret")  # noqa: B009
 
 
 WITH_PUBLIC_NAMES = [
     name.removesuffix(".__init__")
     for name, path in modules()
-    if re.search(r"^(__all__ = |__getattr__, __dir__ = names_of\\()", path.read_text(), re.M)
+    if re.search(r"^(__all__ = |__getattr__, __dir__ = names_of\()", path.read_text(), re.M)
 ]
 
 

@@ -24,19 +24,27 @@ import pytest
 from msgspec.structs import replace
 
 from faircount.cli import main
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Verdict
-from faircount.running import runs
-from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
-from faircount.running.budget import Limits, Tally
-from faircount.running.courses import Tactics
-from faircount.running.engine import Engine
-from faircount.running.entry_metric import EntryMetric
-from faircount.running.journal import Journal, JournalError
-from faircount.running.journal_reading import read_journal
-from faircount.running.service import continue_run
-from faircount.running.targets.seam import Answer, Request
+from faircount.judging import Attempt, Decision, Judge, Verdict
+from faircount.running import (
+    Answer,
+    Attack,
+    Engine,
+    Entry,
+    EntryMetric,
+    Journal,
+    JournalError,
+    Limits,
+    Play,
+    Prompt,
+    Request,
+    Step,
+    Tactics,
+    Tally,
+    continue_run,
+    read_journal,
+    runs,
+    with_text,
+)
 from tests.attack_child import Failing
 from tests.attack_places import Forks, counted, essence, expected_of, is_begun, numbers, run_words, write_place
 from tests.misbehaving_server import Received, Server, answer, completion, failing, half, reset

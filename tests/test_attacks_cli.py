@@ -12,9 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.analysis.attacks.listing import list_attacks
+from faircount.analysis import list_attacks
+from faircount.running import KINDS
 from faircount.running.attacks import registry
-from faircount.running.attacks.encoding_kinds import KINDS
 from tests.conftest import ROOT, Cli, some
 from tests.test_present import harmless
 

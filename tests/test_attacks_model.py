@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import UsageError
-from faircount.running.attacks.failing import AttackError
-from faircount.running.attacks.making import AttackSetting, attack_again, make_attack
-from faircount.running.attacks.seam import Attack, Entry, Prompt, Step
+from faircount.running import Attack, AttackError, AttackSetting, Entry, Prompt, Step, attack_again, make_attack
 from tests.test_judges_llm import Answer, Server, says
 
 KEY = "sk-test-attacker-0123456789abcdefghij"

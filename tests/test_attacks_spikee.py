@@ -18,9 +18,7 @@ import msgspec
 import pytest
 
 from faircount.errors import UsageError
-from faircount.running.attacks.failing import AttackError
-from faircount.running.attacks.making import AttackSetting, attack_again, make_attack
-from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step
+from faircount.running import Attack, AttackError, AttackSetting, Entry, Play, Prompt, Step, attack_again, make_attack
 from tests.conftest import ROOT, some
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faircount.model import Outcome
-from faircount.running.budget import Budget, Limits
-from faircount.running.targets.seam import Answer, TargetError
+from faircount.running import Answer, Budget, Limits, TargetError
 
 ERROR = TargetError("status", "HTTP 503", 3)
 

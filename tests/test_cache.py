@@ -20,10 +20,17 @@ from faircount import Analysis, AnalyzeOptions, analyze
 from faircount.analysis import summary
 from faircount.cli import main
 from faircount.ledger import store
+from faircount.reading import (
+    FOLDER_VARIABLE,
+    SECRET_BYTES,
+    Cache,
+    ContentHash,
+    Secret,
+    identity,
+    identity_of_file,
+    loading,
+)
 from faircount.reading import cache as caching
-from faircount.reading import identity, loading
-from faircount.reading.cache import FOLDER_VARIABLE, Cache
-from faircount.reading.identity import SECRET_BYTES, ContentHash, Secret, identity_of_file
 from tests.conftest import Write, analysis_of, attack, standard
 
 

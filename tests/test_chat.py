@@ -29,16 +29,26 @@ from typing import Any
 
 import pytest
 
-from faircount.chat import http, openai, providers
-from faircount.chat.address import Address, Proxy
-from faircount.chat.answer import ChatAnswer, ChatError, ChatToolCall
-from faircount.chat.client import ChatClient
-from faircount.chat.exchange import ChatRequest, Trouble
-from faircount.chat.key import Key
-from faircount.chat.pace import Bucket, Clock
-from faircount.chat.prices import BUILT_IN, Prices
-from faircount.chat.retrying import asked_wait
-from faircount.chat.settings import ChatSettings
+from faircount.chat import (
+    BUILT_IN,
+    Address,
+    Bucket,
+    ChatAnswer,
+    ChatClient,
+    ChatError,
+    ChatRequest,
+    ChatSettings,
+    ChatToolCall,
+    Clock,
+    Key,
+    Prices,
+    Proxy,
+    Trouble,
+    asked_wait,
+    http,
+    openai,
+    providers,
+)
 from faircount.errors import UsageError
 from tests.conftest import ROOT, interruptible
 from tests.misbehaving_server import (

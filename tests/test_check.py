@@ -15,10 +15,8 @@ import jsonschema
 import pytest
 
 from faircount import InputError, UsageError, analyze
-from faircount.analysis import checking, summary
-from faircount.analysis.checking import Checks, as_report, check_files, verdict
-from faircount.analysis.options import CheckOptions
-from faircount.analysis.results import findings_of
+from faircount.analysis import CheckOptions, Checks, check_files, checking, findings_of, summary, verdict
+from faircount.analysis.checking import as_report
 from faircount.cli import main
 from faircount.findings import REGISTER
 from faircount.model import Severity

@@ -16,15 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import InputError
-from faircount.judging.making import Setting
-from faircount.judging.outside import is_there
-from faircount.running import rebel_files
-from faircount.running.case import Case, Measured, attempt_of
-from faircount.running.collecting import Collected, collect
-from faircount.running.discovery import discover
-from faircount.running.journal import encode_record
+from faircount.judging import Setting, is_there
+from faircount.running import Case, Collected, Measured, attempt_of, collect, discover, encode_record, rebel_files
 from tests import peers, rebel_cases
 
 HEAD = """

@@ -16,10 +16,9 @@ import openpyxl
 import pytest
 from bench.generate import write_results
 
-from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.found import Comparison, Pair
+from faircount.analysis import CompareOptions, Comparison, compare_files
+from faircount.analysis.comparing.found import Pair
 from faircount.analysis.comparing.report import as_report
-from faircount.analysis.options import CompareOptions
 from faircount.errors import InputError, UsageError
 from faircount.model import Estimate, Passage
 from faircount.present import console, figure, html, markdown

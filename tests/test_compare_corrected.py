@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from faircount.analysis.comparing.compare import compare_files
+from faircount.analysis import CompareOptions, compare_files
 from faircount.analysis.comparing.report import as_report
-from faircount.analysis.options import CompareOptions
 from faircount.errors import InputError, UsageError
 from faircount.present import console
 from faircount.stats import (

@@ -19,11 +19,8 @@ from msgspec.structs import replace
 from scipy import optimize, special
 from scipy import stats as scipy_stats
 
-from faircount.analysis.comparing.claims import detectable
-from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.found import Figures
-from faircount.analysis.options import CompareOptions
-from faircount.reading.spikee_families import family
+from faircount.analysis import CompareOptions, Figures, compare_files, detectable
+from faircount.reading import family
 from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango
 from tests.conftest import Write, document_of, standard
 from tests.gate_results import cells

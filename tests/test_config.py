@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from faircount.app.options import Models
+from faircount.app import Models
 from faircount.config import Config, read_config, setting_of
 from faircount.errors import UsageError
-from faircount.judging.making import make
+from faircount.judging import make
 
 WHOLE = """
 [judges]

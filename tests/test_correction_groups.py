@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from scipy import stats as scipy_stats
 
+from faircount.analysis import hypergeometric_at_most, shown_to_fool, stratified
 from faircount.analysis.arrange import as_report
-from faircount.analysis.correction.fooled import hypergeometric_at_most, shown_to_fool
-from faircount.analysis.correction.groups import stratified
 from faircount.model import Analysis
 from faircount.present import console
-from faircount.stats.judge_error import LabelledPart, two_phase
+from faircount.stats import LabelledPart, two_phase
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.test_correction import Z, labels, run_of, summary, valid
 

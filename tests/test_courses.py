@@ -11,9 +11,22 @@ from typing import Any
 import pytest
 
 from faircount.model import Outcome
-from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
-from faircount.running.case import Case, entry_case
-from faircount.running.courses import STANDARD, Course, Made, Planned, Tactics, made_of
+from faircount.running import (
+    STANDARD,
+    Attack,
+    Case,
+    Course,
+    Entry,
+    Made,
+    Planned,
+    Play,
+    Prompt,
+    Step,
+    Tactics,
+    entry_case,
+    made_of,
+    with_text,
+)
 
 Came = Mapping[str, Any]
 FAILED: Came = {"output": {"output": "no"}, "error": None, "verdicts": [{"verdict": "failure"}]}

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.present.csv_text import csv_lines
-from faircount.present.sheet_cells import Value
+from faircount.present import Value, csv_lines
 from faircount.text import visible
 from tests.test_xlsx import AS_THEY_ARE, HOSTILE_ALPHABET
 

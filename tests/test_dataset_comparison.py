@@ -12,15 +12,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.analysis import dataset_matching
-from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset
+from faircount.analysis import ComparedDataset, DatasetComparisonOptions, compare_dataset, dataset_matching
 from faircount.analysis.dataset_comparison_report import as_report
-from faircount.analysis.options import DatasetComparisonOptions
 from faircount.errors import InputError, UsageError
 from faircount.model import Estimate
 from faircount.present import console, html, json_text, markdown
-from faircount.reading import datasets
-from faircount.reading.datasets import read_dataset, with_rate
+from faircount.reading import datasets, read_dataset, with_rate
 from faircount.report import Grid, HeatMap, Label, Record
 from faircount.stats import cluster_wilson, wilson
 from tests.conftest import Cli, Lines, Write, attack, standard

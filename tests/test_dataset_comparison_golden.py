@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from faircount.analysis.dataset_comparison import ComparedDataset, compare_dataset
-from faircount.analysis.options import DatasetComparisonOptions
+from faircount.analysis import ComparedDataset, DatasetComparisonOptions, compare_dataset
 from tests.conftest import ROOT, Cli, shared_folder
 
 SHARED = shared_folder()

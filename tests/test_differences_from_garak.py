@@ -7,22 +7,24 @@ from typing import Any
 
 import pytest
 
-from faircount.analysis.judges.options import SUMMARY
-from faircount.analysis.judges.quality import STRING_MATCHER, Confusion, JudgeQuality, QualityOptions, quality_of
-from faircount.analysis.judges.ranking import ranked
-from faircount.analysis.judges.summary import (
+from faircount.analysis import (
+    LEAST_SAMPLES,
+    STRING_MATCHER,
+    SUMMARY,
+    Confusion,
+    JudgeQuality,
     JudgeRecord,
     Metadata,
+    QualityOptions,
     Summary,
     as_document,
+    quality_of,
+    ranked,
     read_summary,
     summary_of,
+    tier_name,
 )
-from faircount.analysis.judges.tiers import LEAST_SAMPLES, tier_name
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import verdict_of
-from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Decision, Identity
+from faircount.judging import Attempt, Decision, Identity, Setting, make, verdict_of
 from faircount.model import Estimate
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "differences-from-garak.md").read_text(encoding="utf-8")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faircount.judging.making import parameters_of
-from faircount.judging.registry import BUILT_IN, BuiltIn
+from faircount.judging import BUILT_IN, BuiltIn, parameters_of
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guides" / "judges.md"

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faircount import Outcome
-from faircount.analysis.one_entry import find_entries
-from faircount.ledger.origins import Overlap, origin_keys, preference
+from faircount.analysis import find_entries
+from faircount.ledger import Overlap, origin_keys, preference
 from faircount.outcomes import PRECEDENCE, fold, state
 from tests.conftest import Write, analysis_of, attack, codes, encode, row, standard
 

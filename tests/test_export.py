@@ -17,9 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis.exporting import ENTRY_COLUMNS, Export
-from faircount.analysis.exporting_columns import SAID, named_column, split_names, written_name
-from faircount.analysis.options import ExportOptions
+from faircount.analysis import ENTRY_COLUMNS, SAID, Export, ExportOptions, named_column, split_names, written_name
 from faircount.errors import UsageError
 from faircount.text import visible
 from tests.conftest import Cli, Write, analysis_of, attack, encode, row, standard

@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.ledger import engine
-from faircount.present import parquet_file
-from faircount.present.parquet_file import SQL_TYPES, Stored, write_parquet
-from faircount.present.sheet_cells import Value
+from faircount.present import SQL_TYPES, Stored, Value, parquet_file, write_parquet
 from tests.conftest import ROOT, Cli, Write, attack, row, standard
 from tests.test_export import HOSTILE
 

@@ -19,15 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis import extracting
-from faircount.analysis.choosing import Choice, Chooser
-from faircount.analysis.extracting import Extraction
-from faircount.analysis.options import CATEGORIES, ExtractOptions
+from faircount.analysis import CATEGORIES, Choice, Chooser, Extraction, ExtractOptions, extracting
 from faircount.errors import UsageError
 from faircount.query import Condition, CustomSearch, parse
-from faircount.reading import loading, raw_rows
-from faircount.reading.raw_rows import Origin, RawReader, dataset_row
-from faircount.reading.streams import Stream
+from faircount.reading import Origin, RawReader, Stream, dataset_row, loading, raw_rows
 from tests.conftest import ROOT, Cli, Write, analysis_of, attack, encode, interruptible, row, shared_folder, standard
 
 SHARED = shared_folder()

@@ -10,8 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.analysis.arrange import FAILED_CASES_IN_FULL
-from faircount.analysis.results import CASES_SHOWN
+from faircount.analysis import CASES_SHOWN, FAILED_CASES_IN_FULL
 from faircount.present import console, html, json_text, markdown
 from tests.conftest import Cli, Write, analysis_of, report_of, standard
 from tests.run_files import HEADER, attempt, case, unanswered

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.options import AnalyzeOptions, CompareOptions
-from faircount.analysis.results import analyze
+from faircount.analysis import AnalyzeOptions, CompareOptions, analyze, compare_files
 from faircount.model import Estimate
-from faircount.reading.spikee_families import family
+from faircount.reading import family
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, attack, some, standard
 from tests.oracles import correlation_floor, known, oracle

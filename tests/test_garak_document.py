@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from faircount.judging.registry import BUILT_IN
+from faircount.judging import BUILT_IN
 from faircount.string_judges import GARAK_DETECTORS, is_garak_string_detector
 from tests import peers
 

@@ -18,12 +18,9 @@ from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from faircount import stats
+from faircount.analysis import FIGURES, CompareOptions, Gate, GateResult, compare_files, judge, parse, subjects_of
 from faircount.analysis.comparing import found as compared
-from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.gates import needed
-from faircount.analysis.gates.expression import FIGURES, Gate, parse
-from faircount.analysis.gates.judging import GateResult, judge, subjects_of
-from faircount.analysis.options import CompareOptions
 from faircount.errors import UsageError
 from faircount.model import Analysis, Estimate, Families, GroupFamilies, Rates, Shares, Tally
 from tests.conftest import Cli, Write, analysis_of, standard

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import false_discovery_control, fisher_exact
 
 from faircount import as_report
-from faircount.analysis.slices import stands_out
+from faircount.analysis import stands_out
 from faircount.model import Analysis
 from faircount.present import console
 from faircount.stats import Stratum, exact_p_of_strata

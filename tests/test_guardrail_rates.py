@@ -13,7 +13,7 @@ import pytest
 from msgspec import json as msgspec_json
 
 from faircount import as_report
-from faircount.analysis.results import COMBINED
+from faircount.analysis import COMBINED
 from faircount.model import Analysis, Estimate, FalsePositives
 from faircount.present import console, html, markdown
 from faircount.report import Fact, Facts, Lead

@@ -23,9 +23,8 @@ import pytest
 
 from faircount import interrupts
 from faircount.cli import demo, main
-from faircount.ledger.store import Ledger
-from faircount.reading import loading
-from faircount.reading.loading import PARALLEL_FROM_BYTES
+from faircount.ledger import Ledger
+from faircount.reading import PARALLEL_FROM_BYTES, loading
 from faircount.workers import Beside
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 

@@ -22,9 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import InputError, UsageError
+from faircount.running import MAX_ATTEMPT, Doubled, Journal, JournalError, State, encode_record, read_journal, state_of
 from faircount.running import journal as journal_module
-from faircount.running.journal import Journal, JournalError, encode_record
-from faircount.running.journal_reading import MAX_ATTEMPT, Doubled, State, read_journal, state_of
 
 HEADER = {"run": "a-run", "version": "1", "started": "2026-01-01T00:00:00Z", "settings": {"paths": ["tests"]}}
 

@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 
 from faircount.errors import InputError, UsageError
-from faircount.running.journal import Journal, JournalError
-from faircount.running.journal_reading import read_journal
+from faircount.running import Journal, JournalError, read_journal
 
 CHILD = Path(__file__).with_name("journal_child.py")
 CASES, ATTEMPTS = 10, 5

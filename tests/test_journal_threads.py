@@ -20,8 +20,7 @@ from typing import Any
 
 import pytest
 
-from faircount.running.journal import Journal, JournalError
-from faircount.running.journal_reading import read_journal
+from faircount.running import Journal, JournalError, read_journal
 
 _write, _fdatasync, _ftruncate = os.write, os.fdatasync, os.ftruncate
 

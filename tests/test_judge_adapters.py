@@ -17,12 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Usage
+from faircount.judging import Attempt, Judge, Setting, Usage, make, verdict_of
 from tests import adapter_cases, peers
 from tests.adapter_cases import deepeval_cases, garak_cases, rebel_cases, said, spikee_cases
 from tests.misbehaving_server import Server

@@ -16,25 +16,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from faircount.analysis.judges.agreement import (
+from faircount.analysis import (
+    JUDGE,
+    PERSON,
     Agreement,
     AgreementOptions,
     GroupAgreement,
-    Pair,
-    _together,
+    Rater,
+    Ratings,
     measure_agreement,
+    read_predictions,
 )
+from faircount.analysis.judges.agreement import Pair, _together
 from faircount.analysis.judges.agreement_report import as_report
-from faircount.analysis.judges.agreement_table import JUDGE, PERSON, Rater, Ratings
-from faircount.analysis.judges.predictions import read_predictions
 from faircount.errors import InputError
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Verdict
+from faircount.judging import Attempt, Decision, Judge, Verdict
 from faircount.present import console, html, markdown
-from faircount.reading.labels import LabelOptions, read_labels
-from faircount.stats import krippendorff_alpha
-from faircount.stats.agreement import alpha_of_kinds
+from faircount.reading import LabelOptions, read_labels
+from faircount.stats import alpha_of_kinds, krippendorff_alpha
 from tests.conftest import Cli, Write
 from tests.oracles import known, limits, oracle
 
@@ -367,7 +366,7 @@ def of_predictions(path: str, *more: str) -> Agreement:
 
 
 def test_predictions_give_the_figures_that_asking_the_judges_gives(labelling: Labelling, tmp_path: Path) -> None:
-    from faircount.analysis.judges.predictions import prediction_line
+    from faircount.analysis import prediction_line
 
     rows = [(f"i{n}", "yes" if n % 3 else "no a", "hit" if n % 4 else "pass") for n in range(60)]
     path = labelling(rows)

@@ -15,12 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import UsageError
-from faircount.judging import registry
-from faircount.judging.attempt import Attempt
-from faircount.judging.expression import DEEPEST, LONGEST, Call, parse, render
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.making import Setting, make, make_trusted_only
-from faircount.judging.verdict import Decision
+from faircount.judging import (
+    DEEPEST,
+    LONGEST,
+    Attempt,
+    Call,
+    Decision,
+    Judge,
+    Setting,
+    make,
+    make_trusted_only,
+    parse,
+    registry,
+    render,
+    verdict_of,
+)
 from tests.conftest import some
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -307,14 +316,14 @@ def test_a_named_judge_takes_no_parameters() -> None:
 
 
 def test_a_setting_can_be_sent_to_another_process() -> None:
-    from faircount.chat.settings import ChatSettings
+    from faircount.chat import ChatSettings
 
     setting = Setting(chat=ChatSettings(model="m"), named={"a": "refusal"})
     assert pickle.loads(pickle.dumps(setting)) == setting
 
 
 def test_the_chat_setting_reaches_the_judges_that_ask_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from faircount.chat.settings import ChatSettings
+    from faircount.chat import ChatSettings
 
     monkeypatch.setenv("SOME_KEY", "x")
     chat = ChatSettings(base_url="http://127.0.0.1:9/v1", model="the-model", api_key_env="SOME_KEY")

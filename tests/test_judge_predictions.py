@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from faircount.analysis.judges.predictions import KeptPredictions, Prediction, prediction_line, read_predictions
+from faircount.analysis import KeptPredictions, Prediction, prediction_line, read_predictions
 from faircount.errors import InputError, UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.verdict import Decision, Span, Usage, Verdict
-from faircount.reading.labelled import Labelled
+from faircount.judging import Attempt, Decision, Span, Usage, Verdict
+from faircount.reading import Labelled
 from tests.conftest import Write
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -116,7 +115,7 @@ def test_a_bad_line_is_told_with_its_place_and_the_others_count(bad: bytes, reas
 
 
 def test_a_line_over_the_limit_is_bad_and_the_next_is_read(write: Write) -> None:
-    from faircount.analysis.judges.predictions import Predictions
+    from faircount.analysis import Predictions
 
     path = write([told(reason="x" * 5000), told(item=2)])
     predictions = Predictions([path], max_line=1000)

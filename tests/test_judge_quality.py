@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis.judges.quality import (
+from faircount.analysis import (
     Confusion,
     Evaluation,
     EvaluationSettings,
@@ -26,17 +26,17 @@ from faircount.analysis.judges.quality import (
     QualityOptions,
     Scores,
     quality_of,
+    tier_name,
+    tier_of,
 )
 from faircount.analysis.judges.quality_report import as_report
-from faircount.analysis.judges.tiers import tier_name, tier_of
 from faircount.errors import UsageError
-from faircount.judging.verdict import Identity
+from faircount.judging import Identity
 from faircount.model import Estimate
-from faircount.notebook.summary import fragment
-from faircount.present import console, figure, html, json_text, markdown
-from faircount.present.sheet_report import analysis_page
+from faircount.notebook import fragment
+from faircount.present import analysis_page, console, figure, html, json_text, markdown
 from faircount.report import Curve, Curves, Mark, Record, Report, Section
-from faircount.stats.detector_scores import operating_point
+from faircount.stats import operating_point
 from tests.oracles import known, oracle, random_samples
 from tests.test_markdown import assert_inert
 from tests.test_present import harmless

@@ -14,12 +14,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from faircount.analysis.judges.options import RANKED_BY
-from faircount.analysis.judges.quality import Confusion
-from faircount.analysis.judges.ranking import DRAWN, OVERLAP, UNKNOWN, Ranking, drawn_ranges, missing_class, ranked
-from faircount.analysis.judges.ranking_report import NAMES, as_report
-from faircount.analysis.judges.summary import SHARES, JudgeRecord, Summary, read_summary
-from faircount.analysis.judges.tiers import tier_name
+from faircount.analysis import (
+    DRAWN,
+    NAMES,
+    OVERLAP,
+    RANKED_BY,
+    SHARES,
+    UNKNOWN,
+    Confusion,
+    JudgeRecord,
+    Ranking,
+    Summary,
+    drawn_ranges,
+    missing_class,
+    ranked,
+    read_summary,
+    tier_name,
+)
+from faircount.analysis.judges.ranking_report import as_report
 from faircount.errors import InputError, UsageError
 from faircount.present import console, html, markdown
 from tests.conftest import Cli, Ran

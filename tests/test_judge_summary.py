@@ -15,29 +15,26 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.analysis.judges.quality import (
+from faircount.analysis import (
+    SHARES,
     Confusion,
     Evaluation,
     EvaluationSettings,
     JudgeQuality,
     JudgeTrouble,
     LabelSource,
-    QualityOptions,
-    quality_of,
-)
-from faircount.analysis.judges.summary import (
-    SHARES,
     Metadata,
+    QualityOptions,
     as_document,
     evaluation_document,
     merged,
+    quality_of,
     read_summary,
     summary_of,
 )
-from faircount.app.judges import update_file
+from faircount.app import update_file
 from faircount.errors import InputError, UsageError
-from faircount.judging.registry import BUILT_IN
-from faircount.judging.verdict import Identity
+from faircount.judging import BUILT_IN, Identity
 from faircount.string_judges import GARAK_DETECTORS
 from tests.test_judge_quality import quality, scored
 

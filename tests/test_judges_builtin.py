@@ -17,14 +17,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt, Expected
-from faircount.judging.builtin.canary import Canary
-from faircount.judging.builtin.latency import Latency
-from faircount.judging.builtin.strings import Contains, Exact, Regex, StartsWith
-from faircount.judging.builtin.structure import JsonSchema
-from faircount.judging.json_text import NotJson, ReadInVain, decode, fenced, values
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.verdict import Decision, Verdict
+from faircount.judging import (
+    Attempt,
+    Canary,
+    Contains,
+    Decision,
+    Exact,
+    Expected,
+    JsonSchema,
+    Judge,
+    Latency,
+    NotJson,
+    ReadInVain,
+    Regex,
+    StartsWith,
+    Verdict,
+    decode,
+    fenced,
+    values,
+    verdict_of,
+)
 from tests.conftest import ROOT
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"

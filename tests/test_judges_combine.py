@@ -10,12 +10,24 @@ from typing import Any
 import pytest
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.builtin.combine import AllOf, AnyOf, Majority, Not, Threshold
-from faircount.judging.builtin.latency import Latency
-from faircount.judging.builtin.strings import Contains, Regex
-from faircount.judging.judge import Judge, every_part, verdict_of
-from faircount.judging.verdict import Decision, Span, Usage, Verdict
+from faircount.judging import (
+    AllOf,
+    AnyOf,
+    Attempt,
+    Contains,
+    Decision,
+    Judge,
+    Latency,
+    Majority,
+    Not,
+    Regex,
+    Span,
+    Threshold,
+    Usage,
+    Verdict,
+    every_part,
+    verdict_of,
+)
 
 HIT, PASS = Decision.HIT, Decision.PASS
 UNJUDGED = Verdict.unjudged("no idea")

@@ -18,17 +18,31 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from sklearn.metrics import fbeta_score
 
-from faircount.chat.answer import ChatAnswer
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatAnswer, ChatSettings
 from faircount.errors import UsageError
-from faircount.judging.asking import Form, OffMenu, between_fences, fence_for, read_answer
-from faircount.judging.attempt import Attempt, Expected, ToolCall, Turn
-from faircount.judging.builtin.combine import AnyOf, Threshold
-from faircount.judging.builtin.context import ContextualFScore, Counts, f_score, precision_and_recall
-from faircount.judging.builtin.llm import Rubric
-from faircount.judging.builtin.strings import Contains
-from faircount.judging.judge import verdict_of
-from faircount.judging.verdict import Decision, Usage, Verdict
+from faircount.judging import (
+    AnyOf,
+    Attempt,
+    Contains,
+    ContextualFScore,
+    Counts,
+    Decision,
+    Expected,
+    Form,
+    OffMenu,
+    Rubric,
+    Threshold,
+    ToolCall,
+    Turn,
+    Usage,
+    Verdict,
+    between_fences,
+    f_score,
+    fence_for,
+    precision_and_recall,
+    read_answer,
+    verdict_of,
+)
 
 HIT, PASS = Decision.HIT, Decision.PASS
 KEY = "sk-test-0123456789abcdefghij"

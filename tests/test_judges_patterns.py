@@ -15,15 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt, Turn
-from faircount.judging.builtin.code import Code
-from faircount.judging.builtin.exfiltration import Link
-from faircount.judging.builtin.jailbreak import Markers
-from faircount.judging.builtin.refusal import Refusal
-from faircount.judging.builtin.secrets import KINDS, Leak
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.outside import by_score
-from faircount.judging.verdict import Decision, Verdict
+from faircount.judging import (
+    KINDS,
+    Attempt,
+    Code,
+    Decision,
+    Judge,
+    Leak,
+    Link,
+    Markers,
+    Refusal,
+    Turn,
+    Verdict,
+    by_score,
+    verdict_of,
+)
 
 JUDGES: list[Judge] = [Markers(), Code(), Link(), Leak(kinds="all")]
 

@@ -17,13 +17,20 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_score, recall_score
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
+from faircount.judging import (
+    LANGUAGES,
+    Attempt,
+    Decision,
+    Judge,
+    MitigationBypass,
+    Refusal,
+    Verdict,
+    Window,
+    fold,
+    read,
+    verdict_of,
+)
 from faircount.judging.builtin import refusal_patterns
-from faircount.judging.builtin.refusal import MitigationBypass, Refusal, read
-from faircount.judging.builtin.refusal_languages import LANGUAGES
-from faircount.judging.builtin.refusal_text import Window, fold
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.verdict import Decision, Verdict
 from tests.conftest import ROOT
 
 SENTENCES: list[dict[str, Any]] = [

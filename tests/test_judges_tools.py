@@ -14,11 +14,18 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from faircount.errors import UsageError
-from faircount.judging.assigning import best_pairs, best_pairs_in_order
-from faircount.judging.attempt import Attempt, Expected, ToolCall
-from faircount.judging.builtin.tools import ToolCallsAccuracy, equal_json
-from faircount.judging.judge import verdict_of
-from faircount.judging.verdict import Decision, Verdict
+from faircount.judging import (
+    Attempt,
+    Decision,
+    Expected,
+    ToolCall,
+    ToolCallsAccuracy,
+    Verdict,
+    best_pairs,
+    best_pairs_in_order,
+    equal_json,
+    verdict_of,
+)
 
 HIT, PASS = Decision.HIT, Decision.PASS
 

@@ -15,11 +15,7 @@ from typing import Any
 import pytest
 
 from faircount.errors import FaircountError
-from faircount.judging import many
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.many import judged
-from faircount.judging.verdict import Decision, Verdict
+from faircount.judging import Attempt, Decision, Judge, Verdict, judged, many, verdict_of
 
 TESTS = os.getpid()
 

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from faircount.analysis.gates.expression import Gate, parse
-from faircount.analysis.gates.judging import judge, subjects_of
+from faircount.analysis import Gate, judge, parse, subjects_of
 from faircount.model import Analysis
 from faircount.present import junit, sarif
 from tests.conftest import Write, analysis_of, standard

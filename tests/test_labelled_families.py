@@ -10,11 +10,9 @@ import pytest
 from msgspec import structs
 from scipy import stats as scipy_stats
 
-from faircount.analysis.correction.clustered import PPI, one_by_one, respecting
-from faircount.analysis.correction.sampled import Sampled
+from faircount.analysis import PPI, Sampled, one_by_one, respecting
 from faircount.model import Estimate, Tally
-from faircount.stats import cluster_wilson
-from faircount.stats.judge_error import LabelledPart, ppi_mean, ppi_weight, two_phase
+from faircount.stats import LabelledPart, cluster_wilson, ppi_mean, ppi_weight, two_phase
 from faircount.stats.labelled_families import (
     FamilyVariance,
     Gradient,

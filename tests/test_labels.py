@@ -19,21 +19,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis.judges.balancing import balanced
+from faircount.analysis import balanced
 from faircount.errors import InputError, UsageError
-from faircount.judging.attempt import Attempt, Expected, ToolCall, Turn
-from faircount.judging.verdict import Decision
-from faircount.reading.label_columns import (
+from faircount.judging import Attempt, Decision, Expected, ToolCall, Turn
+from faircount.reading import (
+    HIT_WORDS,
     ID_NAMES,
     KEY_NAMES,
     LABEL_NAMES,
     LATE_LABEL_NAMES,
+    PASS_WORDS,
     PROMPT_NAMES,
     RATINGS_NAMES,
     TEXT_NAMES,
+    UNRATED_WORDS,
+    Columns,
+    DoubtKind,
+    Labelled,
+    LabelOptions,
+    Labels,
+    read_labels,
+    saved_row,
 )
-from faircount.reading.label_values import HIT_WORDS, PASS_WORDS, UNRATED_WORDS
-from faircount.reading.labels import Columns, DoubtKind, Labelled, LabelOptions, Labels, read_labels, saved_row
 from tests.conftest import ROOT, Write, encode, some
 
 HIT, PASS = Decision.HIT, Decision.PASS

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from faircount.errors import InputError, UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.verdict import Decision
-from faircount.reading.labels import DoubtKind, LabelOptions, Labels, read_labels
+from faircount.judging import Attempt, Decision
+from faircount.reading import DoubtKind, LabelOptions, Labels, read_labels
 from tests.conftest import Write, attack, encode, standard
 
 HIT, PASS = Decision.HIT, Decision.PASS

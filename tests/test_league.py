@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 
 from faircount import AnalyzeOptions, analyze, as_report
-from faircount.analysis.league import league, rate_of
+from faircount.analysis import rate_of
+from faircount.analysis.league import league
 from faircount.model import Analysis
 from faircount.present import console, html, markdown
 from faircount.report import Column, Findings, Grid, Interval, Label, Lead, Report, Section

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from faircount.ledger.origins import Overlap, is_rejudged, origin_keys
+from faircount.ledger import Overlap, is_rejudged, origin_keys
 from faircount.ledger.store import _statement
 from tests.conftest import Write, analysis_of, attack, standard
 

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from faircount.cli import EXIT_INTERRUPTED
 from faircount.errors import InputError
 from faircount.findings import Notes
-from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
-from faircount.reading import loading
-from faircount.reading.streams import blocks, open_range
+from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
+from faircount.reading import blocks, loading, open_range
 from tests.conftest import Write, analysis_of, attack, encode, interruptible, standard
 
 

@@ -13,15 +13,20 @@ from hypothesis import strategies as st
 
 from faircount.cli import main
 from faircount.errors import InputError, UsageError
-from faircount.running import runs
-from faircount.running.budget import Limits
-from faircount.running.case import Case
-from faircount.running.courses import Tactics
-from faircount.running.dataset_choice import DatasetChoice
-from faircount.running.merging import merged
-from faircount.running.resuming import resume
-from faircount.running.shards import Shard, read_shard
-from faircount.running.targets.seam import Answer, Request, TargetError
+from faircount.running import (
+    Answer,
+    Case,
+    DatasetChoice,
+    Limits,
+    Request,
+    Shard,
+    Tactics,
+    TargetError,
+    merged,
+    read_shard,
+    resume,
+    runs,
+)
 from tests.running import Answering, Scripted, attempts, records
 from tests.test_run_entries import Numbered, answering, entry
 

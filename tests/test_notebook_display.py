@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import faircount
-from faircount.notebook.summary import SCOPE, fragment
+from faircount.notebook import SCOPE, fragment
 from faircount.report import Report
 from faircount.sample import HOSTILE_RESPONSES
 from faircount.text import visible

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis.evidence import example_of, with_parts_that_matter
-from faircount.analysis.passages import SHORTEST_NEEDLE, apart, passage, repeated_from
+from faircount.analysis import SHORTEST_NEEDLE, apart, example_of, passage, repeated_from, with_parts_that_matter
 from faircount.model import Example, Passage
 from faircount.present import console, html
 from tests.conftest import Write, encode, examples_of, report_of, standard

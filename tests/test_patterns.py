@@ -15,11 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faircount.judging.attempt import Attempt
-from faircount.judging.builtin.strings import Regex
-from faircount.judging.verdict import Decision
+from faircount.judging import Attempt, Decision, Regex
 from faircount.patterns import Pattern, SlowPattern
-from faircount.reading.spikee_families import family
+from faircount.reading import family
 from faircount.text import mask_secrets
 from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
@@ -129,7 +127,7 @@ def test_long_ids_are_taken_apart_in_linear_time() -> None:
 
 
 def test_an_error_of_megabytes_is_described_at_once() -> None:
-    from faircount.reading.error_kinds import describe
+    from faircount.reading import describe
 
     begun = time.process_time()
     for number in range(50):

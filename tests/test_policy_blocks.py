@@ -14,22 +14,22 @@ from openpyxl import load_workbook
 from tools import policy_blocks_reference
 
 from faircount import Analysis
-from faircount.analysis.checking import check_files
-from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.dataset_comparison import compare_dataset
-from faircount.analysis.exporting import Export
-from faircount.analysis.extracting import Extraction
-from faircount.analysis.one_entry import find_entries
-from faircount.analysis.options import (
+from faircount.analysis import (
     CheckOptions,
     CompareOptions,
     DatasetComparisonOptions,
+    Export,
     ExportOptions,
+    Extraction,
     ExtractOptions,
     ShowOptions,
+    check_files,
+    compare_dataset,
+    compare_files,
+    find_entries,
 )
 from faircount.model import Outcome
-from faircount.notebook.results import read
+from faircount.notebook import read
 from faircount.policy_blocks import LOOKED_AT, pattern_ids, patterns, policy_block, words_of
 from faircount.reading import loading
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, fisher_exact
 
-from faircount.analysis.options import PowerOptions
-from faircount.analysis.power import Question, ask
+from faircount.analysis import PowerOptions, Question, ask
 from faircount.cli import main
 from faircount.errors import UsageError
 from faircount.stats import power_paired

@@ -12,15 +12,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faircount.findings import Notes
-from faircount.ledger.schema import FACET, WITH_WORDS, Batch, Kind, Tables, kind_of, lexicon_of, word_of
+from faircount.ledger import FACET, WITH_WORDS, Batch, Kind, Tables, kind_of, lexicon_of, word_of
 from faircount.model import Outcome
-from faircount.reading import loose, spikee, streams
-from faircount.reading.clean import Cleaner
-from faircount.reading.error_kinds import describe
-from faircount.reading.loose import BadLine
-from faircount.reading.spikee import FACETS, SpikeeReader
-from faircount.reading.spikee_rows import Row, RowDecoder
-from faircount.reading.streams import Stream
+from faircount.reading import (
+    FACETS,
+    BadLine,
+    Cleaner,
+    Row,
+    RowDecoder,
+    SpikeeReader,
+    Stream,
+    describe,
+    loose,
+    spikee,
+    streams,
+)
 from tests.conftest import Write, analysis_of, attack, codes, encode, standard
 
 

@@ -11,17 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.results import fold_files
+from faircount.analysis import AnalyzeOptions, fold_files
 from faircount.errors import UsageError
-from faircount.ledger import tallies
-from faircount.ledger.store import LedgerView
-from faircount.reading.entry_rows import NOT_OF_ENTRIES
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, ReadOptions
-from faircount.reading.spikee_rows import KNOWN_FIELDS, RUN_MARK
-from faircount.running.journal import Journal
-from faircount.running.journal_reading import read_journal
+from faircount.ledger import LedgerView, tallies
+from faircount.reading import KNOWN_FIELDS, NOT_OF_ENTRIES, RUN_MARK, Input, Loader, ReadOptions
+from faircount.running import Journal, read_journal
 from faircount.stats import success_within_counts
 from tests import run_files
 from tests.attack_journals import (

@@ -12,9 +12,7 @@ import pytest
 
 from faircount import Analysis
 from faircount.errors import InputError
-from faircount.reading import rebel_reports
-from faircount.reading.raw_rows import Origin, rows_of
-from faircount.reading.streams import is_plain
+from faircount.reading import Origin, is_plain, rebel_reports, rows_of
 from tests.conftest import Cli, analysis_of, codes, standard
 from tests.run_files import HEADER, attempt, case, entry, report, unanswered
 

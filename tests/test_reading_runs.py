@@ -15,12 +15,8 @@ import pytest
 
 from faircount import AnalyzeOptions, analyze, read
 from faircount.errors import InputError, UsageError
-from faircount.reading import journal_rows
-from faircount.reading.raw_rows import Origin, rows_of
-from faircount.reading.streams import is_plain, open_stream
-from faircount.running.journal import Journal
-from faircount.running.journal_reading import read_journal
-from faircount.running.report_document import Layout, report_pieces
+from faircount.reading import Origin, is_plain, journal_rows, open_stream, rows_of
+from faircount.running import Journal, Layout, read_journal, report_pieces
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, standard
 from tests.run_files import HEADER, attempt, call, case, retry, unanswered
 
@@ -359,7 +355,7 @@ def test_a_journal_that_can_be_read_only_once_gives_the_same(
 def test_what_a_run_adds_while_its_journal_is_read_waits(write: Write) -> None:
     path = write([HEADER, case("a"), attempt("a", 0)])
     grown = Path(path).read_bytes() + json.dumps(case("b")).encode() + b"\n"
-    from faircount.reading.run_rows import RunFile
+    from faircount.reading import RunFile
 
     run = RunFile("faircount", "run journal")
     lines = b"".join(journal_rows.rows(iter([Path(path).read_bytes()]), lambda: iter([grown]), run, path))
@@ -367,7 +363,7 @@ def test_what_a_run_adds_while_its_journal_is_read_waits(write: Write) -> None:
 
 
 def test_lines_come_out_whole_however_the_bytes_come_in(write: Write) -> None:
-    from faircount.reading.run_rows import RunFile
+    from faircount.reading import RunFile
 
     data = Path(write([HEADER, case("a"), "", attempt("a", 0), case("b"), attempt("b", 0)])).read_bytes()
 

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from faircount.judging.builtin.refusal import MitigationBypass, Refusal
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.verdict import Decision
-from faircount.reading.labels import read_labels
+from faircount.judging import Decision, Judge, MitigationBypass, Refusal, verdict_of
+from faircount.reading import read_labels
 from faircount.stats import f1_bootstrap
 
 from .conftest import ROOT

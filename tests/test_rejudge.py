@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount.analysis.options import RejudgeOptions
+from faircount.analysis import RejudgeOptions
 from faircount.errors import UsageError
 from tests import run_files
 from tests.conftest import Cli, Ran, Write, analysis_of, attack, some, standard

@@ -19,11 +19,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from faircount.analysis.rejudging.panel import Panel
-from faircount.analysis.rejudging.rejudge import Rejudging
+from faircount.analysis import Panel, Rejudging
 from faircount.errors import InputError
-from faircount.judging.making import Setting, make
-from faircount.judging.verdict_store import VerdictStore
+from faircount.judging import Setting, VerdictStore, make
 from tests.conftest import Cli, Write, interruptible, standard
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX")

@@ -12,9 +12,7 @@ import jsonschema
 import pytest
 
 from faircount.errors import UsageError
-from faircount.reading.aggregation import Result, aggregated
-from faircount.reading.rejudged_runs import marked, recognised
-from faircount.reading.run_rows import RunFile
+from faircount.reading import Result, RunFile, aggregated, marked, recognised
 from tests import attack_journals, run_files
 from tests.conftest import Cli, Write, analysis_of, codes, standard
 from tests.test_rejudge import SCHEMA, rejudge, rows_of

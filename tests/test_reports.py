@@ -19,9 +19,8 @@ import pytest
 import zstandard
 
 from faircount import AnalyzeOptions, UsageError, analyze, as_report
-from faircount.analysis import evidence, summary
-from faircount.analysis.evidence import CHANGED, READ_ONCE, VANISHED, choose, made_with
-from faircount.ledger.lookup import ExampleRow
+from faircount.analysis import CHANGED, READ_ONCE, VANISHED, choose, evidence, made_with, summary
+from faircount.ledger import ExampleRow
 from faircount.model import Examples
 from faircount.present import html, json_text
 from faircount.reading import loading

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from faircount.running import runs
-from faircount.running.engine import Ending
+from faircount.running import Ending, runs
 from tests.conftest import Cli
 from tests.running import attempts, records
 

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from faircount.cli.run_progress import RunProgress
-from faircount.running.budget import Tally
+from faircount.running import Tally
 from tests.conftest import Cli
 from tests.misbehaving_server import Server, answer, completion, echo_of_headers, failing
 from tests.running import METRICS, attempts, records, report_of, write_tests

@@ -18,15 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import InputError, UsageError
-from faircount.judging.making import Setting
-from faircount.running.case import Case
-from faircount.running.chosen import Chosen
-from faircount.running.dataset_columns import read_map
-from faircount.running.datasets import DatasetChoice, are_datasets, choose_entries, is_dataset, settled
-from faircount.running.journal import encode_record
-from faircount.running.journal_reading import decode_record
-from faircount.running.sampling import sample_size
-from faircount.running.selecting import Selection
+from faircount.judging import Setting
+from faircount.running import (
+    Case,
+    Chosen,
+    DatasetChoice,
+    Selection,
+    are_datasets,
+    choose_entries,
+    decode_record,
+    encode_record,
+    is_dataset,
+    read_map,
+    sample_size,
+    settled,
+)
 from tests.conftest import ROOT
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"

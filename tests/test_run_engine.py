@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 
-from faircount.judging.verdict import Usage
-from faircount.running.budget import Tally
-from faircount.running.engine import Earlier, Engine
-from faircount.running.journal import Journal, JournalError
-from faircount.running.journal_reading import read_journal
-from faircount.running.targets.seam import Answer, Request, TargetError
+from faircount.judging import Usage
+from faircount.running import Answer, Earlier, Engine, Journal, JournalError, Request, Tally, TargetError, read_journal
 from faircount.testing import EvaluationResult
 from tests.running import Doing, Run, Says, Scripted, attempts, case, forever
 

@@ -9,16 +9,28 @@ from typing import Any
 
 import pytest
 
-from faircount.judging.making import Setting, make
+from faircount.judging import Setting, make
 from faircount.model import Outcome
-from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
-from faircount.running.budget import Limits
-from faircount.running.case import Case, entry_case
-from faircount.running.courses import Tactics
-from faircount.running.engine import GUARDRAIL, Engine
-from faircount.running.entry_metric import EntryMetric
-from faircount.running.resuming import resume
-from faircount.running.targets.seam import BLOCKED, Answer, Request, TargetError
+from faircount.running import (
+    BLOCKED,
+    GUARDRAIL,
+    Answer,
+    Attack,
+    Case,
+    Engine,
+    Entry,
+    EntryMetric,
+    Limits,
+    Play,
+    Prompt,
+    Request,
+    Step,
+    Tactics,
+    TargetError,
+    entry_case,
+    resume,
+    with_text,
+)
 from tests.running import Run, Scripted, attempts
 
 
@@ -107,9 +119,7 @@ def test_every_iteration_of_an_attack_is_an_attempt_of_its_own(tmp_path: Path) -
 
 
 def test_a_judge_sees_what_was_sent_and_not_the_entry_as_it_stands_in_the_dataset(tmp_path: Path) -> None:
-    from faircount.judging.attempt import Attempt
-    from faircount.judging.judge import Judge
-    from faircount.judging.verdict import Decision, Verdict
+    from faircount.judging import Attempt, Decision, Judge, Verdict
 
     seen: list[str] = []
 

@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
-from faircount.chat.settings import ChatSettings
-from faircount.running.budget import Budget, Limits
-from faircount.running.courses import Tactics
-from faircount.running.targets.making import TargetSetting, make_target
-from faircount.running.targets.openai import OpenAITarget
-from faircount.running.targets.replay import ReplayTarget
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.chat import ChatSettings
+from faircount.running import (
+    BLOCKED,
+    Answer,
+    Budget,
+    Limits,
+    OpenAITarget,
+    ReplayTarget,
+    Request,
+    Tactics,
+    Target,
+    TargetError,
+    TargetSetting,
+    make_target,
+)
 from tests.conftest import Cli, analysis_of, codes, row
 from tests.misbehaving_server import Server, answer, failing
 from tests.running import Run, Scripted, attempts, case, records

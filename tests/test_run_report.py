@@ -15,11 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.reading.aggregation import Result, aggregated
-from faircount.running.journal import Journal
-from faircount.running.journal_reading import read_journal
-from faircount.running.report_document import Layout, is_report_of, report_pieces
-from faircount.running.targets.seam import Answer, Request, TargetError
+from faircount.reading import Result, aggregated
+from faircount.running import Answer, Journal, Layout, Request, TargetError, is_report_of, read_journal, report_pieces
 from faircount.testing import EvaluationResult, TestCase, TestCaseEvaluated, TestInfo
 from tests.conftest import Cli, some
 from tests.oracles import oracle

@@ -19,10 +19,8 @@ import openpyxl
 import pytest
 
 from faircount import InputError, Outcome, UsageError
-from faircount.analysis.options import SampleOptions
-from faircount.analysis.sampling_for_labels import Sample, allocation, columns_of, sample_for_labels, sheet_rows, spread
-from faircount.reading import label_sheet
-from faircount.reading.label_sheet import write_as_csv
+from faircount.analysis import Sample, SampleOptions, allocation, columns_of, sample_for_labels, sheet_rows, spread
+from faircount.reading import label_sheet, write_as_csv
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 
 LANGUAGES = ("de", "en", "fr", "it")

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from faircount.errors import UsageError
 from faircount.query import QueryError
-from faircount.running.case import Case
-from faircount.running.keyword import parse_keyword
-from faircount.running.selecting import Selection, read_tags, select
+from faircount.running import Case, Selection, parse_keyword, read_tags, select
 
 
 def case(name: str, *tags: str) -> Case:

@@ -20,17 +20,23 @@ import msgspec
 import pytest
 
 from faircount import InputError, UsageError, analyze
-from faircount.analysis import evidence, one_entry, one_entry_report, recorded
-from faircount.analysis.evidence import CHANGED, VANISHED
-from faircount.analysis.one_entry import Entry, find_entries
+from faircount.analysis import (
+    CHANGED,
+    VANISHED,
+    Entry,
+    ShowOptions,
+    evidence,
+    find_entries,
+    masked,
+    one_entry,
+    one_entry_report,
+    recorded,
+)
 from faircount.analysis.one_entry_report import as_report
-from faircount.analysis.options import ShowOptions
-from faircount.analysis.recorded import masked
-from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS
+from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
 from faircount.model import Outcome
 from faircount.present import console, json_text, markdown
-from faircount.reading import loading
-from faircount.reading.streams import open_range
+from faircount.reading import loading, open_range
 from faircount.report import Grid, Record
 from faircount.text import visible
 from tests.conftest import Cli, Ran, Write, attack, encode, some, standard

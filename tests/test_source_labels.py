@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faircount import AnalyzeOptions, analyze
-from faircount.analysis.comparing.compare import compare_files
+from faircount.analysis import compare_files
 from faircount.model import Source
-from faircount.reading.journal_rows import target_of
+from faircount.reading import target_of
 from faircount.source_labels import LONGEST, labelled, looks_benign, source_labels
 from faircount.text import visible
 from tests.conftest import Cli, Write, analysis_of, standard

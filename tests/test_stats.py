@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-from faircount.stats import confusion_estimates, undefined, wilson
-from faircount.stats.detector_bootstrap import _Binomial, f1_bootstrap
+from faircount.stats import confusion_estimates, f1_bootstrap, undefined, wilson
+from faircount.stats.detector_bootstrap import _Binomial
 from faircount.stats.proportion import critical_value
 
 proportions = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

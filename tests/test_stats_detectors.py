@@ -14,23 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.stats import detector_bootstrap
-from faircount.stats.detector_bootstrap import (
-    DetectorMetric,
+from faircount.stats import (
+    average_precision,
+    balanced_accuracy,
+    brier_score,
+    confusion_metrics,
+    delong_standard_error,
+    detector_bootstrap,
     f1_bca,
     f1_bca_constants,
     f1_bootstrap,
     f1_bootstrap_mean,
     metric_bootstrap,
-)
-from faircount.stats.detector_scores import (
-    average_precision,
-    brier_score,
-    delong_standard_error,
     roc_auc,
     threshold_sweep,
 )
-from faircount.stats.detectors import balanced_accuracy, confusion_metrics
+from faircount.stats.detector_bootstrap import DetectorMetric
 from tests.conftest import some
 from tests.oracles import known, limits, oracle, random_samples
 

@@ -20,6 +20,8 @@ from msgspec.structs import astuple
 
 from faircount.model import Estimate, Validation
 from faircount.stats import (
+    LabelledPart,
+    LabelledSide,
     attempts,
     clusters,
     comparison,
@@ -31,8 +33,6 @@ from faircount.stats import (
     proportion,
     slices,
 )
-from faircount.stats.judge_difference import LabelledSide
-from faircount.stats.judge_error import LabelledPart
 from tests.conftest import some
 
 Counts = tuple[Any, ...]

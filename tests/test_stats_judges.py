@@ -15,34 +15,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.model import Estimate, Validation
-from faircount.stats import agreement
-from faircount.stats.agreement import (
-    cohen_kappa,
-    fleiss_kappa,
-    gwet_ac1,
-    kappa_standard_error,
-    krippendorff_alpha,
-    observed_agreement,
-    pabak,
-)
-from faircount.stats.detector_bootstrap import f1_bca, f1_bootstrap, metric_bootstrap
-from faircount.stats.detector_scores import brier_score, roc_auc
-from faircount.stats.detectors import confusion_metrics
-from faircount.stats.judge_error import (
+from faircount.stats import (
     CorrectionStatus,
     LabelledPart,
+    aggregate,
+    agreement,
+    best_attempts,
+    brier_score,
+    cohen_kappa,
+    confusion_metrics,
+    f1_bca,
+    f1_bootstrap,
+    flake_rate,
+    fleiss_kappa,
+    gwet_ac1,
+    icc,
+    icc_of_counts,
+    kappa_standard_error,
+    krippendorff_alpha,
     labelled_rate,
     labels_only,
     lang_reiczigel,
+    majority_of_k,
+    metric_bootstrap,
+    next_calls,
+    observed_agreement,
+    pabak,
     ppi_mean,
     ppi_weight,
     rate_if_less_specific,
+    rebel_aggregate,
+    roc_auc,
     rogan_gladen,
     two_phase,
     youden_j,
 )
-from faircount.stats.reducers import aggregate, rebel_aggregate
-from faircount.stats.retries import best_attempts, flake_rate, icc, icc_of_counts, majority_of_k, next_calls
 from tests.oracles import known, limits, oracle, random_samples
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

@@ -25,9 +25,22 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 from faircount.model import AgainstRest, Estimate
-from faircount.stats import attempts, clusters, comparison, distributions, gates, multiplicity, planning, slices
+from faircount.stats import (
+    attempts,
+    clopper_pearson,
+    clusters,
+    comparison,
+    distributions,
+    gates,
+    jeffreys,
+    multiplicity,
+    planning,
+    slices,
+    wilson,
+    zero_hits_upper,
+)
 from faircount.stats import special as ours
-from faircount.stats.proportion import clopper_pearson, critical_value, jeffreys, wilson, zero_hits_upper
+from faircount.stats.proportion import critical_value
 from faircount.stats.roots import crossing
 from tests.conftest import some
 from tests.oracles import correlation_floor, expected_correlation

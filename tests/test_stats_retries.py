@@ -13,16 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.stats.reducers import ReducerName, aggregate, modes, rebel_aggregate, valid_scores
-from faircount.stats.retries import (
+from faircount.stats import (
+    aggregate,
     best_attempts,
     flake_rate,
     flake_rate_of_counts,
     icc,
     icc_of_counts,
     majority_of_k,
+    modes,
     next_calls,
+    rebel_aggregate,
+    valid_scores,
 )
+from faircount.stats.reducers import ReducerName
 from tests.oracles import known, oracle
 
 repeated = st.lists(st.lists(st.none() | st.sampled_from([0.0, 0.1, 0.5, 1.0]), max_size=5), max_size=8)

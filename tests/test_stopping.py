@@ -12,14 +12,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import betaln, xlogy
 
-from faircount.analysis.families import Grouping
+from faircount.analysis import Grouping
 from faircount.errors import UsageError
-from faircount.ledger.tallies import FamilyCounts
+from faircount.ledger import FamilyCounts
 from faircount.model import Estimate, Families, Outcome
-from faircount.running.shards import in_random_order
-from faircount.running.stopping import read_rules, watcher
-from faircount.stats import Design, confidence_sequence, wilson
-from faircount.stats.gates import log_e_value
+from faircount.running import in_random_order, read_rules, watcher
+from faircount.stats import Design, confidence_sequence, log_e_value, wilson
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 

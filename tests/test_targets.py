@@ -16,14 +16,23 @@ from typing import Any
 
 import pytest
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import FaircountError, InputError, UsageError
-from faircount.running.targets.arguments import OURS, resolve
-from faircount.running.targets.local import LocalTarget
-from faircount.running.targets.making import TargetSetting, again, available, make_target
-from faircount.running.targets.openai import OpenAITarget
-from faircount.running.targets.rebel_client import read_api_config
-from faircount.running.targets.seam import Answer, Request, Target, TargetError
+from faircount.running import (
+    OURS,
+    Answer,
+    LocalTarget,
+    OpenAITarget,
+    Request,
+    Target,
+    TargetError,
+    TargetSetting,
+    again,
+    make_target,
+    read_api_config,
+    resolve,
+)
+from faircount.running.targets.making import available
 from tests.misbehaving_server import Server, answer, completion, echo_of_headers, failing, reset, slow
 
 KEY = "sk-sentinel-0123456789abcdefSECRET"

@@ -18,12 +18,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.chat import providers
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings, providers
 from faircount.errors import UsageError
-from faircount.running.targets.http_file import read_file
-from faircount.running.targets.making import TargetSetting, again, available, make_target
-from faircount.running.targets.seam import BLOCKED, Answer, Request, TargetError
+from faircount.running import BLOCKED, Answer, Request, TargetError, TargetSetting, again, make_target, read_file
+from faircount.running.targets.making import available
 from tests.conftest import ROOT, Cli, some
 from tests.misbehaving_server import Server, answer, completion, failing
 from tests.test_present import harmless

@@ -14,12 +14,20 @@ from typing import Any
 
 import pytest
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import UsageError
-from faircount.running.targets.arguments import resolve
-from faircount.running.targets.command import CommandTarget
-from faircount.running.targets.making import TargetSetting, again, make_target
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.running import (
+    BLOCKED,
+    Answer,
+    CommandTarget,
+    Request,
+    Target,
+    TargetError,
+    TargetSetting,
+    again,
+    make_target,
+    resolve,
+)
 from tests.target_outcomes import in_turn
 
 SECRET = "hunter2-0123456789-not-to-be-seen"

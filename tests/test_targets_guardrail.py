@@ -15,12 +15,8 @@ import pytest
 from scipy.stats import binomtest
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import verdict_of
-from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Decision
-from faircount.running.targets.making import TargetSetting, again, make_target
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.judging import Attempt, Decision, Setting, make, verdict_of
+from faircount.running import BLOCKED, Answer, Request, Target, TargetError, TargetSetting, again, make_target
 from faircount.testing import GuardrailTriggered
 from tests.conftest import some
 from tests.target_outcomes import came_of

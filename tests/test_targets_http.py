@@ -16,13 +16,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faircount.chat import ChatSettings
 from faircount.chat import http as chat_http
-from faircount.chat.settings import ChatSettings
 from faircount.errors import FaircountError, UsageError
-from faircount.running.targets.http_template import Templates
-from faircount.running.targets.json_path import WrongPath, read_path
-from faircount.running.targets.making import TargetSetting, again, make_target
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.running import (
+    BLOCKED,
+    Answer,
+    Request,
+    Target,
+    TargetError,
+    TargetSetting,
+    Templates,
+    WrongPath,
+    again,
+    make_target,
+    read_path,
+)
 from tests.misbehaving_server import Server, answer, echo_of_headers, failing, half, huge, raw, reset, slow
 
 KEY = "sk-sentinel-0123456789abcdefSECRET"

@@ -12,9 +12,17 @@ from typing import Any
 import pytest
 
 from faircount.errors import InputError, UsageError
-from faircount.running.targets.making import TargetSetting, again, make_target
-from faircount.running.targets.replay import ReplayTarget
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.running import (
+    BLOCKED,
+    Answer,
+    ReplayTarget,
+    Request,
+    Target,
+    TargetError,
+    TargetSetting,
+    again,
+    make_target,
+)
 from tests.conftest import row
 from tests.running import Run, Scripted, case
 from tests.target_outcomes import in_turn

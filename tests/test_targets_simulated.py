@@ -16,16 +16,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Decision
-from faircount.running.targets.making import TargetSetting, again, make_target
-from faircount.running.targets.seam import Answer, Request, Target, TargetError
-from faircount.running.targets.simulated import VARIANTS, SimulatedTarget
-from faircount.running.targets.simulated_answers import REFUSAL, say
-from faircount.running.targets.simulated_tools import call
+from faircount.judging import Attempt, Decision, Setting, make
+from faircount.running import (
+    REFUSAL,
+    VARIANTS,
+    Answer,
+    Request,
+    SimulatedTarget,
+    Target,
+    TargetError,
+    TargetSetting,
+    again,
+    call,
+    make_target,
+    say,
+)
 from tests.target_outcomes import in_turn
 
 

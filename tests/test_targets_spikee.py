@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from faircount.chat.settings import ChatSettings
+from faircount.chat import ChatSettings
 from faircount.errors import UsageError
-from faircount.running.targets.making import TargetSetting, again, make_target
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.running import BLOCKED, Answer, Request, Target, TargetError, TargetSetting, again, make_target
 from tests.conftest import ROOT
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"

@@ -13,13 +13,11 @@ import jsonschema
 import pytest
 
 from faircount import Analysis, read
+from faircount.analysis import WORDS, stands_out
 from faircount.analysis.arrange import as_report
-from faircount.analysis.slices import stands_out
-from faircount.analysis.words import WORDS
 from faircount.model import Outcome, Source
 from faircount.present import console, json_text, markdown
-from faircount.running.journal_reading import JournalReader
-from faircount.running.report_document import report_pieces
+from faircount.running import JournalReader, report_pieces
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, examples_of, report_of, standard
 from tests.run_files import HEADER, attempt, case, unanswered

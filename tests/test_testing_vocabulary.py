@@ -18,9 +18,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 import faircount.testing
 from faircount.errors import UsageError
-from faircount.judging.builtin.strings import Contains
-from faircount.judging.judge import Judge
-from faircount.reading.aggregation import check_attempts, plain_names, read_aggregation
+from faircount.judging import Contains, Judge
+from faircount.reading import check_attempts, plain_names, read_aggregation
 from faircount.stats.reducers import ReducerName
 from faircount.testing import (
     APIClient,

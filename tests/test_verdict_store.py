@@ -10,10 +10,20 @@ from pathlib import Path
 import pytest
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt, Turn
-from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Decision, Span, Usage, Verdict
-from faircount.judging.verdict_store import EVERYTHING, VerdictStore, content_digest, seen_by
+from faircount.judging import (
+    EVERYTHING,
+    Attempt,
+    Decision,
+    Setting,
+    Span,
+    Turn,
+    Usage,
+    Verdict,
+    VerdictStore,
+    content_digest,
+    make,
+    seen_by,
+)
 
 JUDGE, OTHER = "a" * 64, "b" * 64
 

@@ -22,9 +22,18 @@ from openpyxl.utils.escape import unescape
 from openpyxl.worksheet.worksheet import Worksheet
 
 from faircount.errors import UsageError
-from faircount.present.sheet_cells import Value, column_letters
-from faircount.present.sheet_text import LONGEST, cell_text, companion_lines, units
-from faircount.present.xlsx import Limits, Written, is_ours, write_workbook
+from faircount.present import (
+    LONGEST,
+    Limits,
+    Value,
+    Written,
+    cell_text,
+    column_letters,
+    companion_lines,
+    is_ours,
+    units,
+    write_workbook,
+)
 from faircount.text import visible
 from tests.conftest import some
 

@@ -15,7 +15,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
 from faircount.model import Estimate, Finding, Passage, Severity
-from faircount.present.xlsx import write_workbook
+from faircount.present import write_workbook
 from faircount.report import (
     Bar,
     Bars,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
-from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
+from faircount.judging import Attempt, Decision, Judge, Span, Verdict
 
 _WORD = re.compile(r"[A-Z]{3,}")
 

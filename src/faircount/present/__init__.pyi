@@ -1,0 +1,15 @@
+from faircount.present.csv_text import csv_lines as csv_lines
+from faircount.present.parquet_file import SQL_TYPES as SQL_TYPES
+from faircount.present.parquet_file import Stored as Stored
+from faircount.present.parquet_file import write_parquet as write_parquet
+from faircount.present.sheet_cells import Value as Value
+from faircount.present.sheet_cells import column_letters as column_letters
+from faircount.present.sheet_report import analysis_page as analysis_page
+from faircount.present.sheet_text import LONGEST as LONGEST
+from faircount.present.sheet_text import cell_text as cell_text
+from faircount.present.sheet_text import companion_lines as companion_lines
+from faircount.present.sheet_text import units as units
+from faircount.present.xlsx import Limits as Limits
+from faircount.present.xlsx import Written as Written
+from faircount.present.xlsx import is_ours as is_ours
+from faircount.present.xlsx import write_workbook as write_workbook
