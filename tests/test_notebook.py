@@ -71,9 +71,9 @@ def test_wrong_options_are_told_at_once(write: Write) -> None:
     with pytest.raises(UsageError, match="level"):
         faircount.read(path).summary(level=95)
     with pytest.raises(TypeError):
-        faircount.read(path).summary(colour="red")  # type: ignore[call-arg]
+        faircount.read(path).summary(colour="red")
     with pytest.raises(TypeError):
-        faircount.read(path).summary(combine=False)  # type: ignore[call-arg]
+        faircount.read(path).summary(combine=False)
 
 
 def test_files_are_read_when_they_are_asked_and_as_they_are_then(write: Write) -> None:

@@ -162,7 +162,7 @@ def test_an_analysis_an_entry_and_a_comparison_are_those_of_the_files(write: Wri
         with pytest.raises(UsageError, match="two sets of one file each"):
             a.compare(both)
         with pytest.raises(TypeError, match="definition"):
-            a.analysis(definition="spikee")  # type: ignore[call-arg]
+            a.analysis(definition="spikee")
 
 
 def test_the_text_of_a_row_is_read_back_and_its_secrets_are_masked(write: Write) -> None:

@@ -10,9 +10,9 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import replace
 
@@ -39,6 +39,7 @@ from faircount.ledger.lookup import EntriesOfRows, find_entries_of_rows, has_row
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import Ledger, source_and_line
 from faircount.model import Analysis, Source, Tally
+from faircount.options import option_fields, option_value, options_from
 from faircount.query import parse
 from faircount.reading import inputs
 from faircount.reading.cache import users_cache
@@ -47,8 +48,6 @@ from faircount.reading.raw_rows import values_decoder, values_of
 from faircount.workers import Answered
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from faircount.analysis.comparing.found import Comparison
     from faircount.analysis.one_entry import FoundEntries
     from faircount.analysis.options import CompareOptions
@@ -56,47 +55,31 @@ if TYPE_CHECKING:
     from faircount.stats import Design
 
 _Names = list[str] | tuple[str, ...]
+_OF_READING = ("definition", "guardrail_success", "policy_blocks", "max_line", "cache")
+_OWN = ("combine", "where")
 _ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
-
-
-class AnalysisOptions(TypedDict, total=False):
-    """What an analysis may be asked for, with the meanings that `AnalyzeOptions` gives the names."""
-
-    by: str | Sequence[str]
-    sort: str
-    min_n: int
-    level: float
-    cluster: str
-    generalise: str | None
-    overview: bool
-    details: bool
-    evidence: int | Sequence[tuple[str, int]]
-    figures: bool
-    block_signal: str
-    false_positive_checks: str | None
-    judge_quality: str | None
-    correction: str
-
-
-class ReadingOptions(TypedDict, total=False):
-    """How files are read and counted, with the meanings that `AnalyzeOptions` gives the names."""
-
-    definition: str
-    guardrail_success: str
-    policy_blocks: bool
-    max_line: int
-    cache: bool
 
 
 def open_results(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     progress: Progress = lambda _: None,
-    **options: Unpack[ReadingOptions],
+    **options: Any,
 ) -> ResultSet:
-    """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context."""
+    """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context.
+
+    Options say how files are read: `definition`, `guardrail_success`, `policy_blocks`, `max_line` and `cache`.
+    """
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    return ResultSet(files_of(given), AnalyzeOptions(**options), progress)
+    _refuse_unknown(options, _OF_READING)
+    (asked,) = options_from(options, AnalyzeOptions)
+    return ResultSet(files_of(given), asked, progress)
+
+
+def _refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise TypeError(f"no such option: {name}; available: {', '.join(sorted(known))}")
 
 
 def files_of(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -214,22 +197,19 @@ class ResultSet:
             return found.get((), Tally())
         return {value: tally for (value,), tally in found.items()} if isinstance(by, str) else found
 
-    def analysis(self, where: str | None = None, **options: Unpack[AnalysisOptions]) -> Analysis:
+    def analysis(self, where: str | None = None, **options: Any) -> Analysis:
         """Return every figure over all files together. With `where` it is made of the rows that fit, read again."""
         return self.analysis_set(where, **options).analyses[0]
 
-    def analysis_set(self, where: str | None = None, **options: Unpack[AnalysisOptions]) -> AnalysisSet:
+    def analysis_set(self, where: str | None = None, **options: Any) -> AnalysisSet:
         """Return the analysis over all files together, and the entries with their texts that were asked for."""
-        for name in options.keys() - AnalysisOptions.__annotations__.keys():
-            raise TypeError(f"analysis() got an unexpected keyword argument {name!r}")
-        by, evidence = options.pop("by", ()), options.pop("evidence", ())
-        asked = replace(
-            self._options,
-            where=where,
-            by=(by,) if isinstance(by, str) else tuple(by),
-            evidence=(("", evidence),) if isinstance(evidence, int) else tuple(evidence),
-            **options,
-        )
+        known = {one.name: one for one in option_fields(AnalyzeOptions) if one.name not in (*_OF_READING, *_OWN)}
+        shown = {name: bool(options.pop(name)) for name in ("details", "figures") if name in options}
+        _refuse_unknown(options, {*known, "details", "figures"})
+        if isinstance(options.get("evidence"), int):
+            options["evidence"] = [("", options["evidence"])]
+        given = {name: option_value(known[name], value) for name, value in options.items() if value is not None}
+        asked = replace(self._options, where=where, **shown, **given)
         if asked.where is not None or asked.false_positive_checks is not None:
             self._refuse_streams()
             return analyze(self.files, asked)

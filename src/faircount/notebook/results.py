@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from faircount.analysis import integrity
 from faircount.analysis.exporting import Export
 from faircount.analysis.exporting_columns import value_of
 from faircount.analysis.options import AnalyzeOptions, ExportOptions
-from faircount.analysis.result_set import AnalysisOptions, ResultSet, files_of
+from faircount.analysis.result_set import ResultSet, files_of
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.notebook import tables
@@ -30,8 +30,6 @@ from faircount.report import Column, Fact, Facts, Grid, Place, Record, Report, S
 from faircount.text import clip, clip_middle, visible
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import pandas
     import polars
     import pyarrow
@@ -45,12 +43,6 @@ _DAMAGE = ("F001", "F002")
 _HERE = Path(__file__).parent
 
 Columns = Sequence[str] | None
-
-
-class SummaryOptions(AnalysisOptions, total=False):
-    """What a summary may be asked for: what an analysis may, and how a guardrail's answers are read."""
-
-    guardrail_success: str
 
 
 def read(
@@ -88,15 +80,18 @@ class Results:
         """Return the results whose rows also fit a query, see `docs/reference/query.md`."""
         return Results(self.files, self._options, (*self._queries, parse(query)))
 
-    def summary(self, **options: Unpack[SummaryOptions]) -> Summary:
-        """Return the analysis of all files together, made of the chosen rows alone; it shows itself in a notebook."""
+    def summary(self, **options: Any) -> Summary:
+        """Return the analysis of all files together, made of the chosen rows alone; it shows itself in a notebook.
+
+        Options are those of `results analyze` that say what to count and what to show: `by`, `level`, `evidence` …
+        """
         self._refuse_outcomes()
         counted = replace(
             self._options, guardrail_success=options.pop("guardrail_success", self._options.guardrail_success)
         )
         figures, overview = options.setdefault("figures", True), options.get("overview", False)
         with ResultSet(self.files, counted) as results:
-            found = results.analysis_set(self.query, **cast(AnalysisOptions, options))
+            found = results.analysis_set(self.query, **options)
         (analysis,) = found.analyses
         return Summary(analysis, found.evidence[analysis.name], figures=figures, overview=overview)
 
