@@ -352,7 +352,11 @@ def test_two_runs_never_share_a_journal(place: Path) -> None:
     program = Program(place, run_words("./bot.py:hangs", "j.jsonl", "--concurrency", "2"))
     try:
         program.until(lambda: sum(attempt > 0 for _, attempt in asked(place)) == 2)
-        before = (place / "j.jsonl").read_bytes()
+        before = b""
+        # What was answered before may still be on its way into the journal.
+        while (now := (place / "j.jsonl").read_bytes()) != before:
+            before = now
+            time.sleep(0.5)
         second = completed(place, "resume", "j.jsonl")
         third = completed(place, *run_words("./bot.py:hangs"))
         assert (place / "j.jsonl").read_bytes() == before
