@@ -35,6 +35,17 @@ def read_file_to_write(name: str) -> str:
     return name
 
 
+def _report_format(page: str) -> Option:
+    """Return the choice of a report's format; `page` says where a page goes."""
+    default = "from the suffix of FILE, else console"
+    return Option(f"report format; {page}", "output", choices=OUTPUT_FORMATS, default=default)
+
+
+def _file(what: str, default: str = "", read: Callable[[str], str] | None = None) -> Option:
+    """Return the option -o of a command."""
+    return Option(what, "output", flags=("-o", "--output"), metavar="FILE", default=default, read=read)
+
+
 class Inputs(Options, frozen=True, kw_only=True):
     """The files and folders that were named, in the order given."""
 
@@ -62,25 +73,8 @@ class Inputs(Options, frozen=True, kw_only=True):
 class Output(Options, frozen=True, kw_only=True):
     """The format of a report and where it goes; a page needs a place."""
 
-    output_format: Annotated[
-        str | None,
-        Option(
-            "report format; html needs -o",
-            "output",
-            choices=OUTPUT_FORMATS,
-            default="from the suffix of FILE, else console",
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        Option(
-            "write to FILE instead of standard output",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-            read=read_file_to_write,
-        ),
-    ] = None
+    output_format: Annotated[str | None, _report_format("html needs -o")] = None
+    output: Annotated[str | None, _file("write to FILE instead of standard output", read=read_file_to_write)] = None
     command: str = ""
     """The command line, as a page about its results shows it."""
     place: ClassVar[str] = "-o"
@@ -119,22 +113,12 @@ class PageOutput(Output, frozen=True, kw_only=True):
     """As `Output`; a page without a place goes beside the input."""
 
     output_format: Annotated[
-        str | None,
-        Option(
-            "report format; html is written to a file, next to the input unless -o is given",
-            "output",
-            choices=OUTPUT_FORMATS,
-            default="from the suffix of FILE, else console",
-        ),
+        str | None, _report_format("html is written to a file, next to the input unless -o is given")
     ] = None
     output: Annotated[
         str | None,
-        Option(
-            "write to FILE instead of standard output; a folder for the pages of several files",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-            read=read_file_to_write,
+        _file(
+            "write to FILE instead of standard output; a folder for the pages of several files", read=read_file_to_write
         ),
     ] = None
     beside: ClassVar[bool] = True
@@ -144,13 +128,7 @@ class ReportOutput(Output, frozen=True, kw_only=True):
     """As `Output`, for commands of which -o names another file; a page goes beside that."""
 
     output_format: Annotated[
-        str | None,
-        Option(
-            "report format; html goes next to the output file unless --report is given",
-            "output",
-            choices=OUTPUT_FORMATS,
-            default="from the suffix of FILE, else console",
-        ),
+        str | None, _report_format("html goes next to the output file unless --report is given")
     ] = None
     output: None = None
     report: Annotated[
@@ -168,24 +146,8 @@ class ReportOutput(Output, frozen=True, kw_only=True):
 class RunOutput(Output, frozen=True, kw_only=True):
     """As `Output`; the page of a run goes beside its journal."""
 
-    output_format: Annotated[
-        str | None,
-        Option(
-            "report format; html goes next to the journal unless -o is given",
-            "output",
-            choices=OUTPUT_FORMATS,
-            default="from the suffix of FILE, else console",
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        Option(
-            "write the analysis to FILE instead of standard output",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-        ),
-    ] = None
+    output_format: Annotated[str | None, _report_format("html goes next to the journal unless -o is given")] = None
+    output: Annotated[str | None, _file("write the analysis to FILE instead of standard output")] = None
     beside: ClassVar[bool] = True
 
 
@@ -200,16 +162,9 @@ class NewFileOptions(Options, frozen=True, kw_only=True):
 class ExtractedFile(NewFileOptions, frozen=True, kw_only=True):
     """Where extracted rows go."""
 
-    output: Annotated[
-        str | None,
-        Option(
-            "output file",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-            default="results/extract_<category>[_<tag>]_<time>.jsonl",
-        ),
-    ] = None
+    output: Annotated[str | None, _file("output file", default="results/extract_<category>[_<tag>]_<time>.jsonl")] = (
+        None
+    )
     tag: Tag = None
 
 
@@ -217,14 +172,7 @@ class ComparedFile(NewFileOptions, frozen=True, kw_only=True):
     """Where the chosen entries of a dataset go."""
 
     output: Annotated[
-        str | None,
-        Option(
-            "new dataset",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-            default="datasets/comparison_<dataset>[_<tag>]_<time>.jsonl",
-        ),
+        str | None, _file("new dataset", default="datasets/comparison_<dataset>[_<tag>]_<time>.jsonl")
     ] = None
     tag: Tag = None
 
@@ -239,14 +187,7 @@ class ExportedFile(NewFileOptions, frozen=True, kw_only=True):
         bool, Option("csv only: keep texts unchanged instead of making them safe for spreadsheets", "output")
     ] = False
     output: Annotated[
-        str | None,
-        Option(
-            "output file; - is standard output, for csv and jsonl",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-            default="next to the input",
-        ),
+        str | None, _file("output file; - is standard output, for csv and jsonl", default="next to the input")
     ] = None
     force: ForceOthers = False
 
@@ -256,13 +197,7 @@ class Workbook(NewFileOptions, frozen=True, kw_only=True):
 
     output: Annotated[
         str | None,
-        Option(
-            "output file",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-            default="x.xlsx next to x.jsonl; Combined.xlsx in the current folder for several files",
-        ),
+        _file("output file", default="x.xlsx next to x.jsonl; Combined.xlsx in the current folder for several files"),
     ] = None
     force: ForceOthers = False
     command: str = ""
@@ -271,15 +206,9 @@ class Workbook(NewFileOptions, frozen=True, kw_only=True):
 class LabelSheet(Options, frozen=True, kw_only=True):
     """Where a sheet to label goes."""
 
-    output: Annotated[
-        str,
-        Option(
-            "label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json",
-            "output",
-            flags=("-o", "--output"),
-            metavar="FILE",
-        ),
-    ] = "labels.jsonl"
+    output: Annotated[str, _file("label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json")] = (
+        "labels.jsonl"
+    )
     force: Force = False
     output_format: Annotated[str, Option("report format", "output", choices=("console", "json", "markdown"))] = (
         "console"
