@@ -171,6 +171,14 @@ def test_an_unknown_value_is_a_usage_error(write: Write) -> None:
     assert caught.value.exit_code == 2
 
 
+def test_an_analysis_is_shown_before_a_baseline_is_missed(write: Write, cli: Cli, tmp_path: Path) -> None:
+    words = ["--baseline", str(tmp_path / "none.jsonl"), *gates("regression > 0.05")]
+    ran = cli("results", "analyze", write([standard(n, success=n < 2) for n in range(10)]), *words)
+    assert ran.code == 3
+    assert "20% of 10 attacks succeeded" in ran.out
+    assert "none.jsonl: no such file" in ran.err
+
+
 # -- files ------------------------------------------------------------------------------------------------------
 
 

@@ -89,7 +89,7 @@ def analyze(files: Files, options: AnalyzeOptions, shown: Details, output: PageO
         damaged=found.damaged,
         code=InputError.exit_code if found.failures else 0,
         analyses=found.analyses,
-        comparison=against_baseline(gates, options, found.files) if gates.asked and not found.failures else None,
+        comparison=partial(against_baseline, gates, options, found.files),
     )
     if not found.analyses:
         return answer

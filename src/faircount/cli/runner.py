@@ -42,7 +42,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     `name` is that of a page whose place is a folder or beside an input. `pages` are those of several inputs. `inputs`
     are never overwritten. `notes` go to standard error. `damaged` tells whether lines could not be read. Gates are
-    judged on `analyses` and on the `comparison`.
+    judged on `analyses` and on the `comparison`, which may be one that is made only then.
     """
 
     report: Report | None = None
@@ -55,7 +55,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     damaged: bool = False
     code: int = 0
     analyses: Sequence[Analysis] = ()
-    comparison: Comparison | None = None
+    comparison: Comparison | Callable[[], Comparison | None] | None = None
 
 
 def run_command(command: Command, arguments: argparse.Namespace) -> int:
@@ -128,11 +128,12 @@ def finish(answer: Answer, parts: Sequence[Options]) -> int:
         note(f"--strict: some input could not be read{'; see the findings' if answer.report else ', see above'}")
         return InputError.exit_code
     gates = next((part for part in parts if isinstance(part, Gates)), None)
-    if answer.code or gates is None:
+    if answer.code or gates is None or not gates.asked:
         return answer.code
     from faircount.cli.gating import apply_gates
 
-    return apply_gates(gates, analyses=answer.analyses, comparison=answer.comparison, inputs=answer.inputs)
+    comparison = answer.comparison() if callable(answer.comparison) else answer.comparison
+    return apply_gates(gates, analyses=answer.analyses, comparison=comparison, inputs=answer.inputs)
 
 
 def _show(answer: Answer, output: Output) -> None:
