@@ -225,6 +225,14 @@ def test_try_judge() -> None:
     assert faircount.try_judge("canary", "It is BYPASSED.", judge_arg="BYPASSED").decision == "hit"
 
 
+def test_what_the_user_should_know_is_heard_and_not_printed(here: Path) -> None:
+    (here / "api.toml").write_text('url = "https://127.0.0.1:9/"\nverify = false\n')
+    heard: list[str] = []
+    found = faircount.try_target("./api.toml", "Hello", notice=heard.append, timeout=2)
+    assert found.error is not None
+    assert [sentence.partition(":")[2][:18] for sentence in heard] == [" verify is false: "]
+
+
 def test_try_target() -> None:
     found = faircount.try_target("./bot.py:answer", "Hello", system="Be brief.")
     assert (found.output, found.error, found.prompt) == ("BYPASSED", None, "Hello")

@@ -33,6 +33,7 @@ from faircount.running import (
     resolve,
 )
 from faircount.running.targets.making import available
+from tests.conftest import Cli
 from tests.misbehaving_server import Server, answer, completion, echo_of_headers, failing, reset, slow
 
 KEY = "sk-sentinel-0123456789abcdefSECRET"
@@ -946,12 +947,21 @@ def test_a_configuration_that_cannot_be_used_is_said(tmp_path: Path, content: by
     assert words in str(caught.value)
 
 
-def test_advice_goes_to_standard_error(config: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(make_target("", TargetSetting(api_config=config(api_key=FILE_KEY))).close())
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("faircount: ")
-    assert FILE_KEY not in said.err
+def test_advice_goes_to_whoever_listens(config: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+    for setting in (TargetSetting(api_config=config(api_key=FILE_KEY), tell=heard.append), TargetSetting()):
+        asyncio.run(make_target("" if setting.api_config else "simulated", setting).close())
+    (sentence,) = heard
+    assert "contains a key" in sentence
+    assert FILE_KEY not in sentence
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_command_says_advice_on_standard_error(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "api.toml").write_text('url = "https://127.0.0.1:9/"\nverify = false\n')
+    ran = cli("targets", "try", str(tmp_path / "api.toml"), "Hello", "--timeout", "2")
+    assert ran.code == 4
+    assert "api.toml: verify is false" in ran.err
 
 
 # -- names ------------------------------------------------------------------------------------------------------

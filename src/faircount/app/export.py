@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from faircount.analysis.exporting import Export
 from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
-from faircount.app.output_files import AnyPath, Notice, beside_others, is_our_page, refuse_inputs, unheard
+from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs
 from faircount.app.results import WrittenRows
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
@@ -46,8 +46,8 @@ def export(
     to: str | None = None,
     raw: bool = False,
     force: bool = False,
-    progress: Progress = unheard,
-    notice: Notice = unheard,
+    progress: Progress = ignore,
+    notice: Notice = ignore,
     **options: Any,
 ) -> WrittenRows:
     """Export rows, or the entries that they belong to; options are the fields of `ExportOptions`.
@@ -70,8 +70,8 @@ def convert_to_excel(
     output: AnyPath | None = None,
     force: bool = False,
     command: str = "",
-    progress: Progress = unheard,
-    notice: Notice = unheard,
+    progress: Progress = ignore,
+    notice: Notice = ignore,
     **options: Any,
 ) -> WrittenRows:
     """Write a workbook with the rows, the analysis with charts, and the findings; options are those of `ExcelOptions`.

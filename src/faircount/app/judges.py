@@ -23,7 +23,7 @@ from faircount.analysis.judges.options import (
     WorkOptions,
 )
 from faircount.app.options import Models
-from faircount.app.output_files import AnyPath, Notice, refuse_inputs, unheard
+from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs
 from faircount.chat.settings import ChatSettings
 from faircount.config import setting_of
 from faircount.errors import InputError, UsageError
@@ -85,7 +85,7 @@ def evaluate(
     labels: AnyPath | Sequence[AnyPath],
     *judges: str,
     output: AnyPath | None = None,
-    progress: Progress = unheard,
+    progress: Progress = ignore,
     **options: Any,
 ) -> Evaluation:
     """Measure judges against labelled data, and add the results to the summary `output`, if there is one.
@@ -185,8 +185,8 @@ def agree(
     labels: AnyPath | Sequence[AnyPath] = (),
     *judges: str,
     every_case: bool = False,
-    progress: Progress = unheard,
-    notice: Notice = unheard,
+    progress: Progress = ignore,
+    notice: Notice = ignore,
     **options: Any,
 ) -> Agreement:
     """Measure how far judges and people agree beyond chance, and find the items on which they differ.

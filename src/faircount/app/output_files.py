@@ -16,7 +16,7 @@ Notice = Callable[[str], None]
 _START_OF_A_PAGE = 4096
 
 
-def unheard(*_: object) -> None:
+def ignore(*_: object) -> None:
     """Hear of progress, or a notice, and do nothing about it."""
 
 

@@ -18,7 +18,7 @@ from faircount.analysis.rejudging.changes import FlipTexts
 from faircount.analysis.rejudging.panel import Panel
 from faircount.analysis.rejudging.rejudge import Rejudged, RejudgedFile, Rejudging, rejudged
 from faircount.app.options import Models, RejudgeFiles
-from faircount.app.output_files import AnyPath, Notice, refuse_inputs, refuse_same_file, unheard
+from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file
 from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
 from faircount.config import setting_of
@@ -59,7 +59,7 @@ class RejudgeResult(Struct, frozen=True):
 
 
 def rejudge(
-    *paths: AnyPath, progress: Callable[[], None] = unheard, notice: Notice = unheard, **options: Any
+    *paths: AnyPath, progress: Callable[[], None] = ignore, notice: Notice = ignore, **options: Any
 ) -> RejudgeResult:
     """Judge recorded responses again; the rows go to a new file beside the input. `progress` hears of every verdict.
 

@@ -26,7 +26,7 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.output_files import AnyPath, refuse_inputs, unheard
+from faircount.app.output_files import AnyPath, ignore, refuse_inputs
 from faircount.errors import UsageError
 from faircount.new_file import SUFFIX, NewFile
 from faircount.options import options_from
@@ -50,7 +50,7 @@ _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9_.]+")
 _SHEETS = (".jsonl", ".xlsx")
 
 
-def compare(*paths: AnyPath, progress: Progress = unheard, **options: Any) -> Comparison:
+def compare(*paths: AnyPath, progress: Progress = ignore, **options: Any) -> Comparison:
     """Compare result files on the entries that they share; options are the fields of `CompareOptions`.
 
     `progress` hears how many more bytes were read.
@@ -61,7 +61,7 @@ def compare(*paths: AnyPath, progress: Progress = unheard, **options: Any) -> Co
     return compare_files([os.fspath(path) for path in paths], asked, progress)
 
 
-def check(*paths: AnyPath, progress: Progress = unheard, **options: Any) -> Checks:
+def check(*paths: AnyPath, progress: Progress = ignore, **options: Any) -> Checks:
     """List problems with result files, without rates; options are the fields of `CheckOptions`."""
     from faircount.analysis.checking import check_files
 
@@ -69,7 +69,7 @@ def check(*paths: AnyPath, progress: Progress = unheard, **options: Any) -> Chec
     return check_files([os.fspath(path) for path in paths], asked, progress)
 
 
-def show(entry: str | int, *paths: AnyPath, progress: Progress = unheard, **options: Any) -> FoundEntries:
+def show(entry: str | int, *paths: AnyPath, progress: Progress = ignore, **options: Any) -> FoundEntries:
     """Return everything that is recorded about the entries with an id; options are the fields of `ShowOptions`."""
     from faircount.analysis.one_entry import find_entries
 
@@ -126,7 +126,7 @@ def extract(
     output: AnyPath | None = None,
     tag: str | None = None,
     force: bool = False,
-    progress: Progress = unheard,
+    progress: Progress = ignore,
     **options: Any,
 ) -> WrittenRows:
     """Write selected rows to a new dataset, by default in `results/`; options are the fields of `ExtractOptions`."""
@@ -159,7 +159,7 @@ def dataset_comparison(
     output: AnyPath | None = None,
     tag: str | None = None,
     force: bool = False,
-    progress: Progress = unheard,
+    progress: Progress = ignore,
     **options: Any,
 ) -> DatasetComparison:
     """Compare a dataset's entries over targets, one result file each, and write those with a high or a low rate.
@@ -234,7 +234,7 @@ def sample_for_labels(
     *paths: AnyPath,
     output: AnyPath = "labels.jsonl",
     force: bool = False,
-    progress: Progress = unheard,
+    progress: Progress = ignore,
     **options: Any,
 ) -> Sample:
     """Draw entries into a sheet for people to label; options are the fields of `SampleOptions`."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,6 +12,7 @@ from faircount.analysis.attacks import trying
 from faircount.analysis.target_report import RequestError, Targets, TriedTarget
 from faircount.app.judges import made_judges
 from faircount.app.options import Models
+from faircount.app.output_files import Notice, ignore
 from faircount.chat.settings import ChatSettings
 from faircount.config import setting_of
 from faircount.errors import UsageError
@@ -23,12 +22,11 @@ from faircount.options import options_from
 from faircount.running.attacks.making import AttackSetting, make_attack
 from faircount.running.attacks.seam import Attack, Entry
 from faircount.running.options import TryAttackOptions, TryTargetOptions
+from faircount.running.runs import run_in_a_loop
 from faircount.running.targets.blocks import classified
 from faircount.running.targets.making import TargetSetting, available, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.text import clip, visible
-
-T = TypeVar("T")
 
 
 def list_targets() -> Targets:
@@ -36,7 +34,7 @@ def list_targets() -> Targets:
     return Targets(targets=tuple(available()))
 
 
-def try_target(target: str, prompt: str, **options: Any) -> TriedTarget:
+def try_target(target: str, prompt: str, *, notice: Notice = ignore, **options: Any) -> TriedTarget:
     """Send one prompt to a target and return what came of it; options are the fields of `TryTargetOptions`."""
     (asked,) = options_from({"target": target, "prompt": prompt, **options}, TryTargetOptions)
     fields = _fields(asked.field)
@@ -44,8 +42,8 @@ def try_target(target: str, prompt: str, **options: Any) -> TriedTarget:
     messages.append({"role": "user", "content": asked.prompt})
     request = Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
     chat = replace(setting_of(asked).chat or ChatSettings(), timeout=asked.timeout, tries=asked.tries)
-    made = make_target(asked.target, TargetSetting(chat=chat, target_args=asked.target_args))
-    answer, error, seconds = _in_a_loop(_asked(made, request))
+    made = make_target(asked.target, TargetSetting(chat=chat, target_args=asked.target_args, tell=notice))
+    answer, error, seconds = run_in_a_loop(lambda: _asked(made, request))
     told = error or answer
     given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
     if error is not None:
@@ -80,7 +78,7 @@ async def _asked(target: Target, request: Request) -> tuple[Answer | None, Targe
 # -- attacks ------------------------------------------------------------------------------------------------------
 
 
-def try_attack(attack: str, prompt: str, **options: Any) -> trying.AttackTrial:
+def try_attack(attack: str, prompt: str, *, notice: Notice = ignore, **options: Any) -> trying.AttackTrial:
     """Return what an attack sends for one prompt; it is sent to a `target`, if one is named.
 
     Options are the fields of `TryAttackOptions` and `Models`.
@@ -89,11 +87,12 @@ def try_attack(attack: str, prompt: str, **options: Any) -> trying.AttackTrial:
     if asked.judge is not None and asked.target is None:
         raise UsageError("--judge needs --target: without one there is no answer to judge")
     setting = setting_of(models)
-    made = make_attack(asked.attack, AttackSetting(setting.chat, asked.attack_options))
+    made = make_attack(asked.attack, AttackSetting(setting.chat, asked.attack_options, notice))
     made.ready()
     if not asked.prompt.strip():
         raise UsageError("the prompt is empty")
-    return _in_a_loop(_tried(made, entry_of(asked.prompt, asked.field), asked, setting))
+    entry = entry_of(asked.prompt, asked.field)
+    return run_in_a_loop(lambda: _tried(made, entry, asked, setting, notice))
 
 
 def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
@@ -101,13 +100,14 @@ def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
     return Entry("prompt", ({"role": "user", "content": prompt},), _fields(pairs))
 
 
-async def _tried(attack: Attack, entry: Entry, options: TryAttackOptions, setting: Setting) -> trying.AttackTrial:
+async def _tried(
+    attack: Attack, entry: Entry, options: TryAttackOptions, setting: Setting, notice: Notice
+) -> trying.AttackTrial:
     judges = [] if options.judge is None else made_judges([options.judge], setting)
     target = None
     try:
         if options.target is not None:
-            chat = setting.chat
-            target = make_target(options.target, TargetSetting() if chat is None else TargetSetting(chat))
+            target = make_target(options.target, TargetSetting(setting.chat or ChatSettings(), tell=notice))
         judge = judges[0] if judges else None
         return await trying.try_attack(attack, entry, iterations=options.iterations, target=target, judge=judge)
     finally:
@@ -129,13 +129,3 @@ def _fields(pairs: Sequence[str]) -> dict[str, Any]:
         earlier = fields.get(name)
         fields[name] = value if name not in fields else [*(earlier if isinstance(earlier, list) else [earlier]), value]
     return fields
-
-
-def _in_a_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run something in an event loop; in a notebook there is one already, so that another thread is needed."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()

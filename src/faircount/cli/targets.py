@@ -12,6 +12,7 @@ from faircount.analysis.attacks import listing, trying
 from faircount.app import targets
 from faircount.app.options import Models
 from faircount.cli.judges import text_of
+from faircount.cli.messages import note
 from faircount.cli.parts import Output
 from faircount.cli.runner import Answer
 from faircount.errors import InputError
@@ -27,7 +28,7 @@ def list_targets(_: Output) -> Answer:
 
 def try_target(options: TryTargetOptions, _: Output) -> Answer:
     """Run `targets try`."""
-    tried = targets.try_target(**asdict(options) | {"prompt": text_of(options.prompt)})
+    tried = targets.try_target(notice=note, **asdict(options) | {"prompt": text_of(options.prompt)})
     failed = None if tried.blocked else tried.error
     return Answer(
         report=target_report.answer_report(tried),
@@ -47,7 +48,7 @@ def try_attack(options: TryAttackOptions, models: Models, _: Output) -> Answer:
     prompt = text_of(options.prompt)
     # Standard output belongs to the answer, and an attack may be anybody's code.
     with contextlib.redirect_stdout(sys.stderr):
-        trial = targets.try_attack(**asdict(options) | {"prompt": prompt}, **asdict(models))
+        trial = targets.try_attack(notice=note, **asdict(options) | {"prompt": prompt}, **asdict(models))
     return Answer(
         report=trying.as_report(trial, targets.entry_of(prompt)),
         name="attack",

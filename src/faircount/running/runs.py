@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -45,6 +45,7 @@ from faircount.version import __version__
 
 TIMESTAMP = "%Y%m%d_%H%M%S"
 Interrupted = Callable[[int], None]
+T = TypeVar("T")
 
 
 class Choice(Struct, frozen=True):
@@ -220,7 +221,7 @@ def execute(
     engine = Engine(cases, target, journal, limits, tactics=tactics, heard=heard, watching=watching)
     try:
         with _interrupts(engine, interrupted) as listening:
-            ending = _in_a_loop(lambda: _run(engine, earlier, listening))
+            ending = run_in_a_loop(lambda: _run(engine, earlier, listening))
         record = {"kind": "end", "at": datetime.now(UTC).isoformat(timespec="seconds")}
         told = {**record, "complete": ending.complete, "why": ending.why}
         journal.append_now({**told, "decided": True} if ending.decided else told)
@@ -232,7 +233,7 @@ def execute(
                 metric.close()
 
 
-def _in_a_loop(run: Callable[[], Coroutine[Any, Any, Ending]]) -> Ending:
+def run_in_a_loop(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run something in an event loop; in a notebook there is one already, so that another thread is needed."""
     try:
         asyncio.get_running_loop()

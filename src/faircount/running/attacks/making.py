@@ -33,7 +33,6 @@ from faircount.running.attacks.spikee import PREFIX, SpikeeAttack
 from faircount.running.naming import Available, made_again, parsed, short, tell_changed
 from faircount.running.targets.arguments import Arguments, resolve
 from faircount.running.targets.local import Place
-from faircount.running.telling import to_stderr
 
 
 class AttackSetting(Struct, frozen=True):
@@ -45,7 +44,7 @@ class AttackSetting(Struct, frozen=True):
 
     chat: ChatSettings | None = None
     options: str | None = None
-    tell: Callable[[str], None] = to_stderr
+    tell: Callable[[str], None] = lambda _: None
 
 
 def available() -> list[Available]:
@@ -169,7 +168,7 @@ class _SpikeeRecord(Struct, frozen=True):
     version: str = ""
 
 
-def attack_again(settings: Mapping[str, Any], tell: Callable[[str], None] = to_stderr) -> Attack:
+def attack_again(settings: Mapping[str, Any], tell: Callable[[str], None] = lambda _: None) -> Attack:
     """Return the attack that recorded these settings."""
     makers: dict[str, Callable[..., Attack]] = {
         "built-in": _built_in_again,

@@ -53,7 +53,6 @@ from faircount.running.targets.simulated import VARIANTS, SimulatedTarget
 from faircount.running.targets.simulated_attacks import ATTACK_VARIANTS, SimulatedAttackTarget
 from faircount.running.targets.spikee import PREFIX as SPIKEE
 from faircount.running.targets.spikee import SpikeeTarget
-from faircount.running.telling import to_stderr
 from faircount.text import visible
 
 OPENAI, HTTP, COMMAND, REPLAY = "openai", "http", "command", "replay"
@@ -73,7 +72,7 @@ class TargetSetting(Struct, frozen=True):
     api_client_module: str | None = None
     api_client_class: str | None = None
     api_client_args: str | None = None
-    tell: Callable[[str], None] = to_stderr
+    tell: Callable[[str], None] = lambda _: None
 
 
 def available() -> list[Available]:
@@ -309,7 +308,7 @@ class _SpikeeRecord(Struct, frozen=True):
     version: str = ""
 
 
-def again(settings: Mapping[str, Any], tell: Callable[[str], None] = to_stderr) -> Target:
+def again(settings: Mapping[str, Any], tell: Callable[[str], None] = lambda _: None) -> Target:
     """Return the target that recorded these settings."""
     makers: dict[str, Callable[..., Target]] = {
         "openai": _openai_again,
