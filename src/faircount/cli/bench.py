@@ -9,14 +9,14 @@ from faircount.analysis.bench_report import BenchRun, as_report, bench_results
 from faircount.cli.parts import Output
 from faircount.cli.run import EXIT_INCOMPLETE
 from faircount.cli.run_progress import RunProgress
-from faircount.cli.runner import Answer
+from faircount.cli.runner import CommandResult
 from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.running import bench as benches
 from faircount.running.journal_reading import read_journal
 from faircount.running.options import BenchOptions
 
 
-def bench(options: BenchOptions, output: Output) -> Answer:
+def bench(options: BenchOptions, output: Output) -> CommandResult:
     """Run `bench`."""
     del output
     done = benches.bench(options.file, plan=options.plan, retry_errors=options.retry_errors, listener=RunProgress())
@@ -28,7 +28,7 @@ def bench(options: BenchOptions, output: Output) -> Answer:
         report = as_report(bench_results(done.path, runs, with_results))
     left = not (options.plan or done.complete)
     later = f"the bench is incomplete; resume with: faircount bench {shlex.quote(options.file)}"
-    return Answer(
+    return CommandResult(
         report=report,
         name="bench",
         inputs=[done.path, *journals],

@@ -21,7 +21,7 @@ from faircount.app.options import Models
 from faircount.app.output_files import refuse_inputs
 from faircount.cli.parts import Output, ReportOutput
 from faircount.cli.progress import CountingBar
-from faircount.cli.runner import Answer
+from faircount.cli.runner import CommandResult
 from faircount.errors import InputError, UsageError
 from faircount.reading.streams import STDIN
 
@@ -29,20 +29,20 @@ _SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".gz", ".zst")
 _LONGEST = 64 * 1024 * 1024
 
 
-def list_judges(_: Output) -> Answer:
+def list_judges(_: Output) -> CommandResult:
     """Run `judges list`."""
     from faircount.analysis.judges import listing
 
-    return Answer(report=listing.as_report(listing.list_judges()), name="judges")
+    return CommandResult(report=listing.as_report(listing.list_judges()), name="judges")
 
 
-def try_judge(options: TryJudgeOptions, models: Models, _: Output) -> Answer:
+def try_judge(options: TryJudgeOptions, models: Models, _: Output) -> CommandResult:
     """Run `judges try`."""
     from faircount.analysis.judges.trying import as_report
 
     trial = judges.try_judge(**asdict(options) | {"text": text_of(options.text)}, **asdict(models))
     undecided = trial.decision is None
-    return Answer(
+    return CommandResult(
         report=as_report(trial),
         name="verdict",
         inputs=[models.config] if models.config else [],
@@ -66,7 +66,7 @@ def text_of(word: str) -> str:
 
 def evaluate(
     given: LabelOptions, options: MeasureOptions, models: Models, work: WorkOptions, output: ReportOutput
-) -> Answer:
+) -> CommandResult:
     """Run `judges evaluate`."""
     from faircount.analysis.judges.quality_report import as_report
 
@@ -78,7 +78,7 @@ def evaluate(
             labels, *expressions, progress=bar.advance, **others, **asdict(options), **asdict(models), **asdict(work)
         )
     notes = [f"summary: {options.output}"] if output.format == "console" else []
-    return Answer(
+    return CommandResult(
         report=as_report(found),
         name=options.output,
         inputs=labels,
@@ -87,15 +87,17 @@ def evaluate(
     )
 
 
-def rank(options: RankOptions, _: Output) -> Answer:
+def rank(options: RankOptions, _: Output) -> CommandResult:
     """Run `judges rank`."""
     from faircount.analysis.judges.ranking_report import as_report
 
     found = judges.rank(**asdict(options))
-    return Answer(report=as_report(found), name="ranking", inputs=found.summaries)
+    return CommandResult(report=as_report(found), name="ranking", inputs=found.summaries)
 
 
-def agree(given: LabelOptions, options: AgreeOptions, models: Models, work: WorkOptions, output: Output) -> Answer:
+def agree(
+    given: LabelOptions, options: AgreeOptions, models: Models, work: WorkOptions, output: Output
+) -> CommandResult:
     """Run `judges agree`."""
     from faircount.analysis.judges.agreement_report import as_report
 
@@ -117,7 +119,7 @@ def agree(given: LabelOptions, options: AgreeOptions, models: Models, work: Work
             **asdict(models),
             **asdict(work),
         )
-    return Answer(
+    return CommandResult(
         report=as_report(found),
         name="agreement",
         inputs=inputs,

@@ -41,7 +41,7 @@ from faircount.cli.parts import (
     ReportOutput,
     Workbook,
 )
-from faircount.cli.runner import Answer, Files
+from faircount.cli.runner import CommandResult, Files
 from faircount.errors import InputError, UsageError
 from faircount.options import Options, option_fields
 
@@ -61,7 +61,9 @@ def _given(*parts: Options) -> dict[str, Any]:
     }
 
 
-def analyze(files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates) -> Answer:
+def analyze(
+    files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates
+) -> CommandResult:
     """Run `results analyze`."""
     from faircount.analysis import results
     from faircount.analysis.arrange import as_report
@@ -83,7 +85,7 @@ def analyze(files: Files, options: AnalyzeOptions, shown: Details, output: PageO
         made_with=made_with(output.command, found.analyses) if output.figures else None,
         overview=options.overview,
     )
-    answer = Answer(
+    answer = CommandResult(
         inputs=found.files,
         notes=found.failures,
         damaged=found.damaged,
@@ -121,14 +123,14 @@ def _shows_details(asked: bool, output: Output, files: Sequence[str]) -> bool:
     return asked or output.format in ("html", "json", "xlsx") or len(expand(files)) <= FILES_AT_LENGTH
 
 
-def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> Answer:
+def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> CommandResult:
     """Run `results compare`."""
     from faircount.analysis.comparing.report import as_report
     from faircount.app import results
 
     options = replace(options, by=with_gates(options.by, gates))
     found = results.compare(*files.names, progress=files.progress, **_given(options))
-    return Answer(
+    return CommandResult(
         report=as_report(found, figures=output.figures),
         name="comparison",
         inputs=found.paths,
@@ -137,17 +139,17 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
     )
 
 
-def check(files: Files, options: CheckOptions, _: Output) -> Answer:
+def check(files: Files, options: CheckOptions, _: Output) -> CommandResult:
     """Run `results check`."""
     from faircount.analysis.checking import as_report
     from faircount.app import results
 
     found = results.check(*files.names, progress=files.progress, **_given(options))
     code = InputError.exit_code if found.unusable else EXIT_SERIOUS if found.serious else 0
-    return Answer(report=as_report(found), name="check", inputs=found.files, damaged=found.damaged, code=code)
+    return CommandResult(report=as_report(found), name="check", inputs=found.files, damaged=found.damaged, code=code)
 
 
-def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> Answer:
+def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> CommandResult:
     """Run `results show`."""
     from faircount.analysis.one_entry_report import as_report
     from faircount.app import results
@@ -155,7 +157,7 @@ def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> Answe
     if _is_file(entry.id) and not any(map(_is_file, files.names)):
         raise UsageError(f"{entry.id}: is a file; put the id first: faircount results show ID FILE")
     found = results.show(entry.id, *files.names, progress=files.progress, **_given(options))
-    return Answer(
+    return CommandResult(
         report=as_report(found),
         name="entry",
         inputs=found.files,
@@ -171,15 +173,17 @@ def _is_file(name: str) -> bool:
     return False
 
 
-def power(options: PowerOptions, _: Output) -> Answer:
+def power(options: PowerOptions, _: Output) -> CommandResult:
     """Run `results power`."""
     from faircount.analysis.power_report import as_report
     from faircount.app import results
 
-    return Answer(report=as_report(results.power(**_given(options))), name="power")
+    return CommandResult(report=as_report(results.power(**_given(options))), name="power")
 
 
-def rejudge(files: Files, options: RejudgeOptions, where: RejudgeFiles, models: Models, output: Output) -> Answer:
+def rejudge(
+    files: Files, options: RejudgeOptions, where: RejudgeFiles, models: Models, output: Output
+) -> CommandResult:
     """Run `results rejudge`."""
     from faircount.analysis.rejudging.report import as_report
     from faircount.app import rejudge
@@ -189,7 +193,7 @@ def rejudge(files: Files, options: RejudgeOptions, where: RejudgeFiles, models: 
     refuse_same_file("-o, --rejudged and --store", output.path, where.rejudged, where.store)
     with CountingBar("Judging", "verdicts") as bar:
         found = rejudge.rejudge(*files.names, progress=bar.advance, notice=note, **_given(options, where, models))
-    return Answer(
+    return CommandResult(
         report=as_report(found.result, found.flips),
         name="rejudge",
         inputs=found.files,
@@ -202,23 +206,23 @@ def rejudge(files: Files, options: RejudgeOptions, where: RejudgeFiles, models: 
 # -- new files ----------------------------------------------------------------------------------------------------
 
 
-def extract(files: Files, options: ExtractOptions, place: ExtractedFile) -> Answer:
+def extract(files: Files, options: ExtractOptions, place: ExtractedFile) -> CommandResult:
     """Run `results extract`."""
     from faircount.app import results
 
     found = results.extract(*files.names, progress=files.progress, **_given(options, place))
-    return Answer(text=f"{found.sentence}\n", notes=found.notes, damaged=found.damaged)
+    return CommandResult(text=f"{found.sentence}\n", notes=found.notes, damaged=found.damaged)
 
 
-def export(files: Files, options: ExportOptions, place: ExportedFile) -> Answer:
+def export(files: Files, options: ExportOptions, place: ExportedFile) -> CommandResult:
     """Run `results export`."""
     from faircount.app import export
 
     found = export.export(*files.names, progress=files.progress, notice=note, **_given(options, place))
-    return Answer(notes=[found.sentence, *found.notes], damaged=found.damaged)
+    return CommandResult(notes=[found.sentence, *found.notes], damaged=found.damaged)
 
 
-def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> Answer:
+def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> CommandResult:
     """Run `results convert-to-excel`."""
     from faircount.app import export
 
@@ -231,12 +235,12 @@ def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> An
         notice=note,
         **_given(options),
     )
-    return Answer(notes=[found.sentence, *found.notes], damaged=found.damaged)
+    return CommandResult(notes=[found.sentence, *found.notes], damaged=found.damaged)
 
 
 def dataset_comparison(
     files: Files, named: Dataset, options: DatasetComparisonOptions, place: ComparedFile, output: ReportOutput
-) -> Answer:
+) -> CommandResult:
     """Run `results dataset-comparison`."""
     from faircount.analysis.dataset_comparison import one_dataset
     from faircount.analysis.dataset_comparison_report import as_report
@@ -250,7 +254,7 @@ def dataset_comparison(
     found = results.dataset_comparison(dataset, *files.names, progress=files.progress, **_given(options, place))
     written = str(found.output)
     inputs = [found.dataset.path, *(target.source.path for target in found.targets)]
-    return Answer(
+    return CommandResult(
         report=as_report(found, written, figures=output.figures),
         name=written,
         inputs=inputs if output.format == "html" else [*inputs, written],
@@ -258,7 +262,7 @@ def dataset_comparison(
     )
 
 
-def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -> Answer:
+def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -> CommandResult:
     """Run `results sample-for-labels`."""
     from faircount.analysis.correction.given import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import as_report
@@ -269,4 +273,4 @@ def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -
         *files.names, output=sheet.output, force=sheet.force, progress=files.progress, **_given(options)
     )
     show_report(as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX), sheet.output_format, None)
-    return Answer()
+    return CommandResult()

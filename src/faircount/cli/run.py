@@ -18,7 +18,7 @@ from faircount.cli.messages import note
 from faircount.cli.parts import IGNORE, BaselineGates, Output, RunOutput
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.cli.run_progress import RunProgress
-from faircount.cli.runner import Answer, finish
+from faircount.cli.runner import CommandResult, finish
 from faircount.findings import counted
 from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.model import Analysis
@@ -51,10 +51,10 @@ def resume(options: ResumeOptions, output: RunOutput) -> int:
     return _exit_code(result, fail_on_failed_tests=options.fail_on_failed_tests)
 
 
-def plan(options: RunOptions, output: Output) -> Answer:
+def plan(options: RunOptions, output: Output) -> CommandResult:
     """Run `plan`."""
     del output
-    return Answer(report=plan_report(service.plan(listener=RunProgress(), **asdict(options))), name="plan")
+    return CommandResult(report=plan_report(service.plan(listener=RunProgress(), **asdict(options))), name="plan")
 
 
 def merge(options: MergeOptions) -> int:
@@ -84,7 +84,7 @@ def _show_analysis(path: str, output: RunOutput, asked: AnalyzeOptions) -> Seque
     analyses = found.analyses
     made = made_with(output.command, analyses) if output.figures else None
     report = as_report(analyses, evidence=found.evidence, figures=output.figures, made_with=made)
-    finish(Answer(report=report, name=path, inputs=[path]), [output])
+    finish(CommandResult(report=report, name=path, inputs=[path]), [output])
     sys.stdout.flush()
     _say_what_failed(analyses[0])
     return analyses

@@ -37,7 +37,7 @@ class Files(Struct, frozen=True):
     strict: bool = False
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class CommandResult(Struct, frozen=True, kw_only=True):
     """What a command found: a report, or a text, and what is to be said and done beside.
 
     `name` is that of a page whose place is a folder or beside an input. `pages` are those of several inputs. `inputs`
@@ -69,7 +69,7 @@ def run_command(command: Command, arguments: argparse.Namespace) -> int:
     function = load(command.function)
     with _with_files(parts) as given:
         answer = function(*given)
-    return finish(answer, parts) if isinstance(answer, Answer) else int(answer)
+    return finish(answer, parts) if isinstance(answer, CommandResult) else int(answer)
 
 
 def _made(part: type[Options], arguments: argparse.Namespace) -> Options:
@@ -113,7 +113,7 @@ def _named_files(inputs: Inputs) -> list[str]:
     return files
 
 
-def finish(answer: Answer, parts: Sequence[Options]) -> int:
+def finish(answer: CommandResult, parts: Sequence[Options]) -> int:
     """Show an answer as the options say, judge the gates, and return the exit code."""
     output = next((part for part in parts if isinstance(part, Output)), None)
     if output is not None:
@@ -136,7 +136,7 @@ def finish(answer: Answer, parts: Sequence[Options]) -> int:
     return apply_gates(gates, analyses=answer.analyses, comparison=comparison, inputs=answer.inputs)
 
 
-def _show(answer: Answer, output: Output) -> None:
+def _show(answer: CommandResult, output: Output) -> None:
     from faircount.cli.output import show, show_pages
 
     pages = answer.pages or ([] if answer.report is None else [(answer.name, answer.report)])

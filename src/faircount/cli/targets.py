@@ -14,23 +14,23 @@ from faircount.app.options import Models
 from faircount.cli.judges import text_of
 from faircount.cli.messages import note
 from faircount.cli.parts import Output
-from faircount.cli.runner import Answer
+from faircount.cli.runner import CommandResult
 from faircount.errors import InputError
 from faircount.running.options import TryAttackOptions, TryTargetOptions
 
 EXIT_NO_ANSWER = 4
 
 
-def list_targets(_: Output) -> Answer:
+def list_targets(_: Output) -> CommandResult:
     """Run `targets list`."""
-    return Answer(report=target_report.list_report(targets.list_targets()), name="targets")
+    return CommandResult(report=target_report.list_report(targets.list_targets()), name="targets")
 
 
-def try_target(options: TryTargetOptions, _: Output) -> Answer:
+def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
     """Run `targets try`."""
     tried = targets.try_target(notice=note, **asdict(options) | {"prompt": text_of(options.prompt)})
     failed = None if tried.blocked else tried.error
-    return Answer(
+    return CommandResult(
         report=target_report.answer_report(tried),
         name="answer",
         notes=[] if failed is None else [f"{options.target}: {failed.message}"],
@@ -38,18 +38,18 @@ def try_target(options: TryTargetOptions, _: Output) -> Answer:
     )
 
 
-def list_attacks(_: Output) -> Answer:
+def list_attacks(_: Output) -> CommandResult:
     """Run `attacks list`."""
-    return Answer(report=listing.as_report(listing.list_attacks()), name="attacks")
+    return CommandResult(report=listing.as_report(listing.list_attacks()), name="attacks")
 
 
-def try_attack(options: TryAttackOptions, models: Models, _: Output) -> Answer:
+def try_attack(options: TryAttackOptions, models: Models, _: Output) -> CommandResult:
     """Run `attacks try`."""
     prompt = text_of(options.prompt)
     # Standard output belongs to the answer, and an attack may be anybody's code.
     with contextlib.redirect_stdout(sys.stderr):
         trial = targets.try_attack(notice=note, **asdict(options) | {"prompt": prompt}, **asdict(models))
-    return Answer(
+    return CommandResult(
         report=trying.as_report(trial, targets.entry_of(prompt)),
         name="attack",
         inputs=[] if models.config is None else [models.config],

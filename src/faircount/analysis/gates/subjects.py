@@ -28,7 +28,7 @@ _KNOWN = ("errors", "unjudged")
 _CELLS = ("both", "only_a", "only_b", "neither")
 
 
-class Part(Struct, frozen=True):
+class GateFigures(Struct, frozen=True):
     """The entries that a gate is about, all of a subject or a group, by the figures that gates compare.
 
     The rate is between `at_least` and `at_most`, whatever the `undecided` entries would have done. A comparison has
@@ -51,7 +51,7 @@ class Subject(Struct, frozen=True):
     path: str
     aim: str
     level: float
-    whole: Part
+    whole: GateFigures
     counts: tuple[tuple[str, int], ...]
     """What was counted, under the names that the document has for it."""
     unread: int
@@ -94,7 +94,7 @@ class Subject(Struct, frozen=True):
         there = _listed(group.value for group in groups) or "none"
         raise _refused(gate, self, f"{_shown(field)} has no value {_shown(gate.value)}; available: {there}")
 
-    def part(self, gate: Gate) -> Part:
+    def part(self, gate: Gate) -> GateFigures:
         """Return the entries that a gate is about."""
         group = self.group(gate)
         if group is None:
@@ -158,7 +158,7 @@ def of_analysis(analysis: Analysis) -> Subject:
         path=analysis.sources[0].path if len(analysis.sources) == 1 else analysis.name,
         aim=analysis.aim,
         level=analysis.level,
-        whole=Part(
+        whole=GateFigures(
             rates.asr,
             rates.asr,
             rates.asr_at_most,
@@ -201,15 +201,15 @@ def _of_run(comparison: Comparison, pair: Pair, files: tuple[File, File]) -> Sub
     )
 
 
-def _of_group(group: Group) -> Part:
+def _of_group(group: Group) -> GateFigures:
     rates = group.rate, group.rate, group.rate_at_most
-    return Part(*rates, _undecided(group.tally), group.shares, group.families, group.corrected)
+    return GateFigures(*rates, _undecided(group.tally), group.shares, group.families, group.corrected)
 
 
-def _of_pair(figures: Pair | ComparedGroup) -> Part:
+def _of_pair(figures: Pair | ComparedGroup) -> GateFigures:
     bounds = figures.bounds
     low, high = (figures.rate_b,) * 2 if bounds is None else (bounds.lowest.rate_b, bounds.highest.rate_b)
-    return Part(figures.rate_b, low, high, figures.undecided)
+    return GateFigures(figures.rate_b, low, high, figures.undecided)
 
 
 def _undecided(tally: Tally) -> int:
