@@ -40,6 +40,7 @@ def questions(path: str) -> dict[str, Callable[[ResultSet], Any]]:
         '`entry("77")`': lambda results: results.entry("77"),
         f"`text({Path(path).name}:77)`": lambda results: results.text(f"{path}:77"),
         "`analysis()`": lambda results: results.analysis(),
+        '`analysis("lang = en")`': lambda results: results.analysis("lang = en"),
         "`design()`": lambda results: results.design(),
     }
 

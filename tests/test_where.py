@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from faircount import AnalyzeOptions, InputError, UsageError, analyze
+from faircount import AnalyzeOptions, InputError, UsageError, analyze, open_results
 from faircount.reading import loading
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
@@ -50,6 +51,53 @@ def test_an_analysis_of_chosen_rows_is_that_of_a_file_with_only_these(write: Wri
     assert counted[0] == counted[1]
     assert codes(asked)["F029"] == sum(not chosen(row) for row in rows())
     assert asked.where == query
+
+
+_HELD = (
+    "lang = de",
+    "not lang = de",
+    "lang = de or team = red",
+    "lang contains e",
+    "lang = nobody",
+    'file contains "all"',
+)
+
+
+@pytest.mark.parametrize("query", _HELD)
+@pytest.mark.parametrize("combine", [False, True])
+def test_the_ledger_answers_as_reading_the_files_does(
+    write: Write, monkeypatch: pytest.MonkeyPatch, query: str, combine: bool
+) -> None:
+    teams = [row | {"team": "red" if index % 2 else "blue", "target": "b"} for index, row in enumerate(rows())]
+    files = [write(rows(), "all.jsonl"), write([*teams, "not a row"], "teams.jsonl")]
+    options = AnalyzeOptions(where=query, combine=combine, cache=False)
+    read: list[object] = []
+    opened = loading.open_stream
+    monkeypatch.setattr(loading, "open_stream", lambda path, *rest: (read.append(path), opened(path, *rest))[1])
+    held = analyze(files, options)
+    assert len(read) == len(files)
+    monkeypatch.setattr("faircount.analysis.results._may_be_held", lambda _: False)
+    assert held == analyze(files, options)
+    with open_results(files) as opened_results:
+        assert opened_results.analysis(where=query) == analyze(files, replace(options, combine=True)).analyses[0]
+
+
+@pytest.mark.parametrize("query", ["lang = de", "strategy = goat", "lang = de and strategy = goat"])
+def test_an_open_set_answers_without_reading_again(write: Write, query: str) -> None:
+    path = write(rows())
+    with open_results(path) as found:
+        whole = found.analysis()
+        Path(path).unlink()
+        chosen = found.analysis(where=query)
+    write(rows())
+    assert chosen == analysis_of(path, where=query)
+    assert chosen.tally != whole.tally
+
+
+def test_findings_of_rows_that_are_excluded_are_not_reported(write: Write) -> None:
+    path = write([standard(0, lang="de"), standard(1, lang="en", success=True, error="timeout")])
+    assert "F021" in codes(analysis_of(path))
+    assert "F021" not in codes(analysis_of(path, where="lang = de"))
 
 
 def test_lines_are_counted_from_the_beginning_of_the_file(write: Write) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -26,11 +26,13 @@ from faircount.analysis.results import (
     AnalysisSet,
     Asked,
     Folded,
+    NotHeldError,
     analysis_of,
     analysis_set,
     analyze,
     fold_files,
     inputs_of,
+    only_rows,
 )
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
@@ -40,9 +42,10 @@ from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import Ledger, source_and_line
 from faircount.model import Analysis, Source, Tally
 from faircount.options import option_fields, option_value, options_from
-from faircount.query import parse
+from faircount.query import Query, parse
 from faircount.reading import inputs
 from faircount.reading.cache import users_cache
+from faircount.reading.chosen import parse_row_query
 from faircount.reading.loading import Loader, Progress
 from faircount.reading.raw_rows import values_decoder, values_of
 from faircount.workers import Answered
@@ -198,7 +201,7 @@ class ResultSet:
         return {value: tally for (value,), tally in found.items()} if isinstance(by, str) else found
 
     def analysis(self, where: str | None = None, **options: Any) -> Analysis:
-        """Return every figure over all files together. With `where` it is made of the rows that fit, read again."""
+        """Return every figure over all files together, or over the rows that a query chooses."""
         return self.analysis_set(where, **options).analyses[0]
 
     def analysis_set(self, where: str | None = None, **options: Any) -> AnalysisSet:
@@ -210,18 +213,35 @@ class ResultSet:
             options["evidence"] = [("", options["evidence"])]
         given = {name: option_value(known[name], value) for name, value in options.items() if value is not None}
         asked = replace(self._options, where=where, **shown, **given)
-        if asked.where is not None or asked.false_positive_checks is not None:
+        query = None if where is None else parse_row_query(where)
+        if asked.false_positive_checks is not None:
             self._refuse_streams()
             return analyze(self.files, asked)
 
         def question(folded: Folded) -> AnalysisSet:
             if asked not in self._analyses:
-                name = COMBINED if asked.combine else self._chosen[0].path
-                found = analysis_of(Asked.by(self._chosen, asked), folded, asked, name, self._loader)
+                with self._only(folded, query) as chosen:
+                    name = COMBINED if asked.combine else self._chosen[0].path
+                    found = analysis_of(Asked.by(self._chosen, asked), chosen, asked, name, self._loader)
                 self._analyses[asked] = analysis_set([found], self.files)
             return self._analyses[asked]
 
-        return self._ask(question)
+        try:
+            return self._ask(question, of_rows=query is not None)
+        except NotHeldError:
+            self._refuse_streams()
+            return analyze(self.files, asked)
+
+    @contextlib.contextmanager
+    def _only(self, folded: Folded, query: Query | None) -> Iterator[Folded]:
+        """Give the rows that a query chooses, folded as if there were no others."""
+        if query is None:
+            yield folded
+            return
+        ledger, read = only_rows(_whole(folded), folded.read, query, folded=True)
+        with ledger:
+            ledger.fold(self._options.definition, combined=self._options.combine)
+            yield Folded(ledger, read)
 
     def design(self, cluster: str = AUTO, level: float = 0.95) -> Design:
         """Return how rates over the entries are to be estimated, with the families that `cluster` names."""

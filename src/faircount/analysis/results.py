@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.slices import MOST_GROUPS
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.errors import InputError, UsageError
-from faircount.findings import Notes, finding
-from faircount.ledger import engine, tallies
+from faircount.findings import EXAMPLES_KEPT, Notes, finding
+from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.schema import Answer
 from faircount.ledger.store import Ledger, LedgerView
 from faircount.model import (
@@ -37,6 +37,8 @@ from faircount.model import (
     Rates,
     Source,
 )
+from faircount.query import Query
+from faircount.query.tree import tests
 from faircount.reading import inputs
 from faircount.reading.cache import ReadSource
 from faircount.reading.chosen import parse_row_query, refuse_unknown_fields
@@ -44,6 +46,7 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
 from faircount.reading.raw_rows import Origin
 from faircount.reading.spikee import CASE_FACETS
+from faircount.reading.spikee_rows import Row
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import Design
 from faircount.workers import Answered
@@ -98,14 +101,21 @@ def analyze(
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
-    where = None if options.where is None else parse_row_query(options.where)
-    refuse_unknown_fields(where, [Origin(item.path, item.path) for item in chosen], options.max_line)
-    how = replace(options.reading, where=where)
     asked = Asked.by(chosen, options)
+    where = None if options.where is None else parse_row_query(options.where)
+    if where is not None:
+        if _may_be_held(where) and all(Path(path).is_file() for path in paths):
+            with suppress(NotHeldError):
+                return with_cache(
+                    lambda cache: Loader(paths, options.reading, progress, cache, alone=False, where=where),
+                    lambda loader: _analyze(asked, paths, options, loader),
+                    cache=options.cache,
+                )
+        refuse_unknown_fields(where, [Origin(item.path, item.path) for item in chosen], options.max_line)
     return with_cache(
-        lambda cache: Loader(paths, how, progress, cache, alone=alone),
+        lambda cache: Loader(paths, replace(options.reading, where=where), progress, cache, alone=alone),
         lambda loader: _analyze(asked, paths, options, loader),
-        # What one query chose is hardly ever wanted again.
+        # What one query chose by reading is hardly ever wanted again.
         cache=options.cache and where is None,
     )
 
@@ -223,9 +233,11 @@ def _folded_each(
         return
     with Ledger([item.path for item in batch], CASE_FACETS, apart=True) as ledger:
         read = [_read_or_not(ledger, index, loader) for index in range(len(batch))]
-        ledger.fold()
-        for item, part, one in zip(batch, ledger.parts(), read, strict=True):
-            yield item, one if isinstance(one, InputError) else Folded(part, (one,))
+        with _wanted(ledger, [one for one in read if not isinstance(one, InputError)], loader.where) as (wanted, kept):
+            wanted.fold()
+            kept_by_path = {one.source.path: one for one in kept}
+            for item, part, one in zip(batch, wanted.parts(), read, strict=True):
+                yield item, one if isinstance(one, InputError) else Folded(part, (kept_by_path[item.path],))
 
 
 def _read_or_not(ledger: Ledger, index: int, loader: Loader) -> ReadSource | InputError:
@@ -275,12 +287,72 @@ class Folded(Struct, frozen=True):
 def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[Folded]:
     """Read the sources into a ledger and fold it by the chosen definition."""
     with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
-        folded = Folded(ledger, tuple(loader.load(ledger, index) for index in range(len(chosen))))
-        refuse_hopeless(folded.sources, folded.notes)
-        _refuse_both_aims(folded.sources)
-        ledger.fold(options.definition, combined=options.combine)
-        with loader.keeping_fold(ledger):
-            yield folded
+        read = tuple(loader.load(ledger, index) for index in range(len(chosen)))
+        refuse_hopeless([one.source for one in read], [one.notes for one in read])
+        _refuse_both_aims([one.source for one in read])
+        with _wanted(ledger, read, loader.where) as (wanted, kept):
+            wanted.fold(options.definition, combined=options.combine)
+            with loader.keeping_fold(wanted):
+                yield Folded(wanted, tuple(kept))
+
+
+# -- rows that a query chooses ----------------------------------------------------------------------------------
+
+
+class NotHeldError(Exception):
+    """A query asks for more than the ledger holds: the files have to be read for it."""
+
+
+_NOT_HELD = frozenset(Row.__struct_fields__).difference(fields.LABELS)
+_OF_ROWS_THAT_COUNT = ("F016", "F017", "F021", "F025", "F027")
+"""Findings about rows that are counted: what was noted of rows that a query excludes would have to be taken back."""
+
+
+def _may_be_held(query: Query) -> bool:
+    """Return whether a ledger may hold all that a query asks for, as far as can be said before the files are read."""
+    asked = [test.path.steps for test in tests(query.tree) if not test.path.computed]
+    return query.computed <= {"file"} and all(len(steps) == 1 and steps[0] not in _NOT_HELD for steps in asked)
+
+
+@contextmanager
+def _wanted(
+    ledger: Ledger, read: Sequence[ReadSource], where: Query | None
+) -> Iterator[tuple[Ledger, Sequence[ReadSource]]]:
+    """Give the rows that a query chooses, ready to be folded as if there were no others."""
+    if where is None:
+        yield ledger, read
+        return
+    ledger.settle()
+    chosen, kept = only_rows(ledger, read, where, folded=False)
+    with chosen:
+        yield chosen, kept
+
+
+def only_rows(
+    ledger: Ledger, read: Sequence[ReadSource], where: Query, *, folded: bool
+) -> tuple[Ledger, tuple[ReadSource, ...]]:
+    """Return a ledger of the rows that a query chooses, and what was noted of them; NotHeldError if it cannot say."""
+    condition = row_filter.condition_of(ledger, where, fields.LABELS)
+    unknown = where.compared.difference(fields.LABELS, ledger.facets)
+    if condition is None or unknown or any(one.notes.total(code) for one in read for code in _OF_ROWS_THAT_COUNT):
+        raise NotHeldError
+    rows = row_filter.rows_where(condition, folded=folded)
+    excluded = row_filter.other_lines(ledger, rows, EXAMPLES_KEPT)
+    targets = row_filter.only_words(ledger, rows, "target")
+
+    def kept(one: ReadSource) -> ReadSource:
+        number, notes, key = ledger.paths.index(one.source.path), one.notes, ("F029", "")
+        if number not in excluded:
+            return one
+        count, first = excluded[number]
+        of_rows = one.source.reader == "spikee"
+        return replace(
+            one,
+            source=replace(one.source, target=targets.get(number)) if of_rows else one.source,
+            notes=Notes(notes.name, {**notes.counts, key: count}, {**notes.lines, key: first}),
+        )
+
+    return ledger.only(rows), tuple(map(kept, read))
 
 
 Question = Callable[[Folded, Sequence[Input]], Answered]

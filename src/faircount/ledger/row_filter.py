@@ -13,7 +13,7 @@ from typing import Any
 
 from faircount.ledger.lookup import ROWS_WITH_ENTRIES, TO_READ_BACK, CountedRow, to_read_back
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.ledger.store import Ledger
+from faircount.ledger.store import Ledger, source_and_line
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK, strategy_name
 from faircount.model import Outcome
 from faircount.query import Query
@@ -55,6 +55,31 @@ def condition_of(ledger: Ledger, query: Query, labels: Collection[str]) -> str |
 
 
 _JOINED: dict[type[Any], str] = {And: " AND ", Or: " OR "}
+
+
+def rows_where(condition: str, *, folded: bool) -> str:
+    """Return the places of the rows that meet a condition, as a question; what rows are folded into, it may ask."""
+    return f"SELECT a.ord FROM {ROWS_WITH_ENTRIES if folded else 'attempt AS a'} WHERE {condition}"
+
+
+def other_lines(ledger: Ledger, places: str, limit: int) -> dict[int, tuple[int, list[int]]]:
+    """Return for each source how many of its rows are at none of some places, and the first lines of those."""
+    rows = ledger.query(
+        f"SELECT source, COUNT(*), MIN(ord, {limit}) FROM attempt WHERE ord NOT IN ({places}) GROUP BY source"
+    )
+    return {source: (count, [source_and_line(place)[1] for place in first]) for source, count, first in rows}
+
+
+def only_words(ledger: Ledger, places: str, field: str) -> dict[int, str | None]:
+    """Return for each source the one word that all its rows at some places have in a field; None if there is none."""
+    if field not in ledger.facets:
+        return {}
+    column = f"COALESCE({ledger.facets[field]}, 0)"
+    rows = ledger.query(
+        f"SELECT source, MIN({column}), MAX({column}) FROM attempt WHERE ord IN ({places}) GROUP BY source"
+    )
+    words = ledger.lexicon(ledger.facets[field])
+    return {source: words[first] for source, first, last in rows if first == last}
 
 
 def condition_of_places(ledger: Ledger, places: Sequence[int]) -> str:

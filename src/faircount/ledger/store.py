@@ -9,6 +9,7 @@ from __future__ import annotations
 import pkgutil
 import re
 import threading
+from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -27,6 +28,7 @@ from faircount.ledger.schema import (
     FACET,
     OUTCOME_NUMBER,
     TABLES,
+    TYPE_CODES,
     Kind,
     Lexicon,
     Mark,
@@ -63,6 +65,8 @@ _PLACES = {
 
 GIVEN = "(SELECT UNNEST(CAST(? AS BIGINT[])))"
 """The numbers of a list that is one parameter of a statement."""
+
+_CHOSEN = "WHERE line IN (SELECT ord FROM chosen_row)"
 
 SEVERAL_ATTACKS = -1
 """Stands for the name of the attack where several were tried on an entry."""
@@ -122,6 +126,8 @@ class Ledger:
         self.facets: dict[str, str] = {}
         """The name of each facet's column in the engine."""
         self._facet_fields: dict[str, str] = {}
+        self._columns: dict[str, dict[str, str]] = {}
+        """The columns of each table that the rows came in, and our names for them."""
         self.rows = [0] * len(self.paths)
         self._parts: list[tuple[Tables, int]] = []
         self._stored: StoredTables | None = None
@@ -288,7 +294,37 @@ class Ledger:
             self._engine.rows(f"CREATE {kind} {table} AS SELECT * FROM {stored.content(table)}")
         self._engine.rows("SET threads = 1")
 
-    def _settle(self) -> None:
+    def only(self, rows: str) -> Ledger:
+        """Return a ledger of some rows alone, not folded yet; `rows` selects their places in this one."""
+        chosen = Ledger(self.paths, self.case_facets, apart=self.apart)
+        self._engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen_row AS {rows}")
+        facets = {column: name for column, name in self._columns["attempt"].items() if column.startswith(FACET)}
+        largest = "".join(f", MAX({name})" for name in facets.values())
+        counted = f"SELECT line >> {LINE_BITS}, COUNT(*){largest} FROM attempt_numbers {_CHOSEN} GROUP BY 1"
+        for source, count, *words in self._engine.rows(counted):
+            chosen.rows[source] = count
+            # A facet that none of the rows has is missing.
+            own = [column for column, word in zip(facets, words, strict=True) if word]
+            chosen._own_facets[source] = {*TABLES["attempt"], *own}
+        present = set[str]().union(*chosen._own_facets.values())
+        columns = {table: list(TABLES[table]) for table in TABLES}
+        columns["attempt"] += [column for column in facets if column in present]
+        numbers = {table: self._chosen_numbers(table, names) for table, names in columns.items()}
+        chosen._parts.append((Tables(numbers, self._words), 0))
+        return chosen
+
+    def _chosen_numbers(self, table: str, columns: Sequence[str]) -> dict[str, Any]:
+        selected = ", ".join(self._columns[table][column] for column in columns)
+        select = f"SELECT {selected} FROM {table}_numbers {_CHOSEN}"
+        if not self._engine.is_small:
+            return dict(zip(columns, self._engine.arrays(select).values(), strict=True))
+        values = list(zip(*self._engine.rows(select), strict=True)) or [()] * len(columns)
+        return {
+            column: array(TYPE_CODES[kind_of(table, column)], numbers)
+            for column, numbers in zip(columns, values, strict=True)
+        }
+
+    def settle(self) -> None:
         """Hand all rows to the engine."""
         if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS and all(tables.is_plain for tables, _ in self._parts):
             self._append_rows()
@@ -322,7 +358,7 @@ class Ledger:
 
     def _show(self, table: str, columns: Iterable[str]) -> None:
         """Make a table as the rest of the SQL knows it: null for nothing, and a place for every row."""
-        names = self._name_facets(columns)
+        names = self._columns[table] = self._name_facets(columns)
         selected = [f"{_NOTHING_AS_NULL[kind_of(table, c)].format(name)} AS {name}" for c, name in names.items()]
         place = f"line AS ord, CAST(line >> {LINE_BITS} AS INTEGER) AS source"
         # What is small is copied: every connection knows it, and no question has to plan it again.
@@ -347,7 +383,7 @@ class Ledger:
             self._fold()
 
     def _fold(self) -> None:
-        self._settle()
+        self.settle()
         runs = self._place_origins()
         unsure = self.query("SELECT 1 FROM attempt WHERE mark = ? LIMIT 1", [Mark.ATTACK_BY_ID])
         self._run("mark_rows.sql" if runs > 1 or unsure else "mark_plain_rows.sql")
@@ -360,7 +396,7 @@ class Ledger:
         self.folded_alone = len(self.paths) == 1 and runs <= 1
 
     def _fold_as_spikee(self, *, combined: bool) -> None:
-        self._settle()
+        self.settle()
         self._create_table("source_path", {"source": "INTEGER", "path": "INTEGER"})
         numbers = Lexicon()
         for word in self.lexicon("result_origin"):

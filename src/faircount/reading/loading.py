@@ -70,8 +70,11 @@ class Loader:
         cache: Cache | None = None,
         *,
         alone: bool = True,
+        where: Query | None = None,
     ) -> None:
         self.options = options
+        self.where = where
+        """Which of the rows that are read a ledger is to keep; rows that `options.where` excludes are not read."""
         self.progress = progress
         self._cache = cache
         self._alone = alone

@@ -232,7 +232,7 @@ class SpikeeReader:
                 if kept:
                     good.append((row, number, truthy))
                 else:
-                    self._leave_out(number)
+                    self._leave_out(row, number)
         if good:
             rows, numbers, truthy_rows = map(list, zip(*good, strict=True))
             self._add_rows(rows, numbers, truthy_rows)
@@ -251,8 +251,9 @@ class SpikeeReader:
         self._bad += 1
         self.notes.add("F001", reason, number)
 
-    def _leave_out(self, number: int) -> None:
+    def _leave_out(self, row: Row, number: int) -> None:
         self._good += 1
+        self._see_fields(row)
         self.notes.add("F029", "", number)
 
     # -- rows become columns -------------------------------------------------------------------------------------
@@ -387,6 +388,8 @@ class SpikeeReader:
             self.fields_seen.add("judge_name")
         if row.attack_name is not UNSET:
             self.fields_seen.add("attack_name")
+        if row.attempt_history is not EMPTY:
+            self.fields_seen.add("attempt_history")
 
     def _describe_error(self, error: str, number: int) -> tuple[str | None, str | None]:
         if error == NO_RESPONSE:
