@@ -18,6 +18,7 @@ from faircount.reading import (
     FACETS,
     BadLine,
     Cleaner,
+    ReadOptions,
     Row,
     RowDecoder,
     SpikeeReader,
@@ -32,7 +33,7 @@ from tests.conftest import Write, analysis_of, attack, codes, encode, standard
 
 def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], SpikeeReader]:
     """Return the rows of a file as dictionaries of columns and facets, and its reader."""
-    reader = SpikeeReader(Stream("f", iter([encode(lines)])), **options)
+    reader = SpikeeReader(Stream("f", iter([encode(lines)])), ReadOptions(**options))
     rows: list[dict[str, Any]] = []
     for batch in reader.batches():
         missing = dict.fromkeys(FACETS)

@@ -20,7 +20,7 @@ from faircount.patterns import SlowPattern
 from faircount.query import CustomSearch, Query
 from faircount.query.tree import And, Node, Operator, Test
 from faircount.reading.raw_rows import ESCAPE, RawRow, values_reader
-from faircount.reading.spikee import NO_RESPONSE, policy_block_of
+from faircount.reading.rows import NO_RESPONSE, policy_block_of
 from faircount.reading.spikee_rows import Row
 
 

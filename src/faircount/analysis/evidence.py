@@ -25,6 +25,7 @@ from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Pass
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
+from faircount.reading.rows import ReadOptions
 from faircount.reading.spikee import NINE_FIELDS, SpikeeReader
 from faircount.reading.streams import STDIN, Stream, blocks, is_plain, open_range, open_stream
 from faircount.text import mask_secrets
@@ -177,7 +178,7 @@ def _pick(stream: Stream, first: int, wanted: Sequence[CountedRow], max_line: in
 
 def _holds(line: bytes, row: CountedRow, max_line: int) -> bool:
     """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
-    for batch in SpikeeReader(Stream(STDIN, iter([line])), max_line=max_line).batches():
+    for batch in SpikeeReader(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
         return lookup.identity(batch.tables()) == row.identity
     return False
 

@@ -15,7 +15,8 @@ from faircount.model import Outcome
 from faircount.reading import loose
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.spikee import history_item, history_state, policy_block_of
+from faircount.reading.rows import history_state, policy_block_of
+from faircount.reading.spikee import history_item
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.text import mask_secrets
 

@@ -9,11 +9,13 @@ travels as its number there: numbers are cheap to move, to group and to join, an
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from xxhash import xxh3_64_intdigest
 
 from faircount.model import Outcome
 
@@ -219,6 +221,51 @@ class Growing(Struct):
             column.append(self.lexicons[name][value] if name in self.lexicons else value)
 
 
+class HistoryCount(Struct, frozen=True, gc=False):
+    """How often requests of one row came to a state and kind of error, and which was the first of them, from 1."""
+
+    state: int
+    error_kind: str | None
+    times: int
+    first_at: int
+
+
+class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
+    """A row of results as a reader hands it over: what `ATTEMPT_COLUMNS` hold, with words and ids as they are.
+
+    `parent_id` is the entry that the row belongs to. `state` is the number of an outcome. A hash stands for a text.
+    """
+
+    line: int
+    parent_id: int | str
+    own_id: int | str | None = None
+    result_origin: str | None = None
+    source_file: str | None = None
+    mark: int = Mark.STANDARD
+    attack: str | None = None
+    decision: bool | None = None
+    state: int
+    errored: bool = False
+    guardrail: bool | None = None
+    error_text: str | None = None
+    error_kind: str | None = None
+    requests: int = 1
+    response_time: float | None = None
+    answer: int = Answer.TEXT
+    text_hash: int = 0
+    objective_hash: int = 0
+    response_hash: int = 0
+    family: int = 0
+    facets: Mapping[str, str | None] = {}
+    history: Sequence[HistoryCount] = ()
+    categories: Sequence[str] = ()
+
+    @property
+    def truthy(self) -> bool:
+        """Whether the verdict is a success by spikee's reading."""
+        return self.decision is True
+
+
 class Batch:
     """A bounded number of rows on their way from a reader to the ledger."""
 
@@ -236,6 +283,31 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.attempts)
+
+    def extend(self, rows: Sequence[LedgerRow]) -> None:
+        """Append rows, column by column."""
+        if not rows:
+            return
+        attempts = self.attempts
+        for name, kind in ATTEMPT_COLUMNS.items():
+            values: list[Any] = [getattr(row, name) for row in rows]
+            if kind == Kind.WORD:
+                values = list(map(attempts.lexicons[name].__getitem__, values))
+            elif kind == Kind.ID:
+                lexicon = attempts.lexicons[name]
+                values = [0 if value is None else id_number(value, lexicon) for value in values]
+            elif kind == Kind.FLAG:
+                values = [-1 if value is None else int(value) for value in values]
+            elif kind == Kind.SECONDS:
+                values = [math.nan if value is None else value for value in values]
+            attempts.columns[name].fromlist(values)
+        for name in dict.fromkeys(name for row in rows for name in row.facets):
+            self.add_facet(name, [row.facets.get(name) for row in rows])
+        for row in rows:
+            for one in row.history:
+                self.history.add(row.line, one.state, one.error_kind, one.times, one.first_at)
+            for category in row.categories:
+                self.categories.add(row.line, category)
 
     def add_facet(self, name: str, labels: Sequence[str | None]) -> None:
         """Append the labels of the rows that were just added; where there are none, a facet is missing."""
@@ -260,6 +332,12 @@ class Batch:
         grown = zip(TABLES, (self.attempts, self.history, self.categories), strict=True)
         words = {name: lexicon.words for name, lexicon in self._lexicons.items()}
         return Tables({name: rows.columns for name, rows in grown}, words)
+
+
+def checksum(text: bytes) -> int:
+    """Return 64 bits that stand for a text, as a signed number that is never 0."""
+    unsigned = xxh3_64_intdigest(text)
+    return (unsigned - (1 << 64) if unsigned >> 63 else unsigned) or 1
 
 
 def extend_with_zeros(numbers: array[Any], count: int) -> None:

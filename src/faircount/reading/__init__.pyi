@@ -39,7 +39,6 @@ from faircount.reading.labels import read_labels as read_labels
 from faircount.reading.labels_saved import saved_row as saved_row
 from faircount.reading.loading import PARALLEL_FROM_BYTES as PARALLEL_FROM_BYTES
 from faircount.reading.loading import Loader as Loader
-from faircount.reading.loading import ReadOptions as ReadOptions
 from faircount.reading.loose import BadLine as BadLine
 from faircount.reading.other_tools import other_tool as other_tool
 from faircount.reading.raw_rows import Origin as Origin
@@ -48,6 +47,7 @@ from faircount.reading.raw_rows import dataset_row as dataset_row
 from faircount.reading.raw_rows import rows_of as rows_of
 from faircount.reading.rejudged_runs import marked as marked
 from faircount.reading.rejudged_runs import recognised as recognised
+from faircount.reading.rows import ReadOptions as ReadOptions
 from faircount.reading.run_rows import RunFile as RunFile
 from faircount.reading.spikee import FACETS as FACETS
 from faircount.reading.spikee import NINE_FIELDS as NINE_FIELDS

@@ -25,7 +25,8 @@ from faircount.options import MAX_LINE_BYTES
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
 from faircount.reading.raw_rows import members_of
-from faircount.reading.spikee_rows import EMPTY, is_utf8
+from faircount.reading.rows import EMPTY
+from faircount.reading.spikee_rows import is_utf8
 from faircount.reading.streams import TOO_LONG, Block, blocks, is_plain, open_stream
 
 RATE_FIELD = "success_rate"

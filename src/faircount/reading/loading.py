@@ -24,10 +24,10 @@ from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
-from faircount.options import MAX_LINE_BYTES
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
+from faircount.reading.rows import ReadOptions
 from faircount.reading.spikee import SpikeeReader, only_target, tool_version
 from faircount.reading.streams import STDIN, Stream, is_plain, open_range, open_stream
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
@@ -47,16 +47,6 @@ _KINDS = {"run journal": "record of a run", "REBEL report": "test case of a repo
 
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""
-
-
-class ReadOptions(Struct, frozen=True):
-    """How to read a source."""
-
-    max_line: int = MAX_LINE_BYTES
-    guardrail_detected: bool = False
-    where: Query | None = None
-    policy_blocks: bool = True
-    """Whether a provider's refusal to take a prompt is a block; else it is an error like any other."""
 
 
 class Loader:
@@ -272,13 +262,7 @@ def _may_be_large(path: str) -> bool:
 
 def _reader(stream: Stream, options: ReadOptions) -> SpikeeReader:
     keep = None if options.where is None else chosen.keeping(options.where, stream.name, options.max_line)
-    return SpikeeReader(
-        stream,
-        max_line=options.max_line,
-        guardrail_detected=options.guardrail_detected,
-        policy_blocks=options.policy_blocks,
-        keep=keep,
-    )
+    return SpikeeReader(stream, options, keep)
 
 
 def processes_for(path: str) -> int:

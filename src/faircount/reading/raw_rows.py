@@ -22,8 +22,9 @@ from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.model import Source
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
+from faircount.reading.rows import EMPTY
 from faircount.reading.spikee import attack_name_of, mark_of, of_run, parent_id_of
-from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
+from faircount.reading.spikee_rows import Row, RowDecoder, is_utf8
 from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks, open_stream
 
 ESCAPE = b"\\u"

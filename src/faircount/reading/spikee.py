@@ -21,17 +21,24 @@ from msgspec.structs import replace
 from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Batch, Mark, extend_with_zeros, id_number, plain_id_numbers
-from faircount.model import Outcome, Source
-from faircount.options import MAX_LINE_BYTES
-from faircount.outcomes import state
+from faircount.ledger.schema import Answer, Batch, Mark, checksum, extend_with_zeros, id_number, plain_id_numbers
+from faircount.model import Source
 from faircount.patterns import SlowPattern
-from faircount.policy_blocks import known_pattern, policy_block
 from faircount.reading.clean import Cleaner, scalar_text
-from faircount.reading.error_kinds import describe
 from faircount.reading.loose import BadLine, whole_number
+from faircount.reading.rows import (
+    EMPTY,
+    EMPTY_ANSWERS,
+    SHORT_ANSWERS,
+    STATES,
+    HistoryItem,
+    ReadOptions,
+    history_hash,
+    history_of,
+    judged,
+)
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
-from faircount.reading.spikee_rows import EMPTY, Row, RowDecoder, is_utf8
+from faircount.reading.spikee_rows import Row, RowDecoder, is_utf8
 from faircount.reading.streams import TOO_LONG, Block, Stream, blocks
 
 if TYPE_CHECKING:
@@ -69,34 +76,15 @@ FACETS = (
 CASE_FACETS = (*NINE_FIELDS, "document_id", "prefix_id", "system_message")
 """Facets that make two rows with one id different cases; who judged them does not."""
 
-NO_RESPONSE = "No response received"
-"""spikee 0.1's words for a target that never answered; spikee does not count them as an error."""
-
-BLOCK_WORDS = "Guardrail was triggered"
-"""How the error of a raised guardrail begins in the history of a dynamic attack, which carries no flag."""
-
 BATCH_ROWS = 50_000
 
 _ATTACK_ID = re.compile(r"(.+)-attack(?:-\d+)?", re.DOTALL)
 _NO_ATTACK = (None, "", "None")
 _MODULE_PREFIXES = ("spikee.attacks.", "spikee.")
-_EMPTY_ANSWERS = frozenset([b"", b'""', b"null"])
-_BOOLEAN_ANSWERS = frozenset([b'"True"', b'"False"', b"true", b"false"])
-_SHORT_ANSWERS = {
-    **{xxh3_64_intdigest(text): Answer.EMPTY for text in _EMPTY_ANSWERS},
-    **{xxh3_64_intdigest(text): Answer.BOOLEAN for text in _BOOLEAN_ANSWERS},
-}
-"""What kind of answer a response is that is no text, by its checksum."""
-_STATES = {
-    (success, error, guardrail): OUTCOME_NUMBER[state(success=success, error=error, guardrail=guardrail)]
-    for success in (True, False, None)
-    for error in (True, False)
-    for guardrail in (True, False)
-}
 _NEITHER = -1
 _NOT_RECORDED: Any = math.nan
 _FLAGS: dict[object, int] = {True: 1, False: 0, None: _NEITHER, UNSET: _NEITHER}
-_PLAIN_STATES = {_FLAGS[decision]: _STATES[decision, False, False] for decision in (True, False, None)}
+_PLAIN_STATES = {_FLAGS[decision]: STATES[decision, False, False] for decision in (True, False, None)}
 _MOST_ROWS_HAVE_NO = ("own_id", "result_origin", "source_file", "mark", "attack", "errored", "error_text", "error_kind")
 
 _main_of = attrgetter("id", "long_id", "success", "attempts", "response_time", "input", "response", *FACETS)
@@ -127,18 +115,7 @@ _VERSION_BY_FIELD = (
 )
 
 
-class HistoryItem(msgspec.Struct, gc=False):
-    """One request inside a dynamic attack, with the texts of what was asked and answered, undecoded."""
-
-    success: bool | None = None
-    error: str | None = None
-    guardrail: bool | None = None
-    input: Raw = EMPTY
-    response: Raw = EMPTY
-    guardrail_categories: Raw = EMPTY
-    policy_block: str | None = None
-
-
+_AS_USUAL = ReadOptions()
 _history_decoder = msgspec.json.Decoder(list[HistoryItem])
 
 
@@ -148,16 +125,11 @@ class SpikeeReader:
     def __init__(
         self,
         stream: Stream,
-        *,
-        max_line: int = MAX_LINE_BYTES,
-        guardrail_detected: bool = False,
-        policy_blocks: bool = True,
+        options: ReadOptions = _AS_USUAL,
         keep: Callable[[bytes, Row, int], bool] | None = None,
     ) -> None:
         self.stream = stream
-        self.max_line = max_line
-        self.guardrail_detected = guardrail_detected
-        self.policy_blocks = policy_blocks
+        self.options = options
         self._keep = keep
         self.notes = Notes(stream.name)
         self._decoder = RowDecoder(self.notes)
@@ -172,7 +144,7 @@ class SpikeeReader:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the source's rows in bounded batches."""
-        for block in blocks(self.stream, self.max_line):
+        for block in blocks(self.stream, self.options.max_line):
             self._read_block(block)
             if len(self._batch) >= BATCH_ROWS:
                 yield self._take_batch()
@@ -239,7 +211,7 @@ class SpikeeReader:
 
     def _decode(self, line: bytes, number: int) -> tuple[Row, bool]:
         if line is TOO_LONG:
-            raise BadLine(f"longer than {self.max_line} bytes")
+            raise BadLine(f"longer than {self.options.max_line} bytes")
         if self.stream.run is not None and number in self.stream.run.bad:
             raise BadLine(self.stream.run.bad[number])
         return self._decoder.fast(line, number) if is_utf8(line) else self._decoder.careful(line, number)
@@ -278,7 +250,7 @@ class SpikeeReader:
         columns["requests"].fromlist(list(requests))
         columns["response_time"].fromlist([_NOT_RECORDED if seconds is None else seconds for seconds in times])
         checksums = list(map(xxh3_64_intdigest, responses))
-        columns["answer"].fromlist([_SHORT_ANSWERS.get(checksum, Answer.TEXT) for checksum in checksums])
+        columns["answer"].fromlist([SHORT_ANSWERS.get(found, Answer.TEXT) for found in checksums])
         columns["text_hash"].frombytes(array("Q", list(map(xxh3_64_intdigest, prompts))).tobytes())
         columns["response_hash"].frombytes(array("Q", checksums).tobytes())
         columns["objective_hash"].frombytes(bytes(8 * len(rows)))
@@ -288,7 +260,7 @@ class SpikeeReader:
         if self.stream.tells_of_tests:
             columns["mark"][before:] = array(columns["mark"].typecode, [Mark.TASK] * len(rows))
         for index, specialities in enumerate(map(_specialities_of, rows)):
-            if specialities != _NOTHING_SPECIAL or self.guardrail_detected:
+            if specialities != _NOTHING_SPECIAL or self.options.guardrail_detected:
                 self._add_specialities(before + index, rows[index])
         for index, name in enumerate(ids, start=before):
             if not columns["parent_id"][index]:
@@ -304,7 +276,7 @@ class SpikeeReader:
         """Write what sets a row apart from a plain standard attempt that was answered and judged."""
         if not self.stream.tells_of_tests and (row.attack_name != "None" or not _has_plain_origin(row)):
             self._place(index, row)
-        if row.error is not None or row.guardrail is not UNSET or self.guardrail_detected:
+        if row.error is not None or row.guardrail is not UNSET or self.options.guardrail_detected:
             self._judge(index, row)
         if row.attempt_history is not EMPTY:
             self._tell_history(index, row)
@@ -332,54 +304,46 @@ class SpikeeReader:
             self._set_word("result_origin", index, row.result_origin)
             self._set_word("source_file", index, row.source_file)
         if row.objective is not EMPTY:
-            columns["objective_hash"][index] = _checksum(row.objective)
+            columns["objective_hash"][index] = checksum(row.objective)
         if row.content is not EMPTY or row.text is not EMPTY:
-            columns["text_hash"][index] = _checksum(_prompt(row))
+            columns["text_hash"][index] = checksum(_prompt(row))
 
     def _judge(self, index: int, row: Row) -> None:
         """Write what became of a row that records an error or a block, or whose verdict must be turned round."""
         columns = self._batch.attempts.columns
-        number, error = columns["line"][index], row.error
-        decision = None if row.success is UNSET else row.success
-        errored = error is not None and error != NO_RESPONSE
-        guardrail = None if row.guardrail is UNSET else row.guardrail
-        refused = policy_block_of(row) if error is not None and self.policy_blocks else None
-        if (
-            self.guardrail_detected
-            and decision is not None
-            and columns["answer"][index] != Answer.TEXT
-            and error is None
-        ):
-            decision = not decision
-        if error is not None:
-            text, kind = self._describe_error(error, number)
-            self._set_word("error_text", index, text)
-            # A history knows blocks by the kinds of flagged rows; of a refusal it has the words itself.
-            self._set_word("error_kind", index, kind if refused is None else None)
-        if decision and (errored or guardrail):
-            self.notes.add("F021", "", number)
-        if guardrail:
+        number = columns["line"][index]
+        found = judged(row, columns["answer"][index], self.options, self.notes, number)
+        self._set_word("error_text", index, found.error_text)
+        self._set_word("error_kind", index, found.error_kind)
+        if row.guardrail is True:
             self._note_categories(row.guardrail_categories, number)
-        if refused is not None:
-            guardrail = True
-            self._batch.categories.add(number, refused)
-        columns["decision"][index] = _FLAGS[decision]
-        columns["state"][index] = _STATES[decision, errored, bool(guardrail)]
-        columns["errored"][index] = errored
-        columns["guardrail"][index] = _FLAGS[guardrail]
+        if found.refused is not None:
+            self._batch.categories.add(number, found.refused)
+        columns["decision"][index] = _FLAGS[found.decision]
+        columns["state"][index] = found.state
+        columns["errored"][index] = found.errored
+        columns["guardrail"][index] = _FLAGS[found.guardrail]
 
     def _tell_history(self, index: int, row: Row) -> None:
-        """Write what happened inside a dynamic attack; rows that differ in it tell of different attempts."""
+        """Write what happened inside a dynamic attack."""
         self.fields_seen.add("attempt_history")
         columns = self._batch.attempts.columns
-        items = self._history_items(row.attempt_history, columns["line"][index])
-        self._count_history(items, columns["line"][index])
-        # Verdicts are no part of it, nor which of the answers the row shows: judged again, an attempt is the same.
-        answers = [bytes(item.response) for item in items]
-        own = 0 if bytes(row.response) in answers else columns["response_hash"][index]
-        errors = ((item.error or "").encode("utf-8", "surrogatepass") for item in items)
-        texts = b"\n".join([*answers, *(bytes(item.input) for item in items), *errors])
-        columns["response_hash"][index] = _checksum(own.to_bytes(8, "little", signed=True) + texts)
+        number = columns["line"][index]
+        items = self._history_items(row.attempt_history, number)
+        counted, refusals = history_of(items, policy_blocks=self.options.policy_blocks)
+        for item in items:
+            if item.guardrail:
+                self._note_categories(item.guardrail_categories, number)
+        for one in counted:
+            self._batch.history.add(number, one.state, one.error_kind, one.times, one.first_at)
+        for refused in refusals:
+            self._batch.categories.add(number, refused)
+        columns["response_hash"][index] = history_hash(
+            checksum(row.response),
+            [checksum(item.response) for item in items],
+            [checksum(item.input) for item in items],
+            [item.error for item in items],
+        )
 
     def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
@@ -390,14 +354,6 @@ class SpikeeReader:
             self.fields_seen.add("attack_name")
         if row.attempt_history is not EMPTY:
             self.fields_seen.add("attempt_history")
-
-    def _describe_error(self, error: str, number: int) -> tuple[str | None, str | None]:
-        if error == NO_RESPONSE:
-            self.notes.add("F016", "", number)
-            return None, None
-        if not error:
-            self.notes.add("F017", "", number)
-        return describe(error)
 
     def _note_categories(self, raw: Raw, number: int) -> None:
         if raw is EMPTY:
@@ -420,26 +376,6 @@ class SpikeeReader:
             return _history_decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return self._loose_history(raw, number)
-
-    def _count_history(self, items: Sequence[HistoryItem], number: int) -> None:
-        """Count what a history tells by state and kind of error."""
-        counted: dict[tuple[int, str | None], list[int]] = {}
-        refusals: dict[str, None] = {}
-        for position, item in enumerate(items, start=1):
-            refused = policy_block_of(item) if item.error is not None and self.policy_blocks else None
-            if refused is not None:
-                refusals[refused] = None
-            key = history_state(item, refused=refused is not None)
-            if key in counted:
-                counted[key][0] += 1
-            else:
-                counted[key] = [1, position]
-            if item.guardrail:
-                self._note_categories(item.guardrail_categories, number)
-        for (outcome, kind), (times, first) in counted.items():
-            self._batch.history.add(number, outcome, kind, times, first)
-        for refused in refusals:
-            self._batch.categories.add(number, refused)
 
     def _loose_history(self, raw: Raw, number: int) -> list[HistoryItem]:
         value = _decode_loose(raw)
@@ -478,12 +414,6 @@ def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str 
     """Return for each row a number that stands for its family, 0 for none."""
     named = map(family, long_ids, *(labels[field] for field in FAMILY_FIELDS))
     return [0 if name is None else xxh3_64_intdigest(name.encode()) for name in named]
-
-
-def _checksum(text: Raw | bytes) -> int:
-    """Return 64 bits that stand for a text, as a signed number that is never 0."""
-    unsigned = xxh3_64_intdigest(text)
-    return (unsigned - (1 << 64) if unsigned >> 63 else unsigned) or 1
 
 
 def _has_plain_origin(row: Row) -> bool:
@@ -532,26 +462,6 @@ def attack_name_of(name: Any) -> str | None:
     return str(name)
 
 
-def policy_block_of(row: Row | HistoryItem) -> str | None:
-    """Return the pattern by which the provider refused the prompt of a row, if nothing else decides what became of it.
-
-    It is the one that the run itself recorded, if that is still one, or else the one that the words of the error fit.
-    """
-    if row.error is None or row.error == NO_RESPONSE or row.success is True or row.guardrail is True:
-        return None
-    return known_pattern(row.policy_block) or policy_block(row.error)
-
-
-def history_state(item: HistoryItem, *, refused: bool) -> tuple[int, str | None]:
-    """Return what became of a request, as a number, and its kind of error if it is one."""
-    error = item.error
-    errored = error is not None and error != NO_RESPONSE
-    blocked = bool(item.guardrail) or refused or (error is not None and error.startswith(BLOCK_WORDS))
-    outcome = state(success=item.success, error=errored, guardrail=blocked)
-    kind = describe(error)[1] if error is not None and outcome is Outcome.ERROR else None
-    return OUTCOME_NUMBER[outcome], kind
-
-
 def history_item(item: dict[str, Any]) -> HistoryItem:
     success, error = item.get("success"), item.get("error")
     return HistoryItem(
@@ -594,6 +504,6 @@ def _decode_loose(raw: Raw) -> Any:
 
 def _prompt(row: Row) -> Raw:
     """Return the prompt under the name that its writer used."""
-    if row.content is not EMPTY and bytes(row.input) in _EMPTY_ANSWERS:
+    if row.content is not EMPTY and bytes(row.input) in EMPTY_ANSWERS:
         return row.content
     return row.text if row.input is EMPTY else row.input

@@ -20,6 +20,7 @@ from faircount.findings import Notes
 from faircount.reading import loose
 from faircount.reading.clean import LARGEST_COUNT, Cleaner
 from faircount.reading.loose import BadLine
+from faircount.reading.rows import EMPTY
 
 UNKNOWN_FIELDS_KEPT = 32
 _DECISIVE_KEYS = (b'"success"', b'"id"')
@@ -30,8 +31,6 @@ _VERDICT_LENGTH = len(_VERDICT)
 _VERDICTS: dict[object, bytes] = {True: b"true", False: b"false", None: b"null"}
 _NOWHERE = b"\n"
 _CLOSE = ord("}")
-
-EMPTY = Raw()
 
 RUN_MARK = "rejudged_run"
 """The field with which a row of a run begins that was judged again. No row of an attack has it."""

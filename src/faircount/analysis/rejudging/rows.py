@@ -30,9 +30,8 @@ from faircount.reading.label_fields import attempt_fields
 from faircount.reading.label_rows import without_halves
 from faircount.reading.loose import MAX_DEPTH, depth
 from faircount.reading.raw_rows import Members, RawRow, members_of, values_decoder, values_of
+from faircount.reading.rows import EMPTY, policy_block_of
 from faircount.reading.run_rows import Measured, strategy_of, verdict_over
-from faircount.reading.spikee import policy_block_of
-from faircount.reading.spikee_rows import EMPTY
 
 BOM = b"\xef\xbb\xbf"
 _PROMPT_FIELDS = ("input", "content", "text")
