@@ -26,6 +26,7 @@ from faircount.reading import (
     Cache,
     ContentHash,
     Secret,
+    SpikeeReader,
     identity,
     identity_of_file,
     loading,
@@ -71,7 +72,7 @@ def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the file was read")
 
-    monkeypatch.setattr(loading, "_reader", refuse)
+    monkeypatch.setattr(loading, "open_source", refuse)
 
 
 # -- used -----------------------------------------------------------------------------------------------------
@@ -389,7 +390,7 @@ def test_ranges_of_several_processes_have_the_identity_of_the_file(
     digests: list[bytes] = []
     for start in range(0, size, 500):
         part = loading._Range(path, start, min(start + 500, size), loading.ReadOptions(), secret)
-        digests += loading._read_range(part).digests
+        digests += loading._read_range(SpikeeReader(), part).digests
     assert identity.identity(digests, secret) == identity_of_file(path, secret)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from faircount.findings import Notes
 from faircount.ledger import FACET, WITH_WORDS, Batch, Kind, Tables, kind_of, lexicon_of, word_of
-from faircount.model import Outcome
+from faircount.model import Outcome, Source
 from faircount.reading import (
     FACETS,
     BadLine,
@@ -21,6 +21,7 @@ from faircount.reading import (
     ReadOptions,
     Row,
     RowDecoder,
+    SpikeeLines,
     SpikeeReader,
     Stream,
     describe,
@@ -31,9 +32,13 @@ from faircount.reading import (
 from tests.conftest import Write, analysis_of, attack, codes, encode, standard
 
 
-def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], SpikeeReader]:
+def source_of(reader: SpikeeLines) -> Source:
+    return SpikeeReader().source(reader.found, reader.stream.bytes_read)
+
+
+def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], SpikeeLines]:
     """Return the rows of a file as dictionaries of columns and facets, and its reader."""
-    reader = SpikeeReader(Stream("f", iter([encode(lines)])), ReadOptions(**options))
+    reader = SpikeeLines(Stream("f", iter([encode(lines)])), ReadOptions(**options))
     rows: list[dict[str, Any]] = []
     for batch in reader.batches():
         missing = dict.fromkeys(FACETS)
@@ -90,7 +95,7 @@ BAD_LINES = {
 def test_a_bad_line_is_named_with_its_place_and_the_good_ones_count(line: str | bytes, reason: str) -> None:
     rows, reader = read(standard(1), line, standard(2))
     assert [row["own_id"] for row in rows] == ["1", "2"]
-    source = reader.source()
+    source = source_of(reader)
     assert (source.lines, source.good_lines, source.bad_lines) == (3, 2, 1)
     ((noted, count),) = list(reader.notes.subjects("F001"))
     assert reason in noted
@@ -123,7 +128,7 @@ GOOD_LINES: dict[str, str | bytes] = {
 @pytest.mark.parametrize("line", GOOD_LINES.values(), ids=GOOD_LINES.keys())
 def test_what_people_write_is_read(line: str | bytes) -> None:
     rows, reader = read(line)
-    assert reader.source().bad_lines == 0
+    assert source_of(reader).bad_lines == 0
     assert [(row["own_id"], row["decision"]) for row in rows] == [("7", True)]
 
 
@@ -135,7 +140,7 @@ def test_huge_ids_are_kept_exactly() -> None:
 
 def test_blank_lines_are_no_rows_and_no_fault() -> None:
     rows, reader = read(standard(1), "", "   \t", standard(2))
-    source = reader.source()
+    source = source_of(reader)
     assert len(rows) == 2
     assert (source.bad_lines, source.blank_lines, source.lines) == (0, 2, 4)
 
@@ -360,7 +365,7 @@ def test_histories_are_counted_by_state_and_kind() -> None:
         {"success": False, "error": None},
         {"success": True, "error": None},
     ]
-    reader = SpikeeReader(Stream("f", iter([encode([attack(1, attempt_history=history)])])))
+    reader = SpikeeLines(Stream("f", iter([encode([attack(1, attempt_history=history)])])))
     (batch,) = reader.batches()
     rows = [tuple(row.values()) for row in rows_in("history", batch)]
     assert sorted(rows, key=lambda item: item[4]) == [
@@ -374,7 +379,7 @@ def test_histories_are_counted_by_state_and_kind() -> None:
 @pytest.mark.parametrize("odd", ['"score": NaN', '"input": "\\ud800"', '"guardrail": "x"'])
 def test_an_odd_item_does_not_cost_the_history(odd: str) -> None:
     line = f'{{"id": "1-attack", "attack_name": "b", "attempt_history": [{{"success": 0, "error": false, {odd}}}]}}'
-    (batch,) = SpikeeReader(Stream("f", iter([line.encode() + b"\n"]))).batches()
+    (batch,) = SpikeeLines(Stream("f", iter([line.encode() + b"\n"]))).batches()
     assert [tuple(row.values()) for row in rows_in("history", batch)] == [(1, "failure", None, 1, 1)]
 
 
@@ -397,7 +402,7 @@ def test_a_strange_history_is_no_crash(history: object) -> None:
 )
 def test_guardrail_categories_are_those_with_a_true_value(categories: object, named: list[str]) -> None:
     lines = [standard(1) | {"guardrail": True, "error": "x", "guardrail_categories": categories}]
-    (batch,) = SpikeeReader(Stream("f", iter([encode(lines)]))).batches()
+    (batch,) = SpikeeLines(Stream("f", iter([encode(lines)]))).batches()
     assert [row["category"] for row in rows_in("category", batch)] == named
 
 
@@ -413,7 +418,7 @@ def test_guardrail_categories_are_those_with_a_true_value(categories: object, na
 )
 def test_the_version_is_guessed_from_the_fields(values: dict[str, Any], version: str) -> None:
     _, reader = read({"id": 1, "success": True, **values})
-    assert reader.source().tool_version == version
+    assert source_of(reader).tool_version == version
 
 
 # -- errors -----------------------------------------------------------------------------------------------------
@@ -531,7 +536,7 @@ field_names = st.sampled_from([*Row.__struct_fields__, "unknown", "unknown_0"])
 def test_no_row_of_any_shape_breaks_the_reader(values: dict[str, Any]) -> None:
     line = json.dumps(values)
     rows, reader = read(line, standard(2))
-    source = reader.source()
+    source = source_of(reader)
     assert source.good_lines + source.bad_lines == 2
     assert rows[-1]["own_id"] == "2"
     for row in rows:
@@ -543,9 +548,9 @@ def test_no_row_of_any_shape_breaks_the_reader(values: dict[str, Any]) -> None:
 
 @given(st.binary())
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    reader = SpikeeReader(Stream("f", iter([data])))
+    reader = SpikeeLines(Stream("f", iter([data])))
     rows = sum(len(batch) for batch in reader.batches())
-    source = reader.source()
+    source = source_of(reader)
     assert rows == source.good_lines
     assert source.good_lines + source.bad_lines + source.blank_lines == source.lines
 
@@ -584,7 +589,7 @@ def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spikee, "BATCH_ROWS", 10)
     monkeypatch.setattr(streams, "BLOCK_BYTES", 200)
     lines = encode(standard(i) for i in range(35)).splitlines(keepends=True)
-    reader = SpikeeReader(Stream("f", iter(lines)))
+    reader = SpikeeLines(Stream("f", iter(lines)))
     sizes = [len(batch) for batch in reader.batches()]
     assert sum(sizes) == 35
     assert max(sizes) <= 11
@@ -609,10 +614,10 @@ def test_the_hostile_files_are_read(shared: Path, name: str, good: int, bad: int
 def test_every_byte_prefix_of_a_file_is_read_without_loss() -> None:
     whole = encode([standard(1, success=True), standard(2, plugin="é"), attack(2, success=True)])
     for end in range(len(whole) + 1):
-        reader = SpikeeReader(Stream("f", iter([whole[:end]])))
+        reader = SpikeeLines(Stream("f", iter([whole[:end]])))
         for _ in reader.batches():
             pass
-        source = reader.source()
+        source = source_of(reader)
         complete = whole[:end].count(b"\n")
         assert source.good_lines in (complete, complete + 1)
         assert source.good_lines + source.bad_lines == complete + bool(whole[:end].rpartition(b"\n")[2].strip())

@@ -12,7 +12,7 @@ import pytest
 
 from faircount import Analysis
 from faircount.errors import InputError
-from faircount.reading import Origin, is_plain, rebel_reports, rows_of
+from faircount.reading import Origin, reads_ranges, rebel_reports, rows_of
 from tests.conftest import Cli, analysis_of, codes, standard
 from tests.run_files import HEADER, attempt, case, entry, report, unanswered
 
@@ -277,7 +277,7 @@ def test_a_case_of_our_report_without_any_answer_is_an_error(written: Any) -> No
 def test_reports_are_read_however_they_are_laid_out(written: Any, indent: int | None) -> None:
     path = written(report(entry("a", ["x"], "p"), entry("b", ["é 😀"], "f", "failed"), indent=indent))
     assert outcomes(analysis_of(path)) == (1, 1, 0)
-    assert not is_plain(path)
+    assert not reads_ranges(path)
     assert rows(path)["b"]["response"] == "é 😀"
     places = [row["line"] for row in rows(path).values()]
     assert places == sorted(set(places))
@@ -303,7 +303,7 @@ def test_a_row_that_speaks_of_test_cases_is_no_report(written: Any) -> None:
     row = standard(1, input='{"test_cases": []}', note='"test_cases"')
     path = written(json.dumps(row).encode() + b"\n")
     assert analysis_of(path).aim == "attack"
-    assert is_plain(path)
+    assert reads_ranges(path)
 
 
 # -- damage -----------------------------------------------------------------------------------------------------

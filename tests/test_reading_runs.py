@@ -15,7 +15,7 @@ import pytest
 
 from faircount import AnalyzeOptions, analyze, read
 from faircount.errors import InputError, UsageError
-from faircount.reading import Origin, is_plain, journal_rows, open_stream, rows_of
+from faircount.reading import Origin, journal_rows, open_stream, reads_ranges, rows_of
 from faircount.running import Journal, Layout, read_journal, report_pieces
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, standard
 from tests.run_files import HEADER, attempt, call, case, retry, unanswered
@@ -330,9 +330,9 @@ def test_names_of_metrics_and_tags_can_be_anything(write: Write) -> None:
 
 def test_a_journal_is_known_by_what_it_holds(write: Write) -> None:
     path = write([HEADER, case("a"), attempt("a", 0)], name="whatever.txt")
-    assert not is_plain(path)
+    assert not reads_ranges(path)
     assert open_stream(path, path).run is not None
-    assert is_plain(write([standard(1, note='{"kind": "run"}', kind="run")], name="results_y.jsonl"))
+    assert reads_ranges(write([standard(1, note='{"kind": "run"}', kind="run")], name="results_y.jsonl"))
 
 
 @pytest.mark.parametrize("how", ["gzip", "pipe"])

@@ -72,8 +72,8 @@ def test_the_ledger_answers_as_reading_the_files_does(
     files = [write(rows(), "all.jsonl"), write([*teams, "not a row"], "teams.jsonl")]
     options = AnalyzeOptions(where=query, combine=combine, cache=False)
     read: list[object] = []
-    opened = loading.open_stream
-    monkeypatch.setattr(loading, "open_stream", lambda path, *rest: (read.append(path), opened(path, *rest))[1])
+    opened = loading.open_source
+    monkeypatch.setattr(loading, "open_source", lambda path, *rest: (read.append(path), opened(path, *rest))[1])
     held = analyze(files, options)
     assert len(read) == len(files)
     monkeypatch.setattr("faircount.analysis.results._may_be_held", lambda _: False)

@@ -25,9 +25,10 @@ from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Pass
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
+from faircount.reading.readers import open_stream, reads_ranges
 from faircount.reading.rows import ReadOptions
-from faircount.reading.spikee import NINE_FIELDS, SpikeeReader
-from faircount.reading.streams import STDIN, Stream, blocks, is_plain, open_range, open_stream
+from faircount.reading.spikee import NINE_FIELDS, SpikeeLines
+from faircount.reading.streams import STDIN, Stream, blocks, open_range
 from faircount.text import mask_secrets
 from faircount.version import __version__
 
@@ -129,7 +130,7 @@ def lines_again(
     if path == STDIN or not Path(path).is_file():
         return {}, READ_ONCE if path == STDIN or Path(path).exists() else VANISHED
     try:
-        lines = dict(_near_anchors(path, wanted, anchors, max_line)) if is_plain(path) else {}
+        lines = dict(_near_anchors(path, wanted, anchors, max_line)) if reads_ranges(path) else {}
         rest = [row for row in wanted if row.line not in lines]
         return lines | dict(_pick(open_stream(path, path), 1, rest, max_line)), ""
     except (OSError, FaircountError):
@@ -178,7 +179,7 @@ def _pick(stream: Stream, first: int, wanted: Sequence[CountedRow], max_line: in
 
 def _holds(line: bytes, row: CountedRow, max_line: int) -> bool:
     """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
-    for batch in SpikeeReader(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
+    for batch in SpikeeLines(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
         return lookup.identity(batch.tables()) == row.identity
     return False
 

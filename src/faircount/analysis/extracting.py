@@ -54,8 +54,9 @@ from faircount.reading.raw_rows import (
     spliced,
     strategy_of,
 )
+from faircount.reading.readers import open_stream
 from faircount.reading.spikee import CASE_FACETS
-from faircount.reading.streams import STDIN, open_range, open_stream
+from faircount.reading.streams import STDIN, open_range
 from faircount.text import visible
 from faircount.workers import result_of, start_method, submit, worker_pool
 

@@ -30,7 +30,8 @@ from faircount.reading.clean import scalar_text
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Progress
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.streams import STDIN, TOO_LONG, Block, blocks, open_stream
+from faircount.reading.readers import open_stream
+from faircount.reading.streams import STDIN, TOO_LONG, Block, blocks
 from faircount.text import clip, mask_secrets, visible
 
 ENTRIES_SHOWN = 10

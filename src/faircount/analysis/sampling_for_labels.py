@@ -31,8 +31,9 @@ from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
 from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.raw_rows import RawReader, RawRow, values_reader
+from faircount.reading.readers import open_stream
 from faircount.reading.spikee import NINE_FIELDS
-from faircount.reading.streams import STDIN, open_stream
+from faircount.reading.streams import STDIN
 from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
 from faircount.version import __version__
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -220,6 +221,24 @@ class Growing(Struct):
         for (name, column), value in zip(self.columns.items(), values, strict=True):
             column.append(self.lexicons[name][value] if name in self.lexicons else value)
 
+    def extend(self, kinds: Mapping[str, str], rows: Iterable[tuple[Any, ...]]) -> None:
+        """Append rows, column by column, with words and ids as they are."""
+        for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=False):
+            self.columns[name].fromlist(list(_numbers(values, kind, self.lexicons.get(name))))
+
+
+def _numbers(values: Sequence[Any], kind: str, lexicon: Lexicon | None) -> Iterable[Any]:
+    """Return the numbers of a column for values as readers have them."""
+    if lexicon is not None:
+        if kind == Kind.ID:
+            return [0 if value is None else id_number(value, lexicon) for value in values]
+        return map(lexicon.__getitem__, values)
+    if kind == Kind.FLAG:
+        return [-1 if value is None else value for value in values]
+    if kind == Kind.SECONDS:
+        return [math.nan if value is None else value for value in values]
+    return values
+
 
 class HistoryCount(Struct, frozen=True, gc=False):
     """How often requests of one row came to a state and kind of error, and which was the first of them, from 1."""
@@ -244,6 +263,8 @@ class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
     mark: int = Mark.STANDARD
     attack: str | None = None
     decision: bool | None = None
+    truthy: bool = False
+    """Whether the verdict that is recorded is a success by spikee's reading."""
     state: int
     errored: bool = False
     guardrail: bool | None = None
@@ -260,10 +281,8 @@ class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
     history: Sequence[HistoryCount] = ()
     categories: Sequence[str] = ()
 
-    @property
-    def truthy(self) -> bool:
-        """Whether the verdict is a success by spikee's reading."""
-        return self.decision is True
+
+_attempt_of, _history_of = attrgetter(*ATTEMPT_COLUMNS), attrgetter(*list(HISTORY_COLUMNS)[1:])
 
 
 class Batch:
@@ -284,30 +303,17 @@ class Batch:
     def __len__(self) -> int:
         return len(self.attempts)
 
-    def extend(self, rows: Sequence[LedgerRow]) -> None:
-        """Append rows, column by column."""
+    def extend(self, rows: Sequence[LedgerRow], facets: Sequence[str] = ()) -> None:
+        """Append rows, column by column; `facets` are the names of facets that come first, in this order."""
         if not rows:
             return
-        attempts = self.attempts
-        for name, kind in ATTEMPT_COLUMNS.items():
-            values: list[Any] = [getattr(row, name) for row in rows]
-            if kind == Kind.WORD:
-                values = list(map(attempts.lexicons[name].__getitem__, values))
-            elif kind == Kind.ID:
-                lexicon = attempts.lexicons[name]
-                values = [0 if value is None else id_number(value, lexicon) for value in values]
-            elif kind == Kind.FLAG:
-                values = [-1 if value is None else int(value) for value in values]
-            elif kind == Kind.SECONDS:
-                values = [math.nan if value is None else value for value in values]
-            attempts.columns[name].fromlist(values)
-        for name in dict.fromkeys(name for row in rows for name in row.facets):
-            self.add_facet(name, [row.facets.get(name) for row in rows])
-        for row in rows:
-            for one in row.history:
-                self.history.add(row.line, one.state, one.error_kind, one.times, one.first_at)
-            for category in row.categories:
-                self.categories.add(row.line, category)
+        self.attempts.extend(ATTEMPT_COLUMNS, map(_attempt_of, rows))
+        labels = [row.facets for row in rows]
+        for name in dict.fromkeys([*facets, *(name for own in labels for name in own)]):
+            self.add_facet(name, [own.get(name) for own in labels])
+        counted = [(row.line, *_history_of(one)) for row in rows for one in row.history]
+        self.history.extend(HISTORY_COLUMNS, counted)
+        self.categories.extend(CATEGORY_COLUMNS, [(row.line, name) for row in rows for name in row.categories])
 
     def add_facet(self, name: str, labels: Sequence[str | None]) -> None:
         """Append the labels of the rows that were just added; where there are none, a facet is missing."""

@@ -45,12 +45,15 @@ from faircount.reading.raw_rows import Origin as Origin
 from faircount.reading.raw_rows import RawReader as RawReader
 from faircount.reading.raw_rows import dataset_row as dataset_row
 from faircount.reading.raw_rows import rows_of as rows_of
+from faircount.reading.readers import open_stream as open_stream
+from faircount.reading.readers import reads_ranges as reads_ranges
 from faircount.reading.rejudged_runs import marked as marked
 from faircount.reading.rejudged_runs import recognised as recognised
 from faircount.reading.rows import ReadOptions as ReadOptions
 from faircount.reading.run_rows import RunFile as RunFile
 from faircount.reading.spikee import FACETS as FACETS
 from faircount.reading.spikee import NINE_FIELDS as NINE_FIELDS
+from faircount.reading.spikee import SpikeeLines as SpikeeLines
 from faircount.reading.spikee import SpikeeReader as SpikeeReader
 from faircount.reading.spikee_families import family as family
 from faircount.reading.spikee_rows import KNOWN_FIELDS as KNOWN_FIELDS
@@ -60,6 +63,4 @@ from faircount.reading.spikee_rows import RowDecoder as RowDecoder
 from faircount.reading.streams import TOO_LONG as TOO_LONG
 from faircount.reading.streams import Stream as Stream
 from faircount.reading.streams import blocks as blocks
-from faircount.reading.streams import is_plain as is_plain
 from faircount.reading.streams import open_range as open_range
-from faircount.reading.streams import open_stream as open_stream

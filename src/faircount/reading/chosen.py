@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
@@ -11,11 +11,9 @@ from faircount.ledger.tallies import STANDARD
 from faircount.query import Query, parse
 from faircount.reading import loose
 from faircount.reading.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
+from faircount.reading.readers import Keep, Reader
 from faircount.reading.spikee import attack_name_of
 from faircount.reading.spikee_rows import Row
-
-Keep = Callable[[bytes, Row, int], bool]
-"""Returns whether a row is wanted, by its line, what was read of it, and its number."""
 
 
 def parse_row_query(text: str) -> Query:
@@ -52,8 +50,19 @@ def needs_line_numbers(query: Query) -> bool:
     return "line" in query.computed
 
 
-def keeping(query: Query, path: str, max_line: int) -> Keep:
+def rows_wanted(reader: Reader, query: Query, path: str, max_line: int) -> Keep:
     """Return what tells for the rows of one file whether a query wants them."""
+    keep = _keeping(query, path, max_line)
+    if reader.lines_are_rows:
+        return keep
+    if not Path(path).is_file():
+        raise UsageError(f"--where: {path} can be read only once, and this question reads it twice; name a file")
+    raw = rows_of(Origin(path, path), max_line)
+    wanted = frozenset(one.number for one in raw if keep(one.line, one.row, one.number))
+    return lambda _, __, number: number in wanted
+
+
+def _keeping(query: Query, path: str, max_line: int) -> Keep:
     decoder = values_decoder(query.fields)
     origin = Origin(path, path)
 

@@ -25,9 +25,10 @@ from faircount.options import MAX_LINE_BYTES
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
 from faircount.reading.raw_rows import members_of
+from faircount.reading.readers import open_stream, reads_ranges
 from faircount.reading.rows import EMPTY
 from faircount.reading.spikee_rows import is_utf8
-from faircount.reading.streams import TOO_LONG, Block, blocks, is_plain, open_stream
+from faircount.reading.streams import TOO_LONG, Block, blocks
 
 RATE_FIELD = "success_rate"
 
@@ -232,7 +233,7 @@ class Dataset:
             yield row, line
 
     def _lines_of(self, rows: Sequence[int]) -> Iterator[bytes]:
-        if is_plain(self.path):
+        if reads_ranges(self.path):
             yield from self._lines_at_their_places(rows)
         else:
             found = self._lines_gathered(rows)

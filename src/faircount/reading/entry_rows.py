@@ -8,7 +8,7 @@ here opens a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -83,23 +83,40 @@ class Attacked(Struct, frozen=True):
     @property
     def text(self) -> Any:
         """The text of the entry, the same whatever was sent; several turns are written as spikee writes them."""
-        content = self.entry.get("content", self.entry.get("text"))
-        if isinstance(content, list):
-            return str(content)
-        turns = listed(self.described, "turns")
-        return str([self.said, *turns]) if turns else self.said
+        return text_of(self.entry, self.said, listed(self.described, "turns"))
 
     def telling(self) -> Made | None:
-        """Return the attempt that the row shows: the first success, or else the last of those that decide.
+        """Return the attempt that the row shows."""
+        return attempt_shown(self.attempts)
 
-        An answer that nobody judged is shown before an error, since the error is not all that came.
-        """
-        if len(self.attempts) == 1:
-            return self.attempts[0]
-        last = {made.state: made for made in self.attempts}
-        if Outcome.SUCCESS in last:
-            return next(made for made in self.attempts if made.state is Outcome.SUCCESS)
-        return next((last[state] for state in _TELLING if state in last), None)
+
+def text_of(entry: Mapping[str, Any], said: Any, turns: Sequence[Any]) -> Any:
+    """Return the text of an entry; `said` is what the user says in its own messages."""
+    content = entry.get("content", entry.get("text"))
+    if isinstance(content, list):
+        return str(content)
+    return str([said, *turns]) if turns else said
+
+
+class _HasState(Protocol):
+    @property
+    def state(self) -> Outcome: ...
+
+
+_Attempt = TypeVar("_Attempt", bound=_HasState)
+
+
+def attempt_shown(attempts: Sequence[_Attempt]) -> _Attempt | None:
+    """Return the attempt that a row shows: the first success, or else the last of those that decide.
+
+    An answer that nobody judged is shown before an error, since the error is not all that came.
+    """
+    if len(attempts) == 1:
+        return attempts[0]
+    last = {one.state: one for one in attempts}
+    if Outcome.SUCCESS in last:
+        return next(one for one in attempts if one.state is Outcome.SUCCESS)
+    return next((last[state] for state in _TELLING if state in last), None)
 
 
 def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Made:
@@ -108,7 +125,9 @@ def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
     strategy, iteration = record.get("strategy"), record.get("iteration")
     tried = Tried(record["attempt"], output if isinstance(output, dict) else None, error_text(error))
     said = objects(record, "verdicts")
-    success = None if tried.error is not None else _success(tried.output or {}, said)
+    verdicts = [one.get("verdict") for one in said]
+    through = (tried.output or {}).get("let_through")
+    success = None if tried.error is not None else success_of(through, verdicts)
     blocked = is_block(error)
     policy_block = error.get("policy_block") if isinstance(error, dict) else None
     return Made(
@@ -129,12 +148,11 @@ def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
     )
 
 
-def _success(output: Mapping[str, Any], said: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Return what was decided: by a guardrail that answers yes or no, or else by the judges, of whom one is enough."""
-    through = output.get("let_through")
+def success_of(through: Any, verdicts: Sequence[Any]) -> bool | None:
+    """Return what was decided: by a guardrail that let it through or not, or else by the judges: one is enough."""
     if isinstance(through, bool):
         return through
-    decided = [_VERDICTS.get(str(one.get("verdict"))) for one in said]
+    decided = [_VERDICTS.get(str(verdict)) for verdict in verdicts]
     if True in decided:
         return True
     return False if decided and None not in decided else None

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
 from faircount.reading import loose
-from faircount.reading.streams import STDIN, open_stream
+from faircount.reading.readers import open_stream
+from faircount.reading.streams import STDIN
 from faircount.text import clip_middle
 
 RESULT_PREFIX = "results_"

@@ -37,6 +37,7 @@ from faircount.reading.run_rows import (
     blocked_of,
     encoded,
     error_text,
+    metric_names,
     objects,
     row_of,
     strategy_of,
@@ -295,17 +296,17 @@ class EntryGathering:
 
 
 def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> RunCase:
-    metrics = [str(metric.get("name")) for metric in objects(described, "metrics")]
+    metrics = metric_names(described)
     attempts = [_tried(record, metrics) for record in records]
     strategy = strategy_of(described)
-    said = [one for tried in attempts for one in tried.measured]
+    said = [(one.metric, one.result) for tried in attempts for one in tried.measured]
     return RunCase(
         name=name,
         described=described,
         attempts=attempts,
-        verdict=verdict_over(strategy, said, per_attempt=max(len(metrics), 1)).verdict,
+        verdict=verdict_over(strategy, [result for _, result in said], per_attempt=max(len(metrics), 1)).verdict,
         by_metric={
-            metric: verdict_over(strategy, [one for one in said if one.metric == metric]).verdict
+            metric: verdict_over(strategy, [result for name, result in said if name == metric]).verdict
             for metric in metrics
             if attempts
         },

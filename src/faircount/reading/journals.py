@@ -41,7 +41,7 @@ STANDARD = "standard"
 ATTACK, TASK = "attack", "task"
 BLOCKED = "blocked"
 """The kind of error that is a guardrail's block, or a provider's refusal."""
-_LONGEST_REASON = 500
+LONGEST_REASON = 500
 
 
 class Line(Struct, frozen=True):
@@ -239,7 +239,7 @@ class State:
         self._open_again(mark.case)
         self.finished[mark.case] = mark.outcome if mark.outcome in _OUTCOMES else Outcome.UNJUDGED.value
         if isinstance(mark.error, str) and mark.error:
-            self.attack_failures[mark.case] = AttackFailure(offset, clip(mark.error, _LONGEST_REASON))
+            self.attack_failures[mark.case] = AttackFailure(offset, clip(mark.error, LONGEST_REASON))
 
     def _open_again(self, case: str) -> None:
         self.finished.pop(case, None)
@@ -248,8 +248,7 @@ class State:
     def _index(self, case: str) -> int:
         index = self._indices.get(case)
         if index is None:
-            name = clip(visible(case), _LONGEST_NAME)
-            raise BadLine(f"no record of its case, {name}, comes before it")
+            raise no_case(case)
         return index
 
     def _take_numbered(self, kind: str, number: int, offset: int, mark: RecordMark) -> None:
@@ -283,6 +282,11 @@ class State:
         self.errors -= bool(before & _ERROR)
         # A call that waits is not made undone by this: it stays counted as one that may have to be repeated.
         self._marks[key] = 0 if counted else before
+
+
+def no_case(name: str) -> BadLine:
+    """Return what is wrong with a record whose case is not known."""
+    return BadLine(f"no record of its case, {clip(visible(name), _LONGEST_NAME)}, comes before it")
 
 
 def _waits(mark: int) -> bool:

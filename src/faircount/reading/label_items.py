@@ -24,7 +24,7 @@ from faircount.reading.labelled import (
     LabelSource,
     LabelState,
 )
-from faircount.reading.streams import open_stream
+from faircount.reading.readers import open_stream
 
 _NOTHING_EXPECTED = Expected()
 _NOWHERE = -1

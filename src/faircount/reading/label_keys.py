@@ -42,8 +42,9 @@ from faircount.reading.labelled import (
     ResultsSource,
 )
 from faircount.reading.raw_rows import RawReader, RawRow, values_decoder, values_of
+from faircount.reading.readers import open_stream
 from faircount.reading.spikee import mark_of, parent_id_of
-from faircount.reading.streams import STDIN, open_stream
+from faircount.reading.streams import STDIN
 
 _PROMPT_FIELDS = ("input", "content", "text")
 _MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), ("notes.judge_args", "judge_args"))

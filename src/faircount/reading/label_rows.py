@@ -23,8 +23,9 @@ from faircount.reading import loose
 from faircount.reading.identity import ContentHash
 from faircount.reading.labelled import DoubtKind, Doubts
 from faircount.reading.loose import BadLine
+from faircount.reading.readers import open_stream
 from faircount.reading.spikee_rows import is_utf8
-from faircount.reading.streams import TOO_LONG, Block, Stream, blocks, open_stream
+from faircount.reading.streams import TOO_LONG, Block, Stream, blocks
 from faircount.text import visible
 
 CSV, JSONL = "csv", "jsonl"

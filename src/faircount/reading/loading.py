@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,9 @@ from faircount.model import Source
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
+from faircount.reading.readers import Found, Reader, noun_of, open_source, reads_ranges
 from faircount.reading.rows import ReadOptions
-from faircount.reading.spikee import SpikeeReader, only_target, tool_version
-from faircount.reading.streams import STDIN, Stream, is_plain, open_range, open_stream
+from faircount.reading.streams import STDIN, open_range
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
 TOGETHER_BELOW_BYTES = 8 * 1024 * 1024
 """Smaller files are read into one ledger where several are analysed one by one."""
-
-_KINDS = {"run journal": "record of a run", "REBEL report": "test case of a report", "rejudged run": "rejudged test"}
 
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""
@@ -164,40 +163,38 @@ class Loader:
 
     def _read_alone(self, path: str, secret: Secret | None) -> _Reading:
         content = None if secret is None else ContentHash(secret)
-        stream = open_stream(path, path, content)
-        reader = _reader(stream, self.options)
+        stream, reader = open_source(path, path, content)
+        found = _nothing_found(reader, path, self.options)
         parts: list[tuple[Tables, int]] = []
         read_before = 0
-        for batch in reader.batches():
+        for batch in reader.read(stream, self.options, found):
             parts.append((batch.tables(), 0))
             self.progress(stream.bytes_read - read_before)
             read_before = stream.bytes_read
         self.progress(stream.bytes_read - read_before)
-        read = ReadSource(reader.source(), reader.notes, reader.anchors)
-        return _Reading(read, joined(parts or [(Batch().tables(), 0)]), [] if content is None else content.digests())
+        tables = joined(parts or [(Batch().tables(), 0)])
+        return self._as_read(reader, found, stream.bytes_read, tables, [] if content is None else content.digests())
 
     def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _Reading:
         size = Path(path).stat().st_size
         starts = range(0, size, RANGE_BYTES)
+        _, reader = open_source(path, path)
         ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
-        source, notes = Source(path=path), Notes(path)
-        anchors: list[tuple[int, int]] = []
-        joining = Joining()
-        seen, targets, digests = set[str](), set[str | None](), list[bytes]()
-        results = in_order(pool, _read_range, ranges, self._processes + 4)
+        found, joining, digests = Found(Notes(path)), Joining(), list[bytes]()
+        results = in_order(pool, partial(_read_range, reader), ranges, self._processes + 4)
         for part, read in zip(ranges, results, strict=True):
             for tables in read.batches:
-                joining.add(tables, source.lines)
-            notes.absorb(read.notes, source.lines)
-            anchors += [(line + source.lines, offset) for line, offset in read.anchors]
-            source = joined_sources(source, read.source)
-            seen |= read.fields_seen
-            targets |= read.targets
+                joining.add(tables, found.lines)
+            found.absorb(read.found)
             digests += read.digests
             self.progress(part.end - part.start)
-        version = tool_version(seen) if source.good_lines else None
-        source = replace(source, bytes=size, tool_version=version, target=only_target(targets))
-        return _Reading(ReadSource(source, notes, anchors), joining.tables(), digests)
+        return self._as_read(reader, found, size, joining.tables(), digests)
+
+    def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _Reading:
+        source = reader.source(found, size)
+        if self.options.aim is not None:
+            source = replace(source, aim=self.options.aim)
+        return _Reading(ReadSource(source, found.notes, found.anchors), tables, digests)
 
 
 def with_cache(make: Callable[[Cache | None], Loader], use: Callable[[Loader], Answered], *, cache: bool) -> Answered:
@@ -218,8 +215,7 @@ def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
     worst = next(source for source in sources if source.bad_lines)
     reason, _ = next(notes[sources.index(worst)].subjects("F001"))
     lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
-    kind = _KINDS.get(worst.reader, "spikee result")
-    raise InputError(f"{worst.path}: cannot read {lines} as a {kind}; most often: {reason}")
+    raise InputError(f"{worst.path}: cannot read {lines} as a {noun_of(worst.reader)}; most often: {reason}")
 
 
 class _Reading(Struct, frozen=True):
@@ -260,17 +256,12 @@ def _may_be_large(path: str) -> bool:
     return path != STDIN and Path(path).is_file() and Path(path).stat().st_size >= CACHED_FROM_BYTES
 
 
-def _reader(stream: Stream, options: ReadOptions) -> SpikeeReader:
-    keep = None if options.where is None else chosen.keeping(options.where, stream.name, options.max_line)
-    return SpikeeReader(stream, options, keep)
-
-
 def processes_for(path: str) -> int:
     """Return how many processes should read a file: one for small, packed and streamed ones."""
     if path == STDIN or not Path(path).is_file():
         return 1
     size = Path(path).stat().st_size
-    if size < PARALLEL_FROM_BYTES or not is_plain(path):
+    if size < PARALLEL_FROM_BYTES or not reads_ranges(path):
         return 1
     return min(os.cpu_count() or 1, -(-size // RANGE_BYTES))
 
@@ -287,24 +278,25 @@ class _Range(Struct, frozen=True):
 
 
 class _RangeRead(Struct, frozen=True):
-    source: Source
-    notes: Notes
-    anchors: list[tuple[int, int]]
-    fields_seen: frozenset[str]
-    targets: frozenset[str | None]
+    found: Found
     batches: list[Tables]
     digests: list[bytes]
 
 
-def _read_range(part: _Range) -> _RangeRead:
+def _read_range(reader: Reader, part: _Range) -> _RangeRead:
     """Read a range in a process of its own."""
     content = None if part.secret is None else ContentHash(part.secret)
-    reader = _reader(open_range(part.path, part.path, part.start, part.end, content), part.options)
-    batches: list[Tables] = [batch.tables() for batch in reader.batches()]
-    digests = [] if content is None else content.digests()
-    seen = frozenset(reader.fields_seen)
-    targets = frozenset(reader.targets)
-    return _RangeRead(reader.source(), reader.notes, reader.anchors, seen, targets, batches, digests)
+    stream = open_range(part.path, part.path, part.start, part.end, content)
+    found = _nothing_found(reader, part.path, part.options)
+    batches: list[Tables] = [batch.tables() for batch in reader.read(stream, part.options, found)]
+    found.keep = None
+    return _RangeRead(found, batches, [] if content is None else content.digests())
+
+
+def _nothing_found(reader: Reader, path: str, options: ReadOptions) -> Found:
+    where = options.where
+    keep = None if where is None else chosen.rows_wanted(reader, where, path, options.max_line)
+    return Found(Notes(path), keep=keep)
 
 
 def joined_sources(before: Source, after: Source) -> Source:

@@ -22,10 +22,11 @@ from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.model import Source
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
+from faircount.reading.readers import open_stream
 from faircount.reading.rows import EMPTY
-from faircount.reading.spikee import attack_name_of, mark_of, of_run, parent_id_of
+from faircount.reading.spikee import attack_name_of, mark_of, parent_id_of
 from faircount.reading.spikee_rows import Row, RowDecoder, is_utf8
-from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks, open_stream
+from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks
 
 ESCAPE = b"\\u"
 """Begins an escape that can stand for any character."""
@@ -122,7 +123,7 @@ class RawReader:
             blank_lines=self._lines - self._good - self._bad,
             bytes=self.stream.bytes_read,
         )
-        return read if self.stream.run is None else of_run(read, self.stream.run)
+        return read if self.stream.run is None else self.stream.run.of(read)
 
     def _place(self, rows: Sequence[Row], block: Block) -> list[RawRow]:
         """Return rows of which each stands on a line of its own."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -20,24 +20,36 @@ from msgspec import Struct, field
 from xxhash import xxh3_128_digest
 
 from faircount.errors import InputError
+from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.reading.aggregation import ERROR, FAILED, PASSED
+from faircount.reading.attempt_rows import RowMaker, as_json, facts_of
 from faircount.reading.loose import BadLine, parse
+from faircount.reading.other_tools import other_tool
+from faircount.reading.readers import Found, Probe, Reader
+from faircount.reading.rows import ReadOptions
 from faircount.reading.run_rows import (
     BAD,
     FAIRCOUNT,
+    REBEL,
     Measured,
     RunCase,
     RunFile,
     Tried,
+    asked_of,
     encoded,
     error_text,
+    input_of,
+    listed,
     objects,
     row_of,
     strategy_of,
     verdict_over,
     verdict_word,
 )
+from faircount.reading.spikee import SpikeeReader
+from faircount.reading.streams import Stream
 
+NAME = "REBEL report"
 CASES = "test_cases"
 _METADATA = "metadata"
 _PIECE_BYTES = 256 * 1024
@@ -48,6 +60,58 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _MARKS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _decoder = json.JSONDecoder(parse_int=str)
+
+
+class RebelReader(Reader):
+    """Reads reports in REBEL's structure, its own and ours."""
+
+    name = NAME
+    tool = REBEL
+    noun = "test case of a report"
+    aim = "task"
+    fields = SpikeeReader.fields
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether a document has test cases at its top."""
+        return begins_report(probe.head) and other_tool(probe.head) is None
+
+    def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
+        """Let a stream give the test cases as rows that people read."""
+        del head, again
+        run = RunFile(REBEL, NAME)
+        stream.chunks = rows(stream.chunks, run, stream.name)
+        return run
+
+    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
+        """Yield the rows of a report."""
+        run, maker, made = RunFile(REBEL, NAME), RowMaker(options, found.notes), list[LedgerRow]()
+        text, entries = _read(stream.chunks, run, stream.name)
+        for entry in entries:
+            try:
+                case, own_id = _case_of(text, entry, run)
+                row = _ledger_row(maker, run, entry.line, case, own_id)
+            except BadLine as bad:
+                found.add_bad(str(bad), entry.line)
+                continue
+            if not found.excludes(entry.line):
+                made.append(row)
+        found.lines, found.good = _last_line(text), found.good + len(made)
+        if stream.truncated:
+            found.notes.add("F002", stream.truncated, found.lines)
+        found.hear(run)
+        batch = Batch()
+        batch.extend(made, maker.facets)
+        yield batch
+
+
+def _ledger_row(maker: RowMaker, run: RunFile, line: int, case: RunCase, own_id: str) -> LedgerRow:
+    messages, parameters = input_of(case.described)
+    tags = [tag for tag in listed(case.described, "tags") if isinstance(tag, str)]
+    judges = ", ".join(case.by_metric) if case.names_metrics else ""
+    fields = {"judge_name": judges or None, **run.facets(case.name, tags, parameters, case.by_metric)}
+    attempts = list(map(facts_of, case.attempts))
+    text = checksum(as_json(asked_of(messages)))
+    return maker.task_row(line, own_id, case.name, fields, attempts, verdict=case.verdict, text=text)
 
 
 def begins_report(start: bytes) -> bool:
@@ -61,6 +125,11 @@ def begins_report(start: bytes) -> bool:
 
 def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
     """Yield the rows of a report as bytes of lines."""
+    yield from _pieces(_lines(*_read(chunks, run, name), run))
+
+
+def _read(chunks: Iterable[bytes], run: RunFile, name: str) -> tuple[str, Sequence[_Entry]]:
+    """Return a report and where its entries are."""
     # In Latin-1 every byte is a character: places are those of the bytes, and memory is that of the file.
     text = _whole(chunks, name).decode("latin-1")
     try:
@@ -72,7 +141,11 @@ def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
             f"{name}:{line}: the report is damaged here: {damage}, at character {column}; none of it was counted"
         ) from None
     _place(text, entries)
-    yield from _pieces(_lines(text, entries, run))
+    return text, entries
+
+
+def _last_line(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n"))
 
 
 def _whole(chunks: Iterable[bytes], name: str) -> bytearray:
@@ -252,12 +325,12 @@ def _lines(text: str, entries: Iterable[_Entry], run: RunFile) -> Iterator[bytes
         yield b"\n" * (entry.line - number - 1)
         number = entry.line
         try:
-            yield _row(text, entry, run)
+            yield row_of(*_case_of(text, entry, run), run)
         except BadLine as bad:
             run.bad[number] = str(bad)
             yield BAD
         yield b"\n"
-    yield b"\n" * (text.count("\n") + (not text.endswith("\n")) - number)
+    yield b"\n" * (_last_line(text) - number)
 
 
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -272,14 +345,14 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-def _row(text: str, entry: _Entry, run: RunFile) -> bytes:
+def _case_of(text: str, entry: _Entry, run: RunFile) -> tuple[RunCase, str]:
     if entry.end - entry.start > _MAX_ENTRY_BYTES:
         raise BadLine(f"longer than {_MAX_ENTRY_BYTES >> 20} MiB")
     told = [_decoded(text, one, entry.line, run) for one in (entry, *entry.others)]
     name = told[0].get("name")
     if not isinstance(name, str):
         raise BadLine("the test case has no name")
-    return row_of(_case(name, told), name + entry.own_id, run)
+    return _case(name, told), name + entry.own_id
 
 
 def _decoded(text: str, entry: _Entry, line: int, run: RunFile) -> dict[str, Any]:
@@ -370,7 +443,7 @@ def _verdict(entry: Mapping[str, Any], measured: Sequence[Sequence[Measured]]) -
         return found
     sizes = {len(attempt) for attempt in measured}
     each = sizes.pop() if len(sizes) == 1 else 1
-    said = [one for attempt in measured for one in attempt]
+    said = [one.result for attempt in measured for one in attempt]
     return verdict_over(strategy_of(entry), said, per_attempt=max(each, 1)).verdict
 
 
@@ -382,7 +455,7 @@ def _by_metric(
         said = [one for attempt in measured for one in attempt]
         metrics = list(dict.fromkeys(one.metric for one in said))
         for metric in metrics:
-            own = [one for one in said if one.metric == metric]
+            own = [one.result for one in said if one.metric == metric]
             decided = verdict if len(metrics) == 1 else verdict_over(strategy_of(entry), own).verdict
             found[_unused(metric, found)] = decided
     return found

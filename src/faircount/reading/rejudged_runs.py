@@ -9,15 +9,20 @@ bad in the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from faircount.ledger.schema import Batch, Mark
 from faircount.reading.journal_rows import TOO_LONG, lines_of, pieces_of
 from faircount.reading.loose import BadLine, parse
+from faircount.reading.readers import Found, Probe, Reader, head_of
+from faircount.reading.rows import ReadOptions
 from faircount.reading.run_rows import BAD, FAIRCOUNT, REBEL, RunFile, encoded
+from faircount.reading.spikee import SpikeeLines, SpikeeReader
 from faircount.reading.spikee_rows import RUN_MARK
+from faircount.reading.streams import Stream
 
 REJUDGED = "rejudged run"
 _TASK = "task"
@@ -48,6 +53,37 @@ def _run_of(mark: Any) -> RunFile | None:
         return None
     version = mark.get("version")
     return RunFile(mark["tool"], REJUDGED, version if isinstance(version, str) else None)
+
+
+class RejudgedReader(Reader):
+    """Reads the rows of runs of tests that were judged again."""
+
+    name = REJUDGED
+    tool = FAIRCOUNT
+    noun = "rejudged test"
+    aim = _TASK
+    lines_are_rows = True
+    fields = SpikeeReader.fields
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether the first row has the mark."""
+        return recognised(probe.head) is not None
+
+    def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
+        """Let a stream give its rows without the mark."""
+        del again
+        run = recognised(head)
+        if run is not None:
+            stream.chunks = rows(stream.chunks, run)
+        return run
+
+    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
+        """Yield the rows of a stream."""
+        run = self.rows(stream, head_of(stream), None)
+        if run is None:
+            return
+        yield from SpikeeLines(stream, options, found, mark=Mark.TASK, bad=run.bad).batches()
+        found.hear(run)
 
 
 def rows(chunks: Iterable[bytes], run: RunFile) -> Iterator[bytes]:

@@ -31,6 +31,7 @@ BLOCK_WORDS = "Guardrail was triggered"
 """How the error of a raised guardrail begins in the history of a dynamic attack, which carries no flag."""
 
 EMPTY = Raw()
+_MOST_CATEGORIES = 100
 EMPTY_ANSWERS = frozenset([b"", b'""', b"null"])
 _BOOLEAN_ANSWERS = frozenset([b'"True"', b'"False"', b"true", b"false"])
 SHORT_ANSWERS = {
@@ -57,6 +58,8 @@ class ReadOptions(Struct, frozen=True):
     where: Query | None = None
     policy_blocks: bool = True
     """Whether a provider's refusal to take a prompt is a block; else it is an error like any other."""
+    aim: str | None = None
+    """What the results are about, where the user knows better than the format."""
 
 
 class HistoryItem(Struct, gc=False):
@@ -74,10 +77,14 @@ class HistoryItem(Struct, gc=False):
 class Refusable(Protocol):
     """What may have been refused by the provider: a row, or a request inside one."""
 
-    success: Any
-    error: str | None
-    guardrail: Any
-    policy_block: str | None
+    @property
+    def success(self) -> Any: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def guardrail(self) -> Any: ...
+    @property
+    def policy_block(self) -> str | None: ...
 
 
 class Judged(Struct, frozen=True):
@@ -136,6 +143,14 @@ def _described(error: str, notes: Notes, line: int) -> tuple[str | None, str | N
     return describe(error)
 
 
+def some_categories(named: Sequence[str]) -> Sequence[str]:
+    """Return categories that a guardrail named at once, no more than one could have."""
+    if len(named) <= _MOST_CATEGORIES:
+        return named
+    # What is kept of a row must not grow with what a file invents.
+    return (*named[:_MOST_CATEGORIES], f"(more than {_MOST_CATEGORIES} named at once)")
+
+
 def history_state(item: Refusable, *, refused: bool) -> tuple[int, str | None]:
     """Return what became of a request, as a number, and its kind of error if it is one."""
     error = item.error
@@ -147,6 +162,7 @@ def history_state(item: Refusable, *, refused: bool) -> tuple[int, str | None]:
 
 
 _ERROR = OUTCOME_NUMBER[Outcome.ERROR]
+_PLAIN = {success: (STATES[success, False, False], None) for success in (True, False, None)}
 
 
 def history_of(items: Iterable[Refusable], *, policy_blocks: bool) -> tuple[list[HistoryCount], list[str]]:
@@ -154,10 +170,13 @@ def history_of(items: Iterable[Refusable], *, policy_blocks: bool) -> tuple[list
     counted: dict[tuple[int, str | None], list[int]] = {}
     refusals: dict[str, None] = {}
     for position, item in enumerate(items, start=1):
-        refused = policy_block_of(item) if item.error is not None and policy_blocks else None
-        if refused is not None:
-            refusals[refused] = None
-        key = history_state(item, refused=refused is not None)
+        if item.error is None and not item.guardrail:
+            key: tuple[int, str | None] = _PLAIN[item.success]
+        else:
+            refused = policy_block_of(item) if item.error is not None and policy_blocks else None
+            if refused is not None:
+                refusals[refused] = None
+            key = history_state(item, refused=refused is not None)
         if key in counted:
             counted[key][0] += 1
         else:
@@ -165,11 +184,33 @@ def history_of(items: Iterable[Refusable], *, policy_blocks: bool) -> tuple[list
     return [HistoryCount(outcome, kind, *found) for (outcome, kind), found in counted.items()], list(refusals)
 
 
-def history_hash(response: int, answers: Sequence[int], inputs: Sequence[int], errors: Iterable[str | None]) -> int:
+class Asked(Protocol):
+    """A request inside a row, with checksums in place of its texts."""
+
+    @property
+    def input(self) -> int: ...
+    @property
+    def response(self) -> int: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+def history_hash(response: int, requests: Sequence[Asked]) -> int:
     """Return what stands for all that a row was answered; rows that differ in it tell of different attempts.
 
     Verdicts are no part of it, nor which of the answers the row shows: judged again, an attempt is the same.
     """
-    own = 0 if response in answers else response
-    texts = [checksum((error or "").encode("utf-8", "surrogatepass")) for error in errors]
-    return checksum(array("q", [own, *answers, *inputs, *texts]).tobytes())
+    answers = [one.response for one in requests]
+    numbers = [0 if response in answers else response, *answers]
+    for one in requests:
+        numbers.append(one.input)
+        numbers.append(0 if one.error is None else checksum(one.error.encode("utf-8", "surrogatepass")))
+    return checksum(array("q", numbers).tobytes())
+
+
+class Checksums(Struct, frozen=True, gc=False):
+    """A request inside a row, with checksums in place of its texts."""
+
+    input: int
+    response: int
+    error: str | None

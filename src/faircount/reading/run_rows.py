@@ -8,16 +8,19 @@ fields of its own: suite, tags, parameters, and what each metric decided. Nothin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from faircount.model import Source
 from faircount.policy_blocks import policy_block
 from faircount.reading.aggregation import DEFAULT, ERROR, FAILED, PASSED, Aggregated, Result, aggregated
 from faircount.reading.journals import is_block
 from faircount.reading.loose import BadLine
+from faircount.stats.reducers import RebelVerdict
 
 MOST_TAGS = 8
 """So many tags are fields of their own; of all others only the list tells."""
@@ -26,8 +29,8 @@ FAIRCOUNT, REBEL = "faircount", "rebel"
 BAD = b"?"
 """What stands on the line of something that could not be read; why is told beside the rows."""
 
-_SUCCESS = {PASSED: True, FAILED: False}
-_VERDICTS = frozenset([PASSED, FAILED, ERROR])
+SUCCESS = {PASSED: True, FAILED: False}
+_VERDICTS: dict[str, RebelVerdict] = {PASSED: PASSED, FAILED: FAILED, ERROR: ERROR}
 _LONGEST_SECONDS = 10**12
 _ENCODER = msgspec.json.Encoder()
 
@@ -51,10 +54,31 @@ class RunFile(Struct):
     tags: list[str] = field(default_factory=list)
     """The tags that are fields of their own."""
 
-    def facets_of_tags(self, tags: Sequence[str]) -> dict[str, bool]:
-        """Return the tags of a case that are fields; the first that turn up are."""
+    def of(self, source: Source) -> Source:
+        """Return what was read of a file of a run: most of its lines hold no row, and are not blank for that."""
+        return replace(
+            source,
+            tool=self.tool,
+            tool_version=self.version,
+            reader=self.reader,
+            aim=self.aim,
+            target=self.target,
+            blank_lines=self.blank_lines,
+            stop_rule=self.stop_rule,
+        )
+
+    def facets(
+        self, case: str, tags: Sequence[str], parameters: Mapping[str, Any], by_metric: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return the fields of a case beyond those that attacks have; the first tags that turn up are fields."""
         self.tags += [tag for tag in dict.fromkeys(tags) if tag not in self.tags][: MOST_TAGS - len(self.tags)]
-        return {f"tag.{tag}": True for tag in self.tags if tag in tags}
+        return {
+            "suite": suite_of(case),
+            "tags": ", ".join(tags) or None,
+            **{f"tag.{tag}": True for tag in self.tags if tag in tags},
+            **{f"param.{name}": _scalar(value) for name, value in parameters.items()},
+            **{f"metric.{name}": decided for name, decided in by_metric.items()},
+        }
 
 
 class Measured(Struct, frozen=True):
@@ -68,7 +92,7 @@ class Measured(Struct, frozen=True):
     @property
     def result(self) -> Result:
         """The same for the rules that make one result of several."""
-        return Result(_number(self.score), self.verdict)  # type: ignore[arg-type]
+        return Result(number_of(self.score), self.verdict)  # type: ignore[arg-type]
 
 
 class Tried(Struct, frozen=True):
@@ -84,11 +108,8 @@ class Tried(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Failed if any metric failed it, passed if all passed it, else an error."""
-        said = [] if self.error is not None else [one.verdict for one in self.measured]
-        if FAILED in said:
-            return FAILED
-        return PASSED if said and ERROR not in said else ERROR
+        """What the metrics said of it together."""
+        return verdict_of_attempt(self.error, [one.verdict for one in self.measured])
 
     @property
     def response(self) -> str:
@@ -102,8 +123,7 @@ class Tried(Struct, frozen=True):
     @property
     def seconds(self) -> float | None:
         """How long the answer took."""
-        seconds = _number((self.output or {}).get("execution_time"))
-        return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
+        return plausible_seconds((self.output or {}).get("execution_time"))
 
 
 class RunCase(Struct, frozen=True):
@@ -117,6 +137,14 @@ class RunCase(Struct, frozen=True):
     by_metric: Mapping[str, str]
     names_metrics: bool = True
     """Whether the names of the metrics are known, not only their order."""
+
+
+def verdict_of_attempt(error: str | None, verdicts: Sequence[str]) -> str:
+    """Return what the metrics said of an attempt: failed if any failed it, passed if all passed it, else an error."""
+    said = [] if error is not None else verdicts
+    if FAILED in said:
+        return FAILED
+    return PASSED if said and ERROR not in said else ERROR
 
 
 def suite_of(case: str) -> str:
@@ -137,7 +165,7 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
         "id": own_id,
         # Cases of one suite are variants: they differ in parameters, not in what is asked.
         "long_id": suite,
-        "success": _SUCCESS.get(verdict),
+        "success": SUCCESS.get(verdict),
         "input": asked_of(messages),
         "response": _telling(answered, verdict),
         "response_time": sum(seconds) / len(seconds) if seconds else None,
@@ -150,22 +178,22 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
         "conversation": messages,
         "meta": {name: case.described.get(name) for name in ("expected_output", "retry_params", "place")},
         "target": next((tried.model for tried in answered if tried.model), None),
-        "suite": suite,
-        "tags": ", ".join(tags) or None,
-        **run.facets_of_tags(tags),
-        **{f"param.{name}": _scalar(value) for name, value in parameters.items()},
-        **{f"metric.{name}": decided for name, decided in case.by_metric.items()},
+        **run.facets(case.name, tags, parameters, case.by_metric),
     }
     return encoded(row)
 
 
-def verdict_over(strategy: Any, measured: Iterable[Measured], *, per_attempt: int = 1) -> Aggregated:
+def verdict_over(strategy: Any, results: Sequence[Result], *, per_attempt: int = 1) -> Aggregated:
     """Return the verdict over several results, by the mean where nobody knows the strategy."""
-    results = [one.result for one in measured]
     try:
         return aggregated(strategy if isinstance(strategy, str) else DEFAULT, results, per_attempt=per_attempt)
     except ValueError:
         return aggregated(DEFAULT, results)
+
+
+def metric_names(described: Mapping[str, Any]) -> list[str]:
+    """Return the names of the metrics of a case, or of the judges of an entry."""
+    return [str(metric.get("name")) for metric in objects(described, "metrics")]
 
 
 def strategy_of(described: Mapping[str, Any]) -> Any:
@@ -184,9 +212,9 @@ def blocked_of(error: Any) -> dict[str, Any]:
     return {"guardrail": True, "guardrail_categories": dict.fromkeys(names, True)}
 
 
-def verdict_word(value: Any) -> str | None:
+def verdict_word(value: Any) -> RebelVerdict | None:
     """Return a verdict if it is one."""
-    return value if isinstance(value, str) and value in _VERDICTS else None
+    return _VERDICTS.get(value) if isinstance(value, str) else None
 
 
 def error_text(error: Any) -> str | None:
@@ -199,7 +227,14 @@ def error_text(error: Any) -> str | None:
     return ": ".join(parts) or "an error without a message"
 
 
-def _number(score: Any) -> float | None:
+def plausible_seconds(value: Any) -> float | None:
+    """Return a duration, if it is one that an answer may have taken."""
+    seconds = number_of(value)
+    return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
+
+
+def number_of(score: Any) -> float | None:
+    """Return a score if it is a number."""
     if isinstance(score, bool) or not isinstance(score, int | float):
         return None
     try:
@@ -260,7 +295,7 @@ def _telling_error(attempts: Sequence[Tried]) -> Tried | None:
 def _history_item(tried: Tried) -> dict[str, Any]:
     item: dict[str, Any] = {
         "attempt": tried.number,
-        "success": _SUCCESS.get(tried.verdict),
+        "success": SUCCESS.get(tried.verdict),
         "response": tried.response if tried.error is None else tried.response or None,
         "error": tried.error,
         "response_time": tried.seconds,

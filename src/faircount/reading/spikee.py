@@ -10,39 +10,38 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
-from msgspec.structs import replace
 from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
 from faircount.ledger.schema import Answer, Batch, Mark, checksum, extend_with_zeros, id_number, plain_id_numbers
-from faircount.model import Source
 from faircount.patterns import SlowPattern
 from faircount.reading.clean import Cleaner, scalar_text
-from faircount.reading.loose import BadLine, whole_number
+from faircount.reading.loose import BadLine, parse, whole_number
+from faircount.reading.readers import Fields, Found, Probe, Reader
 from faircount.reading.rows import (
     EMPTY,
     EMPTY_ANSWERS,
     SHORT_ANSWERS,
     STATES,
+    Checksums,
     HistoryItem,
     ReadOptions,
     history_hash,
     history_of,
     judged,
+    some_categories,
 )
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
-from faircount.reading.spikee_rows import Row, RowDecoder, is_utf8
+from faircount.reading.spikee_rows import RUN_MARK, Row, RowDecoder, is_utf8
 from faircount.reading.streams import TOO_LONG, Block, Stream, blocks
-
-if TYPE_CHECKING:
-    from faircount.reading.run_rows import RunFile
 
 NINE_FIELDS = (
     "jailbreak_type",
@@ -77,6 +76,8 @@ CASE_FACETS = (*NINE_FIELDS, "document_id", "prefix_id", "system_message")
 """Facets that make two rows with one id different cases; who judged them does not."""
 
 BATCH_ROWS = 50_000
+_RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
+_RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
 
 _ATTACK_ID = re.compile(r"(.+)-attack(?:-\d+)?", re.DOTALL)
 _NO_ATTACK = (None, "", "None")
@@ -103,7 +104,6 @@ _specialities_of = attrgetter(
     "attempt_history",
 )
 _NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY)
-_MOST_CATEGORIES = 100
 _SHORT_TEXT = 1000
 """Longer ones are not remembered: a hostile file could fill the memory with them."""
 _ROWS_THAT_TELL_THE_VERSION = 20
@@ -116,30 +116,65 @@ _VERSION_BY_FIELD = (
 
 
 _AS_USUAL = ReadOptions()
+_NONE_BAD: Mapping[int, str] = {}
 _history_decoder = msgspec.json.Decoder(list[HistoryItem])
 
 
-class SpikeeReader:
-    """Reads one source; afterwards `source()` tells how its lines fared and `notes` holds the doubts."""
+class SpikeeReader(Reader):
+    """Reads spikee's result files."""
+
+    name = tool = "spikee"
+    noun = "spikee result"
+    ranges = lines_are_rows = True
+    fields = Fields(first=NINE_FIELDS, combined=COMBINED_FIELDS, facets=FACETS, case=CASE_FACETS)
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether a file begins with a row of results; of a long row the beginning must do."""
+        first, end, _ = probe.head.removeprefix(BOM_UTF8).lstrip().partition(b"\n")
+        begins = not end and bool(_RESULT_KEY.search(first)) and RUN_MARK.encode() not in first
+        return begins or _is_result(first)
+
+    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
+        """Yield the rows of a stream."""
+        yield from SpikeeLines(stream, options, found).batches()
+
+    def version(self, found: Found) -> str | None:
+        """Guess which spikee wrote a file from the fields that its rows have."""
+        seen = (label for name, label in _VERSION_BY_FIELD if name in found.seen)
+        return next(seen, "0.1") if found.good else None
+
+
+def _is_result(line: bytes) -> bool:
+    try:
+        row, _ = parse(line)
+    except BadLine:
+        return False
+    return "id" in row and RUN_MARK not in row and not _RESULT_KEYS.isdisjoint(row)
+
+
+class SpikeeLines:
+    """Reads the lines of one source into batches; `found` says afterwards how they fared."""
 
     def __init__(
         self,
         stream: Stream,
         options: ReadOptions = _AS_USUAL,
-        keep: Callable[[bytes, Row, int], bool] | None = None,
+        found: Found | None = None,
+        *,
+        mark: int = Mark.STANDARD,
+        bad: Mapping[int, str] = _NONE_BAD,
     ) -> None:
         self.stream = stream
         self.options = options
-        self._keep = keep
-        self.notes = Notes(stream.name)
+        self.found = Found(Notes(stream.name)) if found is None else found
+        self.notes = self.found.notes
+        self._mark = mark
+        """What all rows are, `Mark.TASK` for those of a run of tests; standard rows may turn out to be of attacks."""
+        self._bad = bad
+        """Lines that are known to be bad, and why."""
+        self._keep = self.found.keep
         self._decoder = RowDecoder(self.notes)
         self._cleaner = Cleaner(self.notes)
-        self._lines = self._good = self._bad = self._blank = 0
-        self.fields_seen: set[str] = set()
-        self.targets: set[str | None] = set()
-        """What the rows say that they were sent to."""
-        self.anchors: list[tuple[int, int]] = []
-        """Lines from time to time, each with the byte offset at which it can be found again."""
         self._batch = Batch()
 
     def batches(self) -> Iterator[Batch]:
@@ -151,23 +186,7 @@ class SpikeeReader:
         if len(self._batch):
             yield self._take_batch()
         if self.stream.truncated:
-            self.notes.add("F002", self.stream.truncated, self._lines)
-        for doubt in () if self.stream.run is None else self.stream.run.doubts:
-            self.notes.add(*doubt)
-
-    def source(self) -> Source:
-        """Return what was read, after the last batch."""
-        read = Source(
-            path=self.stream.name,
-            tool_version=tool_version(self.fields_seen) if self._good else None,
-            lines=self._lines,
-            good_lines=self._good,
-            bad_lines=self._bad,
-            blank_lines=self._blank,
-            bytes=self.stream.bytes_read,
-            target=only_target(self.targets),
-        )
-        return read if self.stream.run is None else of_run(read, self.stream.run)
+            self.notes.add("F002", self.stream.truncated, self.found.lines)
 
     def _take_batch(self) -> Batch:
         batch, self._batch = self._batch, Batch()
@@ -177,23 +196,23 @@ class SpikeeReader:
 
     def _read_block(self, block: Block) -> None:
         """Read a block at once if all its lines are clean, else line by line."""
-        first = self._lines + 1
+        first = self.found.lines + 1
         # What stands before the first line, a byte order mark, belongs to it.
-        self.anchors.append((first, block.offset if self.anchors else self.stream.starts_at))
+        self.found.anchors.append((first, block.offset if self.found.anchors else self.stream.starts_at))
         at_once = block.buffer is not TOO_LONG and self._keep is None
         rows = self._decoder.all_fast(block.buffer, block.length) if at_once else None
         if rows is None:
             self._read_lines(block.lines, first)
         else:
-            self._lines += len(rows)
+            self.found.lines += len(rows)
             self._add_rows(rows, range(first, first + len(rows)))
 
     def _read_lines(self, lines: Sequence[bytes], first: int) -> None:
-        self._lines += len(lines)
+        self.found.lines += len(lines)
         good: list[tuple[Row, int, bool]] = []
         for number, line in enumerate(lines, start=first):
             if not line:
-                self._blank += 1
+                self.found.blank += 1
                 continue
             try:
                 row, truthy = self._decode(line, number)
@@ -212,28 +231,26 @@ class SpikeeReader:
     def _decode(self, line: bytes, number: int) -> tuple[Row, bool]:
         if line is TOO_LONG:
             raise BadLine(f"longer than {self.options.max_line} bytes")
-        if self.stream.run is not None and number in self.stream.run.bad:
-            raise BadLine(self.stream.run.bad[number])
+        if number in self._bad:
+            raise BadLine(self._bad[number])
         return self._decoder.fast(line, number) if is_utf8(line) else self._decoder.careful(line, number)
 
     def _note_bad(self, line: bytes, reason: str, number: int) -> None:
         if not line.strip():
-            self._blank += 1
+            self.found.blank += 1
             return
-        self._bad += 1
-        self.notes.add("F001", reason, number)
+        self.found.add_bad(reason, number)
 
     def _leave_out(self, row: Row, number: int) -> None:
-        self._good += 1
         self._see_fields(row)
-        self.notes.add("F029", "", number)
+        self.found.exclude(number)
 
     # -- rows become columns -------------------------------------------------------------------------------------
 
     def _add_rows(self, rows: Sequence[Row], numbers: Sequence[int], truthy: Sequence[bool] | None = None) -> None:
         """Add rows column by column: what all rows have at once, what only some have row by row."""
         before = len(self._batch)
-        self._good += len(rows)
+        self.found.good += len(rows)
         for row in rows[:_ROWS_THAT_TELL_THE_VERSION]:
             self._see_fields(row)
         ids, long_ids, verdicts, requests, times, prompts, responses, *facets = zip(*map(_main_of, rows), strict=True)
@@ -257,15 +274,15 @@ class SpikeeReader:
         columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
-        if self.stream.tells_of_tests:
-            columns["mark"][before:] = array(columns["mark"].typecode, [Mark.TASK] * len(rows))
+        if self._mark != Mark.STANDARD:
+            columns["mark"][before:] = array(columns["mark"].typecode, [self._mark] * len(rows))
         for index, specialities in enumerate(map(_specialities_of, rows)):
             if specialities != _NOTHING_SPECIAL or self.options.guardrail_detected:
                 self._add_specialities(before + index, rows[index])
         for index, name in enumerate(ids, start=before):
             if not columns["parent_id"][index]:
                 columns["parent_id"][index] = self._id_number(name)
-        self.targets.update(labels["target"])
+        self.found.targets.update(labels["target"])
         for name, values in labels.items():
             self._batch.add_facet(name, values)
         for position, name in enumerate(self._decoder.unknown_fields):
@@ -274,7 +291,7 @@ class SpikeeReader:
 
     def _add_specialities(self, index: int, row: Row) -> None:
         """Write what sets a row apart from a plain standard attempt that was answered and judged."""
-        if not self.stream.tells_of_tests and (row.attack_name != "None" or not _has_plain_origin(row)):
+        if self._mark == Mark.STANDARD and (row.attack_name != "None" or not _has_plain_origin(row)):
             self._place(index, row)
         if row.error is not None or row.guardrail is not UNSET or self.options.guardrail_detected:
             self._judge(index, row)
@@ -326,7 +343,7 @@ class SpikeeReader:
 
     def _tell_history(self, index: int, row: Row) -> None:
         """Write what happened inside a dynamic attack."""
-        self.fields_seen.add("attempt_history")
+        self.found.seen.add("attempt_history")
         columns = self._batch.attempts.columns
         number = columns["line"][index]
         items = self._history_items(row.attempt_history, number)
@@ -338,22 +355,18 @@ class SpikeeReader:
             self._batch.history.add(number, one.state, one.error_kind, one.times, one.first_at)
         for refused in refusals:
             self._batch.categories.add(number, refused)
-        columns["response_hash"][index] = history_hash(
-            checksum(row.response),
-            [checksum(item.response) for item in items],
-            [checksum(item.input) for item in items],
-            [item.error for item in items],
-        )
+        asked = [Checksums(checksum(item.input), checksum(item.response), item.error) for item in items]
+        columns["response_hash"][index] = history_hash(checksum(row.response), asked)
 
     def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
-            self.fields_seen.add("input_type")
+            self.found.seen.add("input_type")
         if row.judge_name is not None:
-            self.fields_seen.add("judge_name")
+            self.found.seen.add("judge_name")
         if row.attack_name is not UNSET:
-            self.fields_seen.add("attack_name")
+            self.found.seen.add("attack_name")
         if row.attempt_history is not EMPTY:
-            self.fields_seen.add("attempt_history")
+            self.found.seen.add("attempt_history")
 
     def _note_categories(self, raw: Raw, number: int) -> None:
         if raw is EMPTY:
@@ -365,10 +378,7 @@ class SpikeeReader:
             self._cleaner.line = number
             found = _true_or_listed(_decode_loose(raw))
             named = tuple(dict.fromkeys(self._cleaner.whole("guardrail_categories", name) for name in found))
-        if len(named) > _MOST_CATEGORIES:
-            # No guardrail has so many: what is kept of a row must not grow with what a file invents.
-            named = (*named[:_MOST_CATEGORIES], f"(more than {_MOST_CATEGORIES} named at once)")
-        for name in named:
+        for name in some_categories(named):
             self._batch.categories.add(number, name)
 
     def _history_items(self, raw: Raw, number: int) -> list[HistoryItem]:
@@ -392,22 +402,6 @@ class SpikeeReader:
         value = _decode_loose(raw) if bytes(raw)[:1] not in (b"", b"[", b"{") else None
         self._cleaner.line = number
         return self._cleaner.label("an unknown field", value) or None
-
-
-def tool_version(fields_seen: Collection[str]) -> str:
-    """Guess which spikee wrote a file from the fields that its rows have."""
-    return next((label for field, label in _VERSION_BY_FIELD if field in fields_seen), "0.1")
-
-
-def only_target(targets: Collection[str | None]) -> str | None:
-    """Return the target that all rows name, if there is one."""
-    return next(iter(targets)) or None if len(targets) == 1 else None
-
-
-def of_run(source: Source, run: RunFile) -> Source:
-    """Return what was read of a file that tells of a run: most of its lines hold no row, and are not blank for that."""
-    told = {"tool": run.tool, "tool_version": run.version, "reader": run.reader, "aim": run.aim, "target": run.target}
-    return replace(source, blank_lines=run.blank_lines, stop_rule=run.stop_rule, **told)
 
 
 def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:

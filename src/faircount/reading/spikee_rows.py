@@ -178,7 +178,7 @@ class RowDecoder:
         """
         known = KNOWN_FIELDS.union(self.unknown_fields)
         unknown = [name for name in values if name not in known]
-        new = [name for name in unknown if _plain_name(name)]
+        new = [name for name in unknown if is_plain_name(name)]
         room = UNKNOWN_FIELDS_KEPT - len(self.unknown_fields)
         if len(unknown) > min(len(new), room):
             self.notes.add("F023", "", number)
@@ -282,7 +282,7 @@ def _id_stands_once(data: bytes | bytearray, start: int, end: int) -> bool:
     return data[start : start + 1] == b"{" and data.count(b'"id"', start, end) == 1
 
 
-def _plain_name(name: str) -> bool:
+def is_plain_name(name: str) -> bool:
     """Return whether a field's name can be a facet's: printable, without quotes and backslashes."""
     return name.isprintable() and '"' not in name and "\\" not in name
 

@@ -1,7 +1,6 @@
 """Bytes of a source as blocks of whole lines, with exact line numbers and byte offsets.
 
-Plain, gzip and Zstandard streams are distinguished by their first bytes, whatever the file is called. A file that tells
-of a run (`run_files`) is expanded as well: into rows. Lines end at
+Plain, gzip and Zstandard streams are distinguished by their first bytes, whatever the file is called. Lines end at
 `\\n` only (U+2028 and its kin are text). Memory is bounded: a line over the limit is passed over, a stream that
 expands out of proportion is refused, a stream that ends too early is noticed after its whole lines were given.
 """
@@ -12,7 +11,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from io import FileIO
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,7 +19,6 @@ from msgspec import Struct
 from faircount.errors import InputError, UsageError
 from faircount.options import MAX_LINE_BYTES
 from faircount.reading.identity import ContentHash
-from faircount.reading.other_tools import other_tool
 
 if TYPE_CHECKING:
     from faircount.reading.run_rows import RunFile
@@ -38,9 +35,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
-_PACKED = (_GZIP_MAGIC, _ZSTD_MAGIC)
-_TELLING_BYTES = 64 * 1024
-_WORDS_OF_RUNS = (b'"kind"', b'"test_cases"', b'"rejudged_run"')
+_COMPRESSED = (_GZIP_MAGIC, _ZSTD_MAGIC)
 _EXPANDED_STEP = 1024 * 1024
 _LINE_FEED = ord("\n")
 # One Zstandard block expands to at most 128 KiB and takes at least 4 bytes: 2 KiB in is at most 64 MiB out.
@@ -132,53 +127,29 @@ class Stream(Struct):
         return piece
 
 
-def open_stream(path: str, name: str, content: ContentHash | None = None) -> Stream:
+def open_bytes(path: str, name: str, content: ContentHash | None = None) -> Stream:
     """Open a file, or standard input for `-`, and expand it where it is compressed."""
     stream = Stream(name, iter(()), content=content)
-    raw = map(stream.count, _raw_chunks(path, name))
+    raw = map(stream.count, raw_chunks(path, name))
     first = next(raw, b"")
-    if first[:2] in _UTF16_MARKS:
+    if is_utf16(first):
         raise InputError(f"{name}: this is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
     stream.chunks = _expand(stream, first, raw)
-    _expand_run(stream, path, packed=first.startswith(_PACKED))
     return stream
 
 
-def is_plain(path: str) -> bool:
-    """Return whether a file is neither compressed nor UTF-16 nor of a run, so it can be read from anywhere."""
+def is_compressed(path: str) -> bool:
+    """Return whether a file has to be decompressed; one that cannot be read has not."""
     try:
         with Path(path).open("rb") as file:
-            start = file.read(_TELLING_BYTES)
+            return file.read(len(_ZSTD_MAGIC)).startswith(_COMPRESSED)
     except OSError:
         return False
-    return not start.startswith((*_PACKED, *_UTF16_MARKS)) and _run_of(start) is None and other_tool(start) is None
 
 
-def _run_of(start: bytes) -> RunFile | None:
-    """Return what a file that begins so is, if it tells of a run; most do not, which a look at a few words shows."""
-    if not any(word in start for word in _WORDS_OF_RUNS):
-        return None
-    from faircount.reading.run_files import recognised
-
-    return recognised(start)
-
-
-def _expand_run(stream: Stream, path: str, *, packed: bool) -> None:
-    """Let a stream that tells of a run give rows; any other stays as it is."""
-    start, chunks = b"", stream.chunks
-    while len(start) < _TELLING_BYTES and (chunk := next(chunks, None)) is not None:
-        start += chunk
-    stream.chunks = chain([start], chunks)
-    stream.run = _run_of(start[:_TELLING_BYTES])
-    if stream.run is None:
-        if tool := other_tool(start[:_TELLING_BYTES]):
-            raise InputError(f"{stream.name}: this is {tool}, which Faircount does not read yet")
-        return
-    from faircount.reading import run_files
-
-    once = packed or path == STDIN or not Path(path).is_file()
-    again = None if once else lambda: _raw_chunks(path, stream.name)
-    stream.chunks = run_files.rows(stream.run, stream.chunks, again, stream.name)
+def is_utf16(start: bytes) -> bool:
+    """Return whether a text that begins so is UTF-16."""
+    return start[:2] in _UTF16_MARKS
 
 
 def open_range(path: str, name: str, start: int, end: int, content: ContentHash | None = None) -> Stream:
@@ -243,7 +214,8 @@ class _Range(Stream):
         return count
 
 
-def _raw_chunks(path: str, name: str) -> Iterator[bytes]:
+def raw_chunks(path: str, name: str) -> Iterator[bytes]:
+    """Yield the bytes of a file as they are on the disk, or those of standard input."""
     try:
         if path == STDIN:
             if sys.stdin is None:

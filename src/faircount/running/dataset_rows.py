@@ -19,7 +19,8 @@ from faircount.reading import loose
 from faircount.reading.label_rows import CsvRecords, Sha256, without_halves
 from faircount.reading.labelled import DoubtKind, Doubts
 from faircount.reading.loose import BadLine
-from faircount.reading.streams import TOO_LONG, Stream, blocks, open_stream
+from faircount.reading.readers import open_stream
+from faircount.reading.streams import TOO_LONG, Stream, blocks
 from faircount.text import visible
 
 CSV_SUFFIXES = (".csv", ".tsv")

@@ -18,7 +18,8 @@ from faircount.analysis.comparing.found import Score, Scores
 from faircount.analysis.comparing.sides import Side
 from faircount.errors import FaircountError
 from faircount.model import Estimate
-from faircount.reading.streams import STDIN, blocks, open_stream
+from faircount.reading.readers import open_stream
+from faircount.reading.streams import STDIN, blocks
 from faircount.stats import cluster_mean
 
 NO_SCORES = "The files hold verdicts and no scores."

@@ -20,7 +20,8 @@ from faircount.judging.verdict import Decision
 from faircount.reading.labelled import LabelOptions
 from faircount.reading.labels import Labels, read_labels
 from faircount.reading.raw_rows import RawReader, values_reader
-from faircount.reading.streams import STDIN, open_stream
+from faircount.reading.readers import open_stream
+from faircount.reading.streams import STDIN
 from faircount.text import visible
 
 DESIGN_SUFFIX = ".design.json"

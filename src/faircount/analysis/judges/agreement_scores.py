@@ -46,7 +46,7 @@ def label_scores(labels: Labels) -> Iterator[tuple[str, Scores]]:
 def _records(labels: Labels) -> Iterator[tuple[str, Scores]]:
     from faircount.reading.label_rows import label_file, records_of
     from faircount.reading.labelled import Doubts
-    from faircount.reading.streams import open_stream
+    from faircount.reading.readers import open_stream
 
     for name, columns in labels.columns:
         file = label_file(name, name, labels.options.max_line)

@@ -23,7 +23,8 @@ from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
 from faircount.reading.label_rows import Sha256
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.streams import STDIN, TOO_LONG, Stream, blocks, open_stream
+from faircount.reading.readers import open_stream
+from faircount.reading.streams import STDIN, TOO_LONG, Stream, blocks
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:

@@ -49,8 +49,9 @@ from faircount.model import Document, Source
 from faircount.reading.identity import ContentHash
 from faircount.reading.loading import refuse_hopeless
 from faircount.reading.raw_rows import RawReader, RawRow
+from faircount.reading.readers import open_stream
 from faircount.reading.rejudged_runs import marked
-from faircount.reading.streams import STDIN, open_stream
+from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.text import mask_secrets
 

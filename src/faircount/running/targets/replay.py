@@ -324,7 +324,7 @@ def _opened(path: str, shown: str) -> BinaryIO:
     if not packed:
         return file
     file.close()
-    from faircount.reading.streams import open_stream
+    from faircount.reading.readers import open_stream
 
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  it is closed with the target
     for chunk in open_stream(path, shown).chunks:

@@ -1,0 +1,335 @@
+"""Attempts on an entry, or on a case of a run of tests, as one row of the ledger.
+
+Only what the ledger counts is kept of an attempt, with checksums in place of its texts, so that a long run fits into
+memory. How the same attempts are written as a row that people read is said in `entry_rows` and `run_rows`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from xxhash import xxh3_64_intdigest
+
+from faircount.findings import Notes
+from faircount.ledger.schema import Answer, LedgerRow, Mark, checksum
+from faircount.model import Outcome
+from faircount.outcomes import state
+from faircount.policy_blocks import policy_block
+from faircount.reading.aggregation import ERROR, Result
+from faircount.reading.clean import Cleaner
+from faircount.reading.entry_rows import attempt_shown
+from faircount.reading.journals import STANDARD
+from faircount.reading.rows import (
+    SHORT_ANSWERS,
+    STATES,
+    Judged,
+    ReadOptions,
+    history_hash,
+    history_of,
+    judged,
+    some_categories,
+)
+from faircount.reading.run_rows import SUCCESS, Tried, number_of, suite_of, verdict_of_attempt, verdict_word
+from faircount.reading.spikee import FACETS
+from faircount.reading.spikee_families import FAMILY_FIELDS, family
+from faircount.reading.spikee_rows import KNOWN_FIELDS, UNKNOWN_FIELDS_KEPT, is_plain_name
+
+_encode = msgspec.json.Encoder().encode
+_FACETS = frozenset(FACETS)
+NO_TEXT, _EMPTY_TEXT, _NULL = checksum(b""), checksum(b'""'), checksum(b"null")
+
+
+_PLAIN = {success: Judged(success, STATES[success, False, False]) for success in (True, False, None)}
+
+
+class Measured(Struct, frozen=True, gc=False):
+    """What one metric said of one attempt."""
+
+    metric: str
+    result: Result
+
+
+class AttemptFacts(Struct, frozen=True, gc=False):
+    """What the ledger needs of an attempt; `input` and `response` are checksums of their JSON."""
+
+    number: int
+    success: bool | None = None
+    error: str | None = None
+    blocked: bool = False
+    categories: tuple[str, ...] = ()
+    policy_block: str | None = None
+    """The pattern by which the run took an error for a refusal of the provider's: whoever counts may take it back."""
+    seconds: float | None = None
+    response: int = _NULL
+    answer: int = Answer.EMPTY
+    input: int = NO_TEXT
+    model: str | None = None
+    strategy: str = STANDARD
+    of_attack: bool = False
+    line: int = 0
+    """Where it is recorded."""
+    wrong: str = ""
+    """Why its record cannot be understood; then nothing else is known of it."""
+    measured: tuple[Measured, ...] = ()
+
+    @property
+    def state(self) -> Outcome:
+        """What became of the attempt."""
+        return state(success=self.success, error=self.error is not None, guardrail=self.blocked)
+
+    @property
+    def guardrail(self) -> bool | None:
+        """Whether a guardrail blocked it."""
+        return True if self.blocked and self.policy_block is None else None
+
+    @property
+    def verdict(self) -> str:
+        """What the metrics of a test said of it together."""
+        return verdict_of_attempt(self.error, [one.result.verdict for one in self.measured])
+
+
+def measured_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[Measured, ...]:
+    """Return what each metric said, a score and a verdict; one that said nothing has not decided."""
+    none = (None, None)
+    found = ((metric, *said.get(metric, none)) for metric in metrics)
+    return tuple(
+        Measured(metric, Result(number_of(score), verdict_word(verdict) or ERROR)) for metric, score, verdict in found
+    )
+
+
+def facts_of(tried: Tried) -> AttemptFacts:
+    """Return what the ledger needs of an attempt of a test."""
+    text = tried.response if tried.error is None else tried.response or None
+    response, answer = answer_of(as_json(text))
+    return AttemptFacts(
+        number=tried.number,
+        success=SUCCESS.get(tried.verdict),
+        error=tried.error,
+        blocked=bool(tried.blocked),
+        categories=tuple(tried.blocked.get("guardrail_categories", ())),
+        policy_block=tried.blocked.get("policy_block"),
+        seconds=tried.seconds,
+        response=response,
+        answer=answer,
+        model=tried.model,
+        measured=tuple(Measured(one.metric, one.result) for one in tried.measured),
+    )
+
+
+def as_json(value: Any) -> bytes:
+    """Return a value as JSON: what stands for a text is the checksum of this."""
+    try:
+        return _encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError):
+        # Lone surrogates and huge numbers, which the standard library can write.
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def answer_of(text: bytes) -> tuple[int, int]:
+    """Return the checksum of a response, given as JSON, and what kind of answer it is."""
+    digest = xxh3_64_intdigest(text)
+    return (digest - (1 << 64) if digest >> 63 else digest) or 1, SHORT_ANSWERS.get(digest, Answer.TEXT)
+
+
+class RowMaker:
+    """Makes rows of one source, and learns the names of the facets that it meets."""
+
+    def __init__(self, options: ReadOptions, notes: Notes) -> None:
+        self._options = options
+        self._notes = notes
+        self._cleaner = Cleaner(notes)
+        self._unknown: list[str] = []
+
+    @property
+    def facets(self) -> tuple[str, ...]:
+        """The names of the facets, in their order."""
+        return (*FACETS, *self._unknown)
+
+    def entry_row(
+        self,
+        line: int,
+        name: int | str,
+        long_id: str,
+        fields: Mapping[str, Any],
+        attempts: Sequence[AttemptFacts],
+        *,
+        text: int,
+        attack: str | None = None,
+        failure: str | None = None,
+    ) -> LedgerRow:
+        """Return the row of the standard attempts on an entry, or of the attack of this name.
+
+        `text` is the checksum of the entry's own text, `failure` why the attack ended by a failure of its own.
+        """
+        shown = attempt_shown(attempts)
+        error = failure if shown is None else shown.error
+        blocked = shown is not None and shown.state is Outcome.GUARDRAIL
+        row = _Row(
+            success=False if error is not None else None if shown is None else shown.success,
+            error=error,
+            guardrail=True if blocked and shown is not None and shown.policy_block is None else None,
+            policy_block=shown.policy_block if blocked and shown is not None else None,
+            categories=tuple(dict.fromkeys(name for one in attempts for name in one.categories))
+            if blocked and shown is not None and shown.policy_block is None
+            else (),
+            response=_NULL if shown is None else shown.response if error is None else _EMPTY_TEXT,
+            answer=Answer.EMPTY if shown is None or error is not None else shown.answer,
+            response_time=None if shown is None else shown.seconds,
+        )
+        model = next((one.model for one in reversed(attempts) if one.model), None)
+        return self._made(
+            line,
+            row,
+            attempts,
+            {"target": model, **fields},
+            long_id=long_id,
+            parent_id=name,
+            mark=Mark.STANDARD if attack is None else Mark.ATTACK,
+            attack=attack,
+            text_hash=text if attack is None or shown is None else shown.input,
+            objective_hash=0 if attack is None else text,
+        )
+
+    def task_row(
+        self,
+        line: int,
+        own_id: str,
+        name: str,
+        fields: Mapping[str, Any],
+        attempts: Sequence[AttemptFacts],
+        *,
+        verdict: str,
+        text: int,
+    ) -> LedgerRow:
+        """Return the row of a case of a run of tests; `verdict` is the one over all its attempts."""
+        answered = [one for one in attempts if one.error is None]
+        decided = verdict if answered else ERROR
+        failed = None if answered else telling_error(attempts)
+        alike = next((one for one in answered if one.verdict == decided), answered[0] if answered else None)
+        seconds = [one.seconds for one in answered if one.seconds is not None]
+        row = _Row(
+            success=SUCCESS.get(decided),
+            error=None if failed is None else failed.error,
+            guardrail=None if failed is None else failed.guardrail,
+            policy_block=None if failed is None else failed.policy_block,
+            categories=() if failed is None or not failed.guardrail else failed.categories,
+            response=_NULL if alike is None else alike.response,
+            answer=Answer.EMPTY if alike is None else alike.answer,
+            response_time=sum(seconds) / len(seconds) if seconds else None,
+        )
+        model = next((one.model for one in answered if one.model), None)
+        return self._made(
+            line,
+            row,
+            attempts,
+            {"target": model, **fields},
+            # Cases of one suite are variants: they differ in parameters, not in what is asked.
+            long_id=suite_of(name),
+            parent_id=own_id,
+            mark=Mark.TASK,
+            attack=None,
+            text_hash=text,
+            objective_hash=0,
+        )
+
+    def _made(
+        self,
+        line: int,
+        row: _Row,
+        attempts: Sequence[AttemptFacts],
+        fields: Mapping[str, Any],
+        *,
+        long_id: str,
+        parent_id: int | str,
+        mark: int,
+        attack: str | None,
+        text_hash: int,
+        objective_hash: int,
+    ) -> LedgerRow:
+        self._cleaner.line = line
+        if row.error is not None and not row.error.isascii():
+            row = replace(row, error=self._cleaner.whole("error", row.error))
+        if row.error is None and row.guardrail is None and not self._options.guardrail_detected:
+            found = _PLAIN[row.success]
+        else:
+            found = judged(row, row.answer, self._options, self._notes, line)
+        facets = self._labels(fields, line)
+        named = family(self._clean("long_id", long_id), *(facets.get(field) for field in FAMILY_FIELDS))
+        history, refusals = history_of(attempts, policy_blocks=self._options.policy_blocks)
+        categories = [*some_categories(row.categories), *([] if found.refused is None else [found.refused])]
+        for one in attempts:
+            if one.blocked and one.policy_block is None:
+                categories += some_categories(one.categories)
+        return LedgerRow(
+            line=line,
+            parent_id=parent_id if type(parent_id) is int else self._clean("id", str(parent_id)),
+            mark=mark,
+            attack=attack if attack is None else self._clean("attack_name", attack),
+            decision=found.decision,
+            truthy=row.success is True,
+            state=found.state,
+            errored=found.errored,
+            guardrail=found.guardrail,
+            error_text=found.error_text,
+            error_kind=found.error_kind,
+            requests=len(attempts),
+            response_time=row.response_time,
+            answer=row.answer,
+            text_hash=text_hash,
+            objective_hash=objective_hash,
+            response_hash=history_hash(row.response, attempts),
+            family=0 if named is None else checksum(named.encode()),
+            facets=facets,
+            history=history,
+            categories=[self._clean("guardrail_categories", name) for name in (*categories, *refusals)],
+        )
+
+    def _clean(self, field: str, text: str) -> str:
+        return text if text.isascii() else self._cleaner.whole(field, text)
+
+    def _labels(self, fields: Mapping[str, Any], line: int) -> dict[str, str]:
+        """Return the fields that are facets as texts: all that are known, and as many others as are kept."""
+        labels: dict[str, str] = {}
+        excess = False
+        for name, value in fields.items():
+            if name not in _FACETS:
+                if name in KNOWN_FIELDS:
+                    continue
+                if name not in self._unknown:
+                    if len(self._unknown) == UNKNOWN_FIELDS_KEPT or not is_plain_name(name):
+                        excess = True
+                        continue
+                    self._unknown.append(name)
+                if isinstance(value, list | dict):
+                    continue
+            known = name if name in _FACETS else "an unknown field"
+            text = value if type(value) is str and value.isascii() else self._cleaner.label(known, value)
+            if text:
+                labels[name] = text
+        if excess:
+            self._notes.add("F023", "", line)
+        return labels
+
+
+class _Row(Struct, frozen=True, gc=False):
+    """A row before what became of it is said."""
+
+    success: bool | None
+    error: str | None
+    guardrail: bool | None
+    policy_block: str | None
+    categories: tuple[str, ...]
+    response: int
+    answer: int
+    response_time: float | None
+
+
+def telling_error(attempts: Sequence[AttemptFacts]) -> AttemptFacts | None:
+    """Return the attempt whose error says why none was answered: the first that is no block, or else the first."""
+    outage = (one for one in attempts if not one.blocked and policy_block(one.error or "") is None)
+    return next(outage, attempts[0] if attempts else None)

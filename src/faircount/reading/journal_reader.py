@@ -1,0 +1,618 @@
+"""Reads run journals: one pass over the records, then one row per case, on the line of its last attempt that counts.
+
+Of a run over a dataset there are two rows per entry: one of its standard attempts, one of its attack. Where an attack
+failed before its first attempt, the row is where that is recorded. A case of which no attempt counts has its row where
+the case is recorded. Which records count is decided as in `journals.State`: of two records of one attempt the first,
+unless a `retry` between them made it void. Lines that a strict decoder refuses are read patiently, one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from faircount.errors import InputError
+from faircount.ledger.schema import Batch, LedgerRow, checksum
+from faircount.reading import journal_rows
+from faircount.reading.attempt_rows import NO_TEXT, AttemptFacts, Measured, RowMaker, answer_of, as_json, measured_of
+from faircount.reading.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, text_of
+from faircount.reading.journal_rows import NOT_TRIED, STOP_WHEN, TOO_LONG, stop_rule_of, target_of
+from faircount.reading.journals import (
+    ATTACK,
+    BLOCKED,
+    LONGEST_REASON,
+    MAX_ATTEMPT,
+    STANDARD,
+    TASK,
+    aim_of,
+    check_header,
+    decode_record,
+    is_of_attack,
+    no_case,
+)
+from faircount.reading.loose import BadLine
+from faircount.reading.readers import Found, Probe, Reader
+from faircount.reading.rows import EMPTY, ReadOptions
+from faircount.reading.run_rows import (
+    FAIRCOUNT,
+    SUCCESS,
+    RunFile,
+    asked_of,
+    error_text,
+    input_of,
+    listed,
+    metric_names,
+    objects,
+    plausible_seconds,
+    strategy_of,
+    verdict_of_attempt,
+    verdict_over,
+)
+from faircount.reading.spikee import SpikeeReader
+from faircount.reading.spikee_rows import is_utf8
+from faircount.reading.streams import TOO_LONG as LINE_TOO_LONG
+from faircount.reading.streams import Block, Stream, blocks
+from faircount.text import clip
+
+NAME = "run journal"
+BATCH_ROWS = 20_000
+_HEADER = re.compile(rb'\s*\{\s*"kind"\s*:\s*"run"\s*[,}]')
+_SECOND_HEADER = "it is a second header, so two runs share the file"
+_NO_FACETS = NOT_OF_ENTRIES | {"long_id", "judge_args", "payload", "steering_keywords"}
+_OF_ATTACKS = re.compile(rb'[^{]*\{[^{]*"aim"\s*:\s*"attack"')
+
+
+def aim_of_head(head: bytes) -> str:
+    """Return the aim of the run that a file begins with, or nothing; of a long first line the beginning must do."""
+    line, found, _ = head.removeprefix(BOM_UTF8).partition(b"\n")
+    if not found:
+        return (ATTACK if _OF_ATTACKS.match(line) else TASK) if _HEADER.match(line) else ""
+    try:
+        header = decode_record(line + b"\n")
+    except BadLine:
+        return ""
+    return aim_of(header) if header.get("kind") == "run" and "schema" in header and "id" not in header else ""
+
+
+class JournalReader(Reader):
+    """Reads the journals of our own runs."""
+
+    name = NAME
+    tool = FAIRCOUNT
+    noun = "record of a run"
+    fields = SpikeeReader.fields
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether a file begins with the header of a run."""
+        return bool(aim_of_head(probe.head))
+
+    def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
+        """Let a stream give the rows of the run as people read them."""
+        run = RunFile(FAIRCOUNT, NAME, aim=aim_of_head(head))
+        stream.chunks = journal_rows.rows(stream.chunks, again, run, stream.name)
+        return run
+
+    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
+        """Yield the rows of a journal."""
+        journal = _Journal(stream.name, found)
+        for block in blocks(stream, options.max_line):
+            journal.take(block)
+        if stream.truncated:
+            found.notes.add("F002", stream.truncated, found.lines)
+        maker = RowMaker(options, found.notes)
+        rows = journal.rows(maker)
+        while some := list(islice(rows, BATCH_ROWS)):
+            batch = Batch()
+            batch.extend(some, maker.facets)
+            yield batch
+
+
+# -- records ----------------------------------------------------------------------------------------------------
+
+
+class _Verdict(Struct, gc=False):
+    metric: str
+    verdict: Any = None
+    score: Any = None
+
+
+class _Output(Struct, gc=False):
+    output: Raw = EMPTY
+    tools_called: Raw = EMPTY
+    execution_time: float | None = None
+    let_through: bool | None = None
+
+
+class _Error(Struct, gc=False):
+    kind: str = ""
+    message: str = ""
+    categories: list[str] | None = None
+    policy_block: str | None = None
+    told: str | UnsetType | None = UNSET
+    """The whole text, where the record was not read strictly."""
+
+    def text(self) -> str | None:
+        """Return the error in one line."""
+        return error_text({"kind": self.kind, "message": self.message}) if self.told is UNSET else self.told
+
+
+_NO_OUTPUT, _NO_ERROR = _Output(), _Error()
+
+
+class _Record(Struct, tag_field="kind", gc=False):
+    pass
+
+
+class _Header(_Record, tag="run", gc=False):
+    pass
+
+
+class _Case(_Record, tag="case", gc=False):
+    case: str
+    input: dict[str, Any] | None = None
+    entry: dict[str, Any] | UnsetType = UNSET
+    metrics: list[dict[str, Any]] | None = None
+    turns: list[Any] | None = None
+    tags: list[Any] | None = None
+    retry_params: Any = None
+
+
+_Number = Annotated[int, Meta(ge=0, le=MAX_ATTEMPT)]
+
+
+class _Call(_Record, tag="call", gc=False):
+    case: str
+    attempt: _Number
+
+
+class _Retry(_Record, tag="retry", gc=False):
+    case: str
+    attempt: _Number
+
+
+class _Attempt(_Record, tag="attempt", gc=False):
+    case: str
+    attempt: _Number
+    output: _Output | None = None
+    error: _Error | None = None
+    verdicts: list[_Verdict] | None = None
+    strategy: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    model: str | None = None
+    waited: float | None = None
+
+
+class _Done(_Record, tag="done", gc=False):
+    case: str
+    error: str | None = None
+
+
+class _Resumed(_Record, tag="resumed", gc=False):
+    pass
+
+
+class _End(_Record, tag="end", gc=False):
+    decided: bool | None = None
+
+
+_decoder = msgspec.json.Decoder(_Header | _Case | _Call | _Retry | _Attempt | _Done | _Resumed | _End)
+
+
+class _KnownCase(Struct):
+    """A case, or an entry of a dataset, and what was tried on it so far, by the numbers of attempts."""
+
+    line: int
+    name: str
+    wrong: str = ""
+    described: Mapping[str, Any] = {}
+    """What is wanted of the record of a case when its row is made: no long texts."""
+    own_id: Any = None
+    long_id: Any = None
+    said: int = 0
+    """The checksum of what the user says in its messages."""
+    text: int = 0
+    """The checksum of the text of an entry, which is the same whatever was sent."""
+    metrics: tuple[str, ...] = ()
+    attempts: dict[int, AttemptFacts] = {}
+    finished: bool = False
+    failure: tuple[int, str] | None = None
+    """Where it is recorded that the attack ended by a failure of its own, and why."""
+
+
+class _Journal:
+    """The records of a journal, taken one after the other."""
+
+    def __init__(self, name: str, found: Found) -> None:
+        self._name = name
+        self._found = found
+        self._cases: dict[str, _KnownCase] = {}
+        self._bad: dict[int, str] = {}
+        self._header: Mapping[str, Any] = {}
+        self._is_attack = self._stopped_early = False
+        self._words: dict[str, str] = {}
+
+    def take(self, block: Block) -> None:
+        """Take a block of lines: all at once if every line is one record of a known kind, else line by line."""
+        found, first = self._found, self._found.lines + 1
+        records = None if block.buffer is LINE_TOO_LONG else _decoded(block)
+        if first == 1:
+            self._begin(block)
+        if records is None:
+            lines = block.lines
+            whole = block.buffer is LINE_TOO_LONG or block.buffer[block.length - 1 : block.length] == b"\n"
+            for number, line in enumerate(lines, start=first):
+                self._take_line(number, line, ends=whole or number < found.lines + len(lines))
+            found.lines += len(lines)
+            return
+        known = self._cases
+        for number, record in enumerate(records, start=first):
+            if type(record) is _Call and record.case in known:
+                continue
+            try:
+                self._take(number, record)
+            except BadLine as bad:
+                self._bad[number] = str(bad)
+        found.lines += len(records)
+
+    def _begin(self, block: Block) -> None:
+        """Read the header, the first line."""
+        line = block.lines[0]
+        try:
+            self._header = decode_record(b"" if line is LINE_TOO_LONG else line + b"\n")
+        except BadLine as bad:
+            raise InputError(f"{self._name}:1: not the header of a run journal: {bad}") from None
+        check_header(self._header, self._name)
+        self._is_attack = aim_of(self._header) == ATTACK
+
+    def _take_line(self, number: int, line: bytes, *, ends: bool) -> None:
+        if line is not LINE_TOO_LONG and not line.strip():
+            self._found.blank += 1
+            return
+        try:
+            if line is LINE_TOO_LONG:
+                raise BadLine(TOO_LONG)
+            self._take_patiently(number, decode_record(line + b"\n" if ends else line))
+        except BadLine as bad:
+            self._bad[number] = str(bad)
+
+    def _take(self, number: int, record: Any) -> None:
+        """Take a record that a strict decoder understands."""
+        kind = type(record)
+        if kind is _Attempt:
+            known = self._known(record.case)
+            if record.attempt not in known.attempts:
+                known.attempts[record.attempt] = self._facts(number, known, record)
+        elif kind is _Done:
+            self._finish(number, record.case, record.error)
+        elif kind is _Case:
+            described = {
+                "input": record.input,
+                "metrics": record.metrics,
+                "turns": record.turns,
+                "tags": record.tags,
+                "retry_params": record.retry_params,
+            }
+            self._add_case(number, record.case, described | ({} if record.entry is UNSET else {"entry": record.entry}))
+        elif kind is _Retry:
+            self._void(record.case, record.attempt)
+        elif kind is _End:
+            self._stopped_early |= record.decided is True
+        elif kind is _Call:
+            self._known(record.case)
+        elif kind is _Header and number > 1:
+            raise BadLine(_SECOND_HEADER)
+
+    def _take_patiently(self, number: int, record: Mapping[str, Any]) -> None:
+        """Take a record in which anything may stand."""
+        kind, case, attempt = record.get("kind"), record.get("case"), record.get("attempt")
+        if not isinstance(kind, str):
+            raise BadLine("it has no kind")
+        if kind in ("call", "attempt", "retry"):
+            if not isinstance(case, str) or type(attempt) is not int or not 0 <= attempt <= MAX_ATTEMPT:
+                raise BadLine("it does not name its case and attempt")
+            known = self._known(case)
+            if kind == "retry":
+                self._void(case, attempt)
+            elif kind == "attempt" and attempt not in known.attempts:
+                known.attempts[attempt] = self._facts_patiently(number, known, record)
+        elif kind in ("case", "done"):
+            if not isinstance(case, str):
+                raise BadLine("it does not name its case")
+            if kind == "case":
+                self._add_case(number, case, record)
+            else:
+                error = record.get("error")
+                self._finish(number, case, error if isinstance(error, str) else None)
+        elif kind == "end":
+            self._stopped_early |= record.get("decided") is True
+        elif kind == "run" and number > 1:
+            raise BadLine(_SECOND_HEADER)
+
+    def _known(self, case: str) -> _KnownCase:
+        known = self._cases.get(case)
+        if known is None:
+            raise no_case(case)
+        return known
+
+    def _finish(self, number: int, case: str, error: str | None) -> None:
+        known = self._known(case)
+        known.finished, known.failure = True, (number, clip(error, LONGEST_REASON)) if error else None
+
+    def _void(self, case: str, attempt: int) -> None:
+        known = self._known(case)
+        known.finished, known.failure = False, None
+        known.attempts.pop(attempt, None)
+
+    # -- cases and attempts --------------------------------------------------------------------------------------
+
+    def _add_case(self, number: int, name: str, described: Mapping[str, Any]) -> None:
+        if name in self._cases:
+            return
+        case = self._cases[name] = _KnownCase(number, name, attempts={})
+        try:
+            self._describe(case, described)
+        except BadLine as bad:
+            case.wrong = str(bad)
+
+    def _describe(self, case: _KnownCase, described: Mapping[str, Any]) -> None:
+        entry = described.get("entry", {})
+        if self._is_attack and not isinstance(entry, dict):
+            raise BadLine("entry is not an object")
+        case.metrics = tuple(self._once(name) for name in metric_names(described))
+        turns = listed(described, "turns") if self._is_attack else []
+        messages, parameters = input_of(described)
+        said = asked_of(messages)
+        case.said = case.text = checksum(as_json(said))
+        if not self._is_attack:
+            tags = [self._once(tag) for tag in listed(described, "tags") if isinstance(tag, str)]
+            case.described = {"tags": tags, "parameters": parameters, "strategy": strategy_of(described)}
+            return
+        text = text_of(entry, said, turns)
+        if text != said:
+            case.text = checksum(as_json(text))
+        case.own_id, case.long_id = entry.get("id"), entry.get("long_id")
+        once = self._words.setdefault
+        case.described = {
+            name: once(value, value) if type(value) is str else value
+            for name, value in entry.items()
+            if name not in _NO_FACETS and not (type(value) is str and value == said)
+        }
+
+    def _once(self, word: str) -> str:
+        """Return one text for all that are equal: fields of entries have the same values again and again."""
+        return self._words.setdefault(word, word)
+
+    def _facts(self, number: int, case: _KnownCase, record: _Attempt) -> AttemptFacts:
+        """Return what became of an attempt."""
+        error, output, said = record.error, record.output or _NO_OUTPUT, record.verdicts or ()
+        text = response_json(output.output, output.tools_called)
+        response, answer = answer_of(b"null" if error is not None and text == b'""' else text)
+        blocked = error is not None and error.kind == BLOCKED
+        told = error if error is not None and (blocked or self._is_attack) else _NO_ERROR
+        words = None if error is None else error.text()
+        success: bool | None = None
+        measured: tuple[Measured, ...] = ()
+        if not self._is_attack:
+            measured = measured_of(case.metrics, {one.metric: (one.score, one.verdict) for one in said})
+            success = SUCCESS.get(verdict_of_attempt(words, [one.result.verdict for one in measured]))
+        elif error is None:
+            success = success_of(output.let_through, [one.verdict for one in said])
+        strategy = record.strategy
+        standard = strategy is None or strategy == STANDARD
+        return AttemptFacts(
+            number=record.attempt,
+            line=number,
+            of_attack=not standard,
+            success=success,
+            error=words,
+            blocked=blocked,
+            categories=tuple(map(self._once, told.categories)) if told.categories else (),
+            policy_block=told.policy_block,
+            seconds=plausible_seconds(output.execution_time),
+            response=response,
+            answer=answer,
+            input=self._input(case, record) if self._is_attack else NO_TEXT,
+            model=None if record.model is None else self._once(record.model),
+            strategy=STANDARD if standard else self._once(str(strategy)),
+            measured=measured,
+        )
+
+    def _input(self, case: _KnownCase, record: _Attempt) -> int:
+        """Return the checksum of what was sent, unless a standard attempt sent the text of the entry."""
+        sent = checksum(as_json(asked_of(record.messages))) if record.messages else case.said
+        return NO_TEXT if sent == case.text and not is_of_attack(record.strategy) else sent
+
+    def _facts_patiently(self, number: int, case: _KnownCase, record: Mapping[str, Any]) -> AttemptFacts:
+        """Return what became of an attempt of whose record anything may be wrong, or what makes it useless."""
+        try:
+            return self._facts(number, case, _strict(record, attack=self._is_attack))
+        except BadLine as bad:
+            of_attack = is_of_attack(record.get("strategy"))
+            return AttemptFacts(number=record["attempt"], line=number, of_attack=of_attack, wrong=str(bad))
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def rows(self, maker: RowMaker) -> Iterator[LedgerRow]:
+        """Yield the rows in the order of their lines, and say how all lines fared."""
+        found = self._found
+        version = self._header.get("version")
+        found.version = version if isinstance(version, str) else None
+        found.target, found.stop_rule, found.aim = target_of(self._header), stop_rule_of(self._header), TASK
+        make, of_case = self._task_row, self._row_of_test
+        if self._is_attack:
+            found.aim, make, of_case = ATTACK, self._entry_row, self._rows_of_entry
+        planned = [row for case in self._cases.values() for row in of_case(case)]
+        run = RunFile(FAIRCOUNT, NAME)
+        for line, case, of_attack in sorted(planned, key=lambda row: row[0]):
+            try:
+                attempts = _usable(case, of_attack)
+            except BadLine as bad:
+                self._bad[line] = str(bad)
+                continue
+            if not found.excludes(line):
+                found.good += 1
+                yield make(maker, run, line, case, attempts, of_attack=of_attack)
+        for line, reason in sorted(self._bad.items()):
+            found.add_bad(reason, line)
+
+    def _row_of_test(self, case: _KnownCase) -> Iterator[tuple[int, _KnownCase, bool | None]]:
+        yield max((one.line for one in case.attempts.values()), default=case.line), case, None
+
+    def _rows_of_entry(self, case: _KnownCase) -> Iterator[tuple[int, _KnownCase, bool | None]]:
+        """Yield which rows an entry has, and on which lines; none if its turn has not come."""
+        last = {one.of_attack: one.line for one in case.attempts.values()}
+        standard, attack = last.get(False, 0), last.get(True, 0)
+        if case.failure is not None and not attack:
+            attack = case.failure[0]
+        if standard or attack:
+            yield from ((line, case, of_attack) for line, of_attack in ((standard, False), (attack, True)) if line)
+        elif case.finished:
+            yield case.line, case, False
+        else:
+            rule = stop_rule_of(self._header) if self._stopped_early else ""
+            why = f"it stopped early by {STOP_WHEN} {rule}" if rule else "it was stopped, or is still going"
+            self._found.notes.add(NOT_TRIED, why, case.line)
+
+    def _entry_row(
+        self,
+        maker: RowMaker,
+        run: RunFile,
+        line: int,
+        case: _KnownCase,
+        attempts: Sequence[AttemptFacts],
+        *,
+        of_attack: bool | None,
+    ) -> LedgerRow:
+        del run
+        given, long_id = case.own_id, case.long_id
+        attack = (attempts[0].strategy if attempts else attack_of(self._header)) if of_attack else None
+        named = long_id if isinstance(long_id, str) and long_id else case.name
+        return maker.entry_row(
+            line,
+            given if attack is None and type(given) is int and str(given) == case.name else case.name,
+            named if attack is None else f"{named}-{attack}" if attempts else f"{named}-{attack}-ERROR",
+            {"judge_name": ", ".join(case.metrics) or None, **case.described},
+            attempts,
+            text=case.text,
+            attack=attack,
+            failure=case.failure[1] if of_attack and case.failure is not None else None,
+        )
+
+    def _task_row(
+        self,
+        maker: RowMaker,
+        run: RunFile,
+        line: int,
+        case: _KnownCase,
+        attempts: Sequence[AttemptFacts],
+        *,
+        of_attack: bool | None,
+    ) -> LedgerRow:
+        del of_attack
+        strategy = case.described.get("strategy")
+        results = [one.result for attempt in attempts for one in attempt.measured]
+        by_metric = {
+            metric: verdict_over(
+                strategy, [one.result for attempt in attempts for one in attempt.measured if one.metric == metric]
+            ).verdict
+            for metric in case.metrics
+            if attempts
+        }
+        tags, parameters = case.described.get("tags", ()), case.described.get("parameters", {})
+        return maker.task_row(
+            line,
+            case.name,
+            case.name,
+            {"judge_name": ", ".join(by_metric) or None, **run.facets(case.name, tags, parameters, by_metric)},
+            attempts,
+            verdict=verdict_over(strategy, results, per_attempt=max(len(case.metrics), 1)).verdict,
+            text=case.text,
+        )
+
+
+def _decoded(block: Block) -> list[Any] | None:
+    """Return the records of a block, or None if any line is not one record that a strict decoder understands."""
+    buffer, length = block.buffer, block.length
+    lines = memoryview(buffer)[:length]
+    if not (buffer.isascii() or is_utf8(lines)):
+        return None
+    try:
+        records = _decoder.decode_lines(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    apart = buffer.count(b"}\n{", 0, length) == len(records) - 1
+    return records if apart and buffer.startswith(b"{") and buffer.endswith(b"}\n", 0, length) else None
+
+
+def _usable(case: _KnownCase, of_attack: bool | None) -> list[AttemptFacts]:
+    """Return the attempts of a row in their order; BadLine if the case or any of them cannot be understood."""
+    if case.wrong:
+        raise BadLine(case.wrong)
+    usable = [one for one in case.attempts.values() if of_attack is None or one.of_attack is of_attack]
+    for one in usable:
+        if one.wrong:
+            raise BadLine(one.wrong)
+    return usable if len(usable) <= 1 else sorted(usable, key=_number_of)
+
+
+_number_of = attrgetter("number")
+
+
+def _strict(record: Mapping[str, Any], *, attack: bool) -> _Attempt:
+    """Return the record of an attempt with what has the wrong type left out; BadLine where a list is none."""
+    output, error, model, strategy = (record.get(name) for name in ("output", "error", "model", "strategy"))
+    verdicts = [
+        _Verdict(str(one.get("metric")), one.get("verdict"), one.get("score")) for one in objects(record, "verdicts")
+    ]
+    return _Attempt(
+        case=record["case"],
+        attempt=record["attempt"],
+        output=_strict_output(output) if isinstance(output, dict) else None,
+        error=None if error is None else _strict_error(error, attack=attack),
+        verdicts=verdicts,
+        strategy=strategy if isinstance(strategy, str) else None,
+        messages=[dict(message) for message in objects(record, "messages")] if attack else None,
+        model=model if isinstance(model, str) else None,
+    )
+
+
+def _strict_output(output: Mapping[str, Any]) -> _Output:
+    text, tools, through = output.get("output"), output.get("tools_called"), output.get("let_through")
+    return _Output(
+        Raw(as_json(text)) if isinstance(text, str) else EMPTY,
+        Raw(as_json(tools)) if tools else EMPTY,
+        output.get("execution_time"),
+        through if isinstance(through, bool) else None,
+    )
+
+
+def _strict_error(error: Any, *, attack: bool) -> _Error:
+    if not isinstance(error, Mapping):
+        return _Error(told=error_text(error))
+    blocked, policy_block = error.get("kind") == BLOCKED, error.get("policy_block")
+    named = listed(error, "categories") if attack or (blocked and not isinstance(policy_block, str)) else []
+    return _Error(
+        BLOCKED if blocked else "",
+        categories=[name for name in named if isinstance(name, str)],
+        policy_block=policy_block if isinstance(policy_block, str) else None,
+        told=error_text(error),
+    )
+
+
+def response_json(text: Raw, tools_called: Raw) -> bytes:
+    """Return the text of an answer as JSON, or the calls of tools where there is no text, as the text of their JSON."""
+    written = bytes(text)
+    if written[:1] == b'"' and written != b'""':
+        # A text without escapes is written in one way only.
+        return as_json(msgspec.json.decode(written)) if b"\\" in written else written
+    tools = bytes(tools_called)
+    called = None if tools in (b"", b"[]", b"null") else msgspec.json.decode(tools)
+    return as_json(json.dumps(called)) if called else b'""'
