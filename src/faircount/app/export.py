@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from faircount.analysis.exporting import Export
 from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
-from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs
+from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs, stem_of
 from faircount.app.results import WrittenRows
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
@@ -30,7 +30,6 @@ COMPANION = ".long.jsonl"
 """Ends the name of the file that holds whole the texts that are too long for a sheet."""
 
 _AS_LINES = ("csv", "jsonl")
-_COMPRESSED = (".gz", ".zst")
 _COMBINED = "Combined"
 _BEGINS_A_COMPANION = b'{"row": '
 _BYTE_ORDER_MARK = "\ufeff".encode()
@@ -120,13 +119,9 @@ def _default_path(table: Export, kind: str) -> str:
     """Return a name beside the only input, or in the working folder if there are several."""
     names = [item.path for item in table.inputs]
     source = Path(_COMBINED if len(names) > 1 else "stdin" if names[0] == STDIN else names[0])
-    stem = source.name
-    for compressed in _COMPRESSED:
-        if stem.endswith(f".jsonl{compressed}"):
-            stem = stem.removesuffix(compressed)
     # Lines keep the ending of their source and must not take its name.
     addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
-    return str(source.parent / (stem.removesuffix(".jsonl").removesuffix(".json") + f"{addition}.{kind}"))
+    return str(source.parent / f"{stem_of(source.name)}{addition}.{kind}")
 
 
 def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None:

@@ -18,7 +18,7 @@ from faircount.analysis.rejudging.changes import FlipTexts
 from faircount.analysis.rejudging.panel import Panel
 from faircount.analysis.rejudging.rejudge import Rejudged, RejudgedFile, Rejudging, rejudged
 from faircount.app.options import Models, RejudgeFiles
-from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file
+from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file, stem_of
 from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
 from faircount.config import setting_of
@@ -37,7 +37,6 @@ from faircount.reading.cache import default_folder
 from faircount.reading.streams import STDIN
 
 STORE_FOLDER = "verdicts"
-_COMPRESSED = (".gz", ".zst")
 _SPIKEE = "spikee:"
 _LONGEST_NAME = 200
 _NAMES_SHOWN = 3
@@ -224,10 +223,7 @@ def _kept_so_far(store: VerdictStore | None, notice: Notice) -> Iterator[None]:
 def _beside(name: str) -> str:
     """Return where rejudged rows go: beside the input, under the name that spikee would give them."""
     source = Path("results_stdin.jsonl" if name == STDIN else name)
-    stem = source.name
-    for compressed in _COMPRESSED:
-        stem = stem.removesuffix(compressed)
-    stem = stem.removesuffix(SUFFIX).removesuffix(".json")
+    stem = stem_of(source.name)
     rest = stem.partition("_")[2] or stem
     if len(rest.encode()) > _LONGEST_NAME:
         digest = hashlib.sha256(rest.encode()).hexdigest()[:12]

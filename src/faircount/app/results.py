@@ -26,7 +26,7 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.output_files import AnyPath, ignore, refuse_inputs
+from faircount.app.output_files import AnyPath, ignore, refuse_inputs, stem_of
 from faircount.errors import UsageError
 from faircount.new_file import SUFFIX, NewFile
 from faircount.options import options_from
@@ -186,7 +186,9 @@ def _comparison_path(dataset: str, output: AnyPath | None, tag: str | None, *, f
         if path.lower().endswith(_REPORT_SUFFIXES):
             raise UsageError(f"-o {path}: -o names the new dataset, a JSONL file; name the report with --report")
         return path
-    parts = ["comparison", _stem(dataset), *([] if tag is None else [tag])]
+    # What the name takes over from that of the dataset is as in spikee.
+    stem = re.sub(r"^[0-9]+-", "", stem_of(dataset)).removeprefix("seeds-")
+    parts = ["comparison", stem, *([] if tag is None else [tag])]
     name = _compact("_".join(_compact(part, _LONGEST_PART) for part in parts), _LONGEST_NAME)
     return str(Path(DATASETS_FOLDER) / f"{name}_{int(time.time())}{SUFFIX}")
 
@@ -207,14 +209,6 @@ def _named(output: AnyPath | None, tag: str | None, *, force: bool, standard_out
     if tag is not None and not _TAG.fullmatch(tag):
         raise UsageError(f"--tag {tag}: use 1 to 50 letters, digits, - and _")
     return None
-
-
-def _stem(dataset: str) -> str:
-    """Return what the name of a new dataset takes over from the old one's, as spikee does."""
-    name = Path(dataset).name
-    for compressed in (".gz", ".zst"):
-        name = name.removesuffix(compressed)
-    return re.sub(r"^[0-9]+-", "", name).removesuffix(SUFFIX).removeprefix("seeds-")
 
 
 def _compact(text: str, longest: int) -> str:
