@@ -144,7 +144,7 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     documents_written_by_hand: (0, 0),
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (109, 25),
-    class_names_that_mean_several_classes: (88, 10),
+    class_names_that_mean_several_classes: (87, 10),
     number_of_modules: (406, 200),
     names_that_tests_take_from_inside_packages: (214, 100),
 }

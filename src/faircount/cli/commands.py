@@ -12,7 +12,8 @@ _INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Outpu
 _GATES, _BASELINE_GATES = (_PARTS + name for name in ("Gates", "BaselineGates"))
 _APP = "faircount.app.options:"
 _MODELS = _APP + "Models"
-_WORK, _LABELS = _JUDGES + "WorkOptions", _JUDGES + "LabelOptions"
+_WORK = _JUDGES + "WorkOptions"
+_LABELS = (_JUDGES + "JudgesAndLabels", "faircount.reading.labelled:LabelOptions")
 _SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _PURPOSE = "Use attacks only on systems that you own or are authorised to test."
 _OF_SPIKEE = {
@@ -233,7 +234,7 @@ JUDGES = Noun(
             "Measure judges against labelled data: precision, recall and F1 for hits and for passes, with\n"
             "intervals. The results are added to a summary file; judges measured earlier stay in it.",
             "faircount.cli.judges:evaluate",
-            (_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
+            (*_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
             ("faircount judges evaluate --labels labelled.csv refusal 'contains(text=\"sorry\")'",),
         ),
         Command(
@@ -249,7 +250,7 @@ JUDGES = Noun(
             "measure how far judges and raters agree, and show where they disagree",
             "Measure how far judges and human raters agree beyond chance, and show where they disagree.",
             "faircount.cli.judges:agree",
-            (_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
+            (*_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
             ("faircount judges agree --labels labelled.csv refusal 'not(mitigation-bypass)'",),
         ),
     ),
