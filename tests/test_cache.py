@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from xxhash import xxh3_128_digest
 
-from faircount import Analysis, AnalyzeOptions, analyze
+from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.cli import main
 from faircount.ledger import store
@@ -421,7 +421,7 @@ def test_a_large_file_is_analysed_from_the_cache_by_another_process(tmp_path: Pa
 
 def test_the_library_uses_the_cache_unless_told_otherwise(write: Write, folder: Path) -> None:
     path = write(lines())
-    found: Analysis = analyze([path], AnalyzeOptions(cache=False)).analyses[0]
+    found: Analysis = analyze(path, cache=False).analyses[0]
     assert not entries(folder)
-    assert analyze([path]).analyses[0] == found
+    assert analyze(path).analyses[0] == found
     assert entries(folder)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from faircount import AnalyzeOptions, analyze, read
+from faircount import analyze, read
 from faircount.errors import InputError, UsageError
 from faircount.reading import Origin, is_plain, journal_rows, open_stream, rows_of
 from faircount.running import Journal, Layout, read_journal, report_pieces
@@ -473,25 +473,25 @@ def test_a_notebook_reads_a_journal(journal: str) -> None:
 
 def test_two_runs_are_combined(journal: str, write: Write) -> None:
     other = write([HEADER, case("test_0_[]"), attempt("test_0_[]", 0, "f", model="model-2")], name="other.jsonl")
-    (found,) = analyze([journal, other], AnalyzeOptions(combine=True)).analyses
+    (found,) = analyze(journal, other, combine=True).analyses
     assert (found.tally.success, found.tally.total) == (4, 7)
 
 
 def test_attacks_and_tests_are_not_counted_together(journal: str, write: Write, cli: Cli) -> None:
     attacks = write([standard(1)], name="results_attacks.jsonl")
     with pytest.raises(UsageError, match="one rate cannot cover both"):
-        analyze([journal, attacks], AnalyzeOptions(combine=True))
+        analyze(journal, attacks, combine=True)
     assert cli("results", "analyze", journal, attacks, "--combine").code == 2
     assert cli("results", "analyze", journal, attacks).code == 0
     with pytest.raises(UsageError, match="is a test run"):
-        analyze([attacks], AnalyzeOptions(false_positive_checks=journal))
+        analyze(attacks, false_positive_checks=journal)
     with pytest.raises(UsageError, match="is a test run"):
-        analyze([journal], AnalyzeOptions(false_positive_checks=attacks))
+        analyze(journal, false_positive_checks=attacks)
 
 
 def test_an_empty_file_has_no_aim(journal: str, write: Write) -> None:
     empty = write([], name="results_empty.jsonl")
-    (found,) = analyze([empty, journal], AnalyzeOptions(combine=True)).analyses
+    (found,) = analyze(empty, journal, combine=True).analyses
     assert (found.aim, found.tally.total) == ("task", 6)
 
 

@@ -60,7 +60,7 @@ def test_lines_are_counted_from_the_beginning_of_the_file(write: Write) -> None:
 def test_the_file_can_be_chosen(write: Write) -> None:
     first, second = write([standard(1)], "results_a.jsonl"), write([standard(2)], "results_b.jsonl")
     options = AnalyzeOptions(combine=True, where='file like "%results_b.jsonl"')
-    (analysis,) = analyze([first, second], options).analyses
+    (analysis,) = analyze(first, second, options=options).analyses
     assert analysis.tally.total == 1
 
 

@@ -118,7 +118,7 @@ from faircount.analysis.rejudging.panel import Panel as Panel
 from faircount.analysis.rejudging.rejudge import Rejudging as Rejudging
 from faircount.analysis.results import CASES_SHOWN as CASES_SHOWN
 from faircount.analysis.results import COMBINED as COMBINED
-from faircount.analysis.results import analyze as analyze
+from faircount.analysis.results import analyze_files as analyze_files
 from faircount.analysis.results import findings_of as findings_of
 from faircount.analysis.results import fold_files as fold_files
 from faircount.analysis.sampling_for_labels import Sample as Sample

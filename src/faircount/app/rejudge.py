@@ -31,7 +31,7 @@ from faircount.judging.making import Setting, make
 from faircount.judging.registry import built_in
 from faircount.judging.verdict_store import VerdictStore
 from faircount.new_file import SUFFIX, NewFile
-from faircount.options import options_from
+from faircount.options import Options, options_from
 from faircount.reading import inputs
 from faircount.reading.cache import default_folder
 from faircount.reading.streams import STDIN
@@ -58,13 +58,17 @@ class RejudgeResult(Struct, frozen=True):
 
 
 def rejudge(
-    *paths: AnyPath, progress: Callable[[], None] = ignore, notice: Notice = ignore, **options: Any
+    *paths: AnyPath,
+    options: Sequence[Options] = (),
+    progress: Callable[[], None] = ignore,
+    notice: Notice = ignore,
+    **keywords: Any,
 ) -> RejudgeResult:
     """Judge recorded responses again; the rows go to a new file beside the input. `progress` hears of every verdict.
 
     Options are the fields of `RejudgeOptions`, `RejudgeFiles` and `Models`: `rejudge(file, judge="not(refusal)")`.
     """
-    asked, where, models = options_from(options, RejudgeOptions, RejudgeFiles, Models)
+    asked, where, models = options_from(keywords, RejudgeOptions, RejudgeFiles, Models, given=options)
     files = _files(paths, where, notice)
     setting = setting_of(models, asked.concurrency)
     chat = setting.chat or ChatSettings()

@@ -19,7 +19,7 @@ from faircount.running.options import BenchOptions
 def bench(options: BenchOptions, output: Output) -> CommandResult:
     """Run `bench`."""
     del output
-    done = benches.bench(options.file, plan=options.plan, retry_errors=options.retry_errors, listener=RunProgress())
+    done = benches.bench(options.file, options=options, listener=RunProgress())
     runs = [BenchRun(cell.parts, cell.journal, state) for cell, state in zip(done.cells, done.states, strict=True)]
     journals = [run.journal for run in runs if Path(run.journal).exists()]
     report = None

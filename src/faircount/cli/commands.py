@@ -56,7 +56,7 @@ RESULTS = Noun(
             "write the rows that succeeded, failed or match a query to a new dataset",
             "Write the rows selected by a category, a query or search terms to a new dataset.",
             "faircount.cli.results:extract",
-            (_INPUTS, _RESULTS + "ExtractOptions", _PARTS + "ExtractedFile"),
+            (_INPUTS, _RESULTS + "ExtractOptions", _APP + "ExtractedFile"),
             (
                 "faircount results extract results/results_*.jsonl --category failure",
                 "faircount results extract results/results_*.jsonl --where 'error contains \"time-out\"'",
@@ -67,7 +67,7 @@ RESULTS = Noun(
             "export rows or entries as JSONL, CSV, Parquet, Excel or HTML",
             "Export rows, or the entries that they belong to, in a format that other programs read.",
             "faircount.cli.results:export",
-            (_INPUTS, _RESULTS + "ExportOptions", _PARTS + "ExportedFile"),
+            (_INPUTS, _RESULTS + "ExportOptions", _APP + "ExportedFile"),
             (
                 "faircount results export results/results_x.jsonl --to parquet",
                 "faircount results export results/results_*.jsonl --where 'outcome = error' --columns id,error "
@@ -79,7 +79,7 @@ RESULTS = Noun(
             "write an Excel workbook with the rows, the analysis with charts, and the findings",
             "Write an Excel workbook with sheets for the rows, the analysis with charts, and the findings.",
             "faircount.cli.results:convert_to_excel",
-            (_INPUTS, _RESULTS + "ExcelOptions", _PARTS + "Workbook"),
+            (_INPUTS, _RESULTS + "ExcelOptions", _APP + "Workbook"),
             ("faircount results convert-to-excel --result-file results/results_x.jsonl",),
         ),
         Command(
@@ -106,7 +106,7 @@ RESULTS = Noun(
             "Compare the entries of a dataset across several targets, one result file each, and write those\n"
             "with a high or a low success rate to a new dataset.",
             "faircount.cli.results:dataset_comparison",
-            (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _PARTS + "ComparedFile", _REPORT),
+            (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _APP + "ComparedFile", _REPORT),
             ("faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50",),
         ),
         Command(

@@ -125,10 +125,10 @@ def _show_runs(folder: Path) -> None:
 def _analysis(files: list[str], benign: str | None = None) -> Report:
     from faircount.analysis.arrange import as_report
     from faircount.analysis.options import AnalyzeOptions
-    from faircount.analysis.results import analyze
+    from faircount.analysis.results import analyze_files
 
     options = AnalyzeOptions(false_positive_checks=benign, overview=True, cache=False)
-    return as_report(analyze(files, options).analyses, overview=True)
+    return as_report(analyze_files(files, options).analyses, overview=True)
 
 
 def _show_beginning(report: Report, sections: int = 1) -> None:

@@ -6,13 +6,13 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from faircount.analysis.arrange import as_report
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.plan_report import as_report as plan_report
-from faircount.analysis.results import analyze
+from faircount.analysis.results import analyze_files
 from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates
 from faircount.cli.messages import note
 from faircount.cli.parts import IGNORE, BaselineGates, Output, RunOutput
@@ -34,7 +34,7 @@ EXIT_FAILED_TESTS, EXIT_INCOMPLETE = 1, 4
 def run(options: RunOptions, where: JournalOptions, output: RunOutput, gates: BaselineGates) -> int:
     """Run `run`."""
     ignore_errors = gates.errors == IGNORE
-    result = service.run(ignore_errors=ignore_errors, listener=RunProgress(), **asdict(options), **asdict(where))
+    result = service.run(ignore_errors=ignore_errors, options=[options, where], listener=RunProgress())
     asked = AnalyzeOptions(cache=False, by=fields_of_gates(gates))
     analyses = _show(result, output, asked)
     code = _exit_code(result, fail_on_failed_tests=where.fail_on_failed_tests)
@@ -46,7 +46,7 @@ def run(options: RunOptions, where: JournalOptions, output: RunOutput, gates: Ba
 
 def resume(options: ResumeOptions, output: RunOutput) -> int:
     """Run `resume`."""
-    result = service.resume(**asdict(options), listener=RunProgress())
+    result = service.resume(options.journal, options=options, listener=RunProgress())
     _show(result, output, AnalyzeOptions(cache=False))
     return _exit_code(result, fail_on_failed_tests=options.fail_on_failed_tests)
 
@@ -54,12 +54,12 @@ def resume(options: ResumeOptions, output: RunOutput) -> int:
 def plan(options: RunOptions, output: Output) -> CommandResult:
     """Run `plan`."""
     del output
-    return CommandResult(report=plan_report(service.plan(listener=RunProgress(), **asdict(options))), name="plan")
+    return CommandResult(report=plan_report(service.plan(options=options, listener=RunProgress())), name="plan")
 
 
 def merge(options: MergeOptions) -> int:
     """Run `merge`."""
-    whole = service.merge(*options.journals, output=options.output, force=options.force)
+    whole = service.merge(*options.journals, options=options)
     entries, attempts = counted(whole.entries, "entry", "entries"), counted(whole.attempts, "attempt")
     note(f"merged {len(whole.parts)} shards ({entries}, {attempts}) into {options.output}")
     return 0
@@ -80,7 +80,7 @@ def _show(result: RunResult, output: RunOutput, asked: AnalyzeOptions) -> Sequen
 
 def _show_analysis(path: str, output: RunOutput, asked: AnalyzeOptions) -> Sequence[Analysis]:
     evidence = (("", EVIDENCE_IN_A_PAGE),) if output.format == "html" else ()
-    found = analyze([path], replace(asked, figures=output.format != "console", evidence=evidence))
+    found = analyze_files([path], replace(asked, figures=output.format != "console", evidence=evidence))
     analyses = found.analyses
     made = made_with(output.command, analyses) if output.figures else None
     report = as_report(analyses, evidence=found.evidence, figures=output.figures, made_with=made)
