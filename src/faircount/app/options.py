@@ -119,3 +119,11 @@ class Workbook(NewFileOptions, frozen=True, kw_only=True):
     ] = None
     force: ForceOthers = False
     command: str = ""
+
+
+class LabelSheet(NewFileOptions, frozen=True, kw_only=True):
+    """Where a sheet to label goes."""
+
+    output: Annotated[
+        str, output_file("label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json")
+    ] = "labels.jsonl"

@@ -27,7 +27,7 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.options import ComparedFile, ExtractedFile, NewFileOptions
+from faircount.app.options import ComparedFile, ExtractedFile, LabelSheet, NewFileOptions
 from faircount.app.output_files import AnyPath, ignore, refuse_inputs, stem_of
 from faircount.errors import UsageError
 from faircount.new_file import SUFFIX, NewFile
@@ -243,20 +243,15 @@ def _compact(text: str, longest: int) -> str:
 
 
 def sample_for_labels(
-    *paths: AnyPath,
-    output: AnyPath = "labels.jsonl",
-    force: bool = False,
-    options: SampleOptions | None = None,
-    progress: Progress = ignore,
-    **keywords: Any,
+    *paths: AnyPath, options: Sequence[Options] = (), progress: Progress = ignore, **keywords: Any
 ) -> Sample:
-    """Draw entries into a sheet for people to label; options are the fields of `SampleOptions`."""
+    """Draw entries into a sheet for people to label; options are the fields of `SampleOptions` and `LabelSheet`."""
     from faircount.analysis.correction.given import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import design
     from faircount.analysis.sampling_for_labels import sample_for_labels as draw
 
-    (asked,) = options_from(keywords, SampleOptions, given=options)
-    sheet = os.fspath(output)
+    asked, place = options_from(keywords, SampleOptions, LabelSheet, given=options)
+    sheet, force = place.output, place.force
     _refuse_sheet(sheet, sheet + DESIGN_SUFFIX, force=force)
     sample = draw([os.fspath(path) for path in paths], asked, progress)
     for target in (sheet, sheet + DESIGN_SUFFIX):

@@ -141,7 +141,7 @@ RESULTS = Noun(
             "Draw the entries whose labels are most informative about the judge, into a sheet that hides its\n"
             "verdicts. Pass the completed sheet to analyze with --judge-quality.",
             "faircount.cli.results:sample_for_labels",
-            (_INPUTS, _RESULTS + "SampleOptions", _PARTS + "LabelSheet"),
+            (_INPUTS, _RESULTS + "SampleOptions", _APP + "LabelSheet", _PARTS + "PrintedReport"),
             ("faircount results sample-for-labels results/results_x.jsonl --n 50 -o labels.xlsx",),
         ),
     ),
@@ -188,7 +188,7 @@ RUNS = (
         "Run every combination of the targets, datasets, judges and attacks in a bench file, each as a\n"
         "separate run, and compare the targets. Existing runs are resumed: repeat the command to continue an\n"
         "interrupted bench.",
-        "faircount.cli.bench:bench",
+        "faircount.cli.run:bench",
         (_RUNNING + "BenchOptions", _OUTPUT),
         ("faircount bench release.toml --plan", "faircount bench release.toml"),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Annotated, ClassVar
 
-from faircount.app.options import Force, output_file
+from faircount.app.options import output_file
 from faircount.errors import UsageError
 from faircount.options import Option, Options
 
@@ -143,16 +143,13 @@ class RunOutput(Output, frozen=True, kw_only=True):
     beside: ClassVar[bool] = True
 
 
-class LabelSheet(Options, frozen=True, kw_only=True):
-    """Where a sheet to label goes."""
+class PrintedReport(Output, frozen=True, kw_only=True):
+    """As `Output`, for a report that goes to standard output."""
 
-    output: Annotated[
-        str, output_file("label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json")
-    ] = "labels.jsonl"
-    force: Force = False
     output_format: Annotated[str, Option("report format", "output", choices=("console", "json", "markdown"))] = (
         "console"
     )
+    output: None = None
 
 
 class Dataset(Options, frozen=True, kw_only=True):

@@ -22,7 +22,15 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.options import ComparedFile, ExportedFile, ExtractedFile, Models, RejudgeFiles, Workbook
+from faircount.app.options import (
+    ComparedFile,
+    ExportedFile,
+    ExtractedFile,
+    LabelSheet,
+    Models,
+    RejudgeFiles,
+    Workbook,
+)
 from faircount.cli.gating import against_baseline, with_gates
 from faircount.cli.messages import note
 from faircount.cli.parts import (
@@ -31,18 +39,18 @@ from faircount.cli.parts import (
     Details,
     EntryId,
     Gates,
-    LabelSheet,
     Output,
     PageOutput,
+    PrintedReport,
     ReportOutput,
 )
-from faircount.cli.runner import CommandResult, Files
+from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult, Files
 from faircount.errors import InputError, UsageError
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
 """Of more files the console shows a table; --details shows each at length."""
-EXIT_SERIOUS, EXIT_INCOMPLETE = 1, 4
+EXIT_SERIOUS = 1
 
 
 def analyze(
@@ -240,15 +248,11 @@ def dataset_comparison(
     )
 
 
-def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -> CommandResult:
+def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet, _: PrintedReport) -> CommandResult:
     """Run `results sample-for-labels`."""
     from faircount.analysis.correction.given import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import as_report
     from faircount.app import results
-    from faircount.cli.output import show as show_report
 
-    sample = results.sample_for_labels(
-        *files.names, output=sheet.output, force=sheet.force, options=options, progress=files.progress
-    )
-    show_report(as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX), sheet.output_format, None)
-    return CommandResult()
+    sample = results.sample_for_labels(*files.names, options=[options, sheet], progress=files.progress)
+    return CommandResult(report=as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX))

@@ -12,11 +12,9 @@ from faircount.app.options import Models
 from faircount.cli.judges import text_of
 from faircount.cli.messages import note
 from faircount.cli.parts import Output
-from faircount.cli.runner import CommandResult
+from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.errors import InputError
 from faircount.running.options import TryAttackOptions, TryTargetOptions
-
-EXIT_NO_ANSWER = 4
 
 
 def list_targets(_: Output) -> CommandResult:
@@ -32,7 +30,7 @@ def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
         report=target_report.answer_report(tried),
         name="answer",
         notes=[] if failed is None else [f"{options.target}: {failed.message}"],
-        code=0 if failed is None else EXIT_NO_ANSWER,
+        code=0 if failed is None else EXIT_INCOMPLETE,
     )
 
 
