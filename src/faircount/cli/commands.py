@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from faircount.cli.parsing import Command
+from faircount.cli.parsing import Command, Noun
 
 _PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.running.options:"
 _JUDGES = "faircount.analysis.judges.options:"
@@ -27,15 +25,6 @@ _OF_SPIKEE = {
     "--auto-resume": "use faircount resume JOURNAL",
 }
 """Options of `spikee test` that have another name here because they mean something else."""
-
-
-class Noun(NamedTuple):
-    """What commands are about, with its commands."""
-
-    name: str
-    help: str
-    description: str
-    commands: tuple[Command, ...]
 
 
 RESULTS = Noun(

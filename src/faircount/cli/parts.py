@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Annotated, ClassVar
 
 from faircount.app.options import output_file
@@ -82,7 +81,14 @@ class Output(Options, frozen=True, kw_only=True):
     @property
     def format(self) -> str:
         """The format that was named, or that the suffix of the file implies."""
-        return self.output_format or _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower()) or "console"
+        return self.output_format or self._implied or "console"
+
+    @property
+    def _implied(self) -> str | None:
+        """The format that the suffix of the file implies."""
+        from pathlib import PurePath
+
+        return _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower())
 
     @property
     def figures(self) -> bool:
@@ -91,8 +97,7 @@ class Output(Options, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower())
-        told = self.output_format
+        named, told = self._implied, self.output_format
         if told is not None and named is not None and told != named:
             raise UsageError(
                 f"{self.place} {self.path} implies {named}, but --output-format is {told}; leave one of them out"
