@@ -20,9 +20,9 @@ from unittest import mock
 
 from bench.analyze import machine
 from bench.generate import write_results
-from faircount.analysis import attempts, families, results, summary
+from faircount import analyze
+from faircount.analysis import attempts, families, summary
 from faircount.analysis.arrange import as_report
-from faircount.analysis.options import AnalyzeOptions
 from faircount.reading.cache import FOLDER_VARIABLE
 
 ADDED: tuple[tuple[Any, str], ...] = (
@@ -60,7 +60,7 @@ def _measured(path: Path, cache: bool) -> tuple[float, float]:
     spent: list[float] = []
     with _timed(spent):
         started = time.perf_counter()
-        found = results.analyze([str(path)], AnalyzeOptions(cache=cache))
+        found = analyze(str(path), cache=cache)
         as_report(found.analyses)
         return time.perf_counter() - started, sum(spent)
 

@@ -79,12 +79,13 @@ def prepare() -> None:
     """Load what the program loads, once for all forks; nothing of it starts a thread."""
     import duckdb  # noqa: F401
 
+    import faircount.analysis.bench_report
     import faircount.analysis.results
     import faircount.chat.client
-    import faircount.cli.bench
     import faircount.cli.run
+    import faircount.reading.journal_reader
     import faircount.reading.journal_rows
-    import faircount.reading.run_files
+    import faircount.running.bench
     import faircount.running.targets.openai  # noqa: F401
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from faircount import AnalyzeOptions, analyze
+from faircount import analyze
 from tests.conftest import document_of
 from tests.running import records
 
@@ -303,7 +303,7 @@ def essence(path: Path) -> dict[str, Any]:
 
 def numbers(path: Path) -> dict[str, Any]:
     """Return the numbers of the analysis of a run, without what tells of the file and of time."""
-    result = analyze([str(path)], AnalyzeOptions(cache=False))
+    result = analyze(str(path), cache=False)
     analysis = document_of(result.analyses[0])
     assert analysis["entries"]["total"]
     # Which of several errors of a kind is shown hangs on the order in which they came.

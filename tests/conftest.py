@@ -113,19 +113,19 @@ def write(tmp_path: Path) -> Write:
 
 def analysis_of(*paths: str, **options: Any) -> Analysis:
     """Return the only analysis of the given files."""
-    (analysis,) = analyze(paths, AnalyzeOptions(**options)).analyses
+    (analysis,) = analyze(*paths, options=AnalyzeOptions(**options)).analyses
     return analysis
 
 
 def examples_of(*paths: str, **options: Any) -> tuple[Examples, ...]:
     """Return the entries with texts that the only analysis of the given files has beside it."""
-    (found,) = analyze(paths, AnalyzeOptions(**options)).evidence.values()
+    (found,) = analyze(*paths, options=AnalyzeOptions(**options)).evidence.values()
     return found
 
 
 def report_of(*paths: str, figures: bool = False, overview: bool = False, **options: Any) -> Report:
     """Return the report of the given files, with the texts of entries."""
-    result = analyze(paths, AnalyzeOptions(figures=figures, overview=overview, **options))
+    result = analyze(*paths, options=AnalyzeOptions(figures=figures, overview=overview, **options))
     return as_report(result.analyses, evidence=result.evidence, figures=figures, overview=overview)
 
 

@@ -347,14 +347,12 @@ def test_turning_round_leaves_targets_that_never_answered_alone(write: Write) ->
 
 
 def test_asked_fields_are_shown_in_the_order_asked(write: Write) -> None:
-    text = console.render(
-        as_report(analyze([write(mixed_rows())], AnalyzeOptions(by=("lang", "jailbreak_type"))).analyses)
-    )
+    text = console.render(as_report(analyze(write(mixed_rows()), by=("lang", "jailbreak_type")).analyses))
     assert text.index("Breakdown by language") < text.index("Breakdown by jailbreak type")
 
 
 def test_a_floor_that_no_combination_reaches_is_told(write: Write) -> None:
-    text = console.render(as_report(analyze([write(mixed_rows())], AnalyzeOptions(min_n=50)).analyses))
+    text = console.render(as_report(analyze(write(mixed_rows()), min_n=50).analyses))
     assert "No combination has at least 50 entries (--min-n)." in text
 
 
@@ -369,7 +367,7 @@ def test_turning_round_leaves_answers_in_words_alone(write: Write) -> None:
 def test_files_are_analysed_in_the_order_given(write: Write) -> None:
     names = ["b.jsonl", "a.jsonl", "c.jsonl"]
     paths = [write([standard(i)], name) for i, name in enumerate(names)]
-    assert [a.name for a in analyze(paths).analyses] == paths
+    assert [a.name for a in analyze(*paths).analyses] == paths
 
 
 def test_combining_keeps_a_table_by_source(write: Write) -> None:
@@ -442,7 +440,7 @@ def test_a_file_without_one_good_line_is_refused_in_one_sentence(write: Write) -
 
 def test_one_hopeless_file_among_others_does_not_stop_them(write: Write) -> None:
     good, bad = write([standard(1)], "good.jsonl"), write(["nonsense"], "bad.jsonl")
-    result = analyze([bad, good])
+    result = analyze(bad, good)
     assert [a.name for a in result.analyses] == [good]
     assert len(result.failures) == 1 and "bad.jsonl: cannot read its only line" in result.failures[0]
 
@@ -458,7 +456,7 @@ def test_packed_results_give_the_same_figures(write: Write, tmp_path: Path, suff
 def test_a_cut_off_archive_is_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "results_x.jsonl.gz"
     path.write_bytes(gzip.compress(encode(standard(i, nonce=i * i) for i in range(3000)))[:-200])
-    result = analyze([str(path)])
+    result = analyze(str(path))
     assert result.damaged
     assert codes(result.analyses[0])["F002"] == 1
 
@@ -512,12 +510,13 @@ SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "an
 def test_every_document_keeps_to_the_schema(write: Write, definition: str) -> None:
     full = [*mixed_rows(), attack(3, success=True, attempt_history=[{"success": True, "error": None}]), attack(4)]
     documents = [
-        as_report(analyze([write(full)], AnalyzeOptions(definition=definition)).analyses).document,
-        as_report(analyze([write([])], AnalyzeOptions(definition=definition)).analyses).document,
+        as_report(analyze(write(full), definition=definition).analyses).document,
+        as_report(analyze(write([]), definition=definition).analyses).document,
         as_report(
             analyze(
-                [write([boolean(1, True)], "a.jsonl")],
-                AnalyzeOptions(definition=definition, false_positive_checks=write([boolean(1, False)], "b.jsonl")),
+                write([boolean(1, True)], "a.jsonl"),
+                definition=definition,
+                false_positive_checks=write([boolean(1, False)], "b.jsonl"),
             ).analyses
         ).document,
     ]
@@ -528,7 +527,7 @@ def test_every_document_keeps_to_the_schema(write: Write, definition: str) -> No
 
 def test_the_schema_is_itself_valid_and_refuses_what_is_missing(write: Write) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    document = msgspec.to_builtins(as_report(analyze([write(mixed_rows())]).analyses).document)
+    document = msgspec.to_builtins(as_report(analyze(write(mixed_rows())).analyses).document)
     del document["analyses"][0]["rates"]["asr"]["n"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
@@ -636,10 +635,10 @@ def test_where_nobody_had_a_second_request_there_is_no_curve(write: Write) -> No
 
 def test_a_budget_is_told_in_words(write: Write) -> None:
     rows = [standard(i, attempts=1 + i % 5, success=i % 5 < 3) for i in range(200)]
-    text = console.render(as_report(analyze([write(rows)]).analyses), width=100, colour=False)
+    text = console.render(as_report(analyze(write(rows)).analyses), width=100, colour=False)
     assert "Half of the entries succeed within 3 requests (3 to 3)." in " ".join(text.split())
     rows = [standard(i, attempts=3, success=i % 5 == 0) for i in range(20)]
-    text = console.render(as_report(analyze([write(rows)]).analyses), width=100, colour=False)
+    text = console.render(as_report(analyze(write(rows)).analyses), width=100, colour=False)
     assert "Fewer than half of the entries succeeded within 3 requests, the most that any had." in " ".join(
         text.split()
     )

@@ -14,7 +14,8 @@ from types import ModuleType
 import pytest
 
 import faircount
-from faircount.cli.commands import ALL, Noun
+from faircount.cli.commands import ALL
+from faircount.cli.parsing import Noun
 
 SOURCE = Path(faircount.__file__).parent
 

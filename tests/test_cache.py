@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from xxhash import xxh3_128_digest
 
-from faircount import Analysis, AnalyzeOptions, analyze
+from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.cli import main
 from faircount.ledger import store
@@ -25,6 +25,7 @@ from faircount.reading import (
     SECRET_BYTES,
     Cache,
     ContentHash,
+    ReadOptions,
     Secret,
     SpikeeReader,
     identity,
@@ -389,7 +390,7 @@ def test_ranges_of_several_processes_have_the_identity_of_the_file(
     size = Path(path).stat().st_size
     digests: list[bytes] = []
     for start in range(0, size, 500):
-        part = loading._Range(path, start, min(start + 500, size), loading.ReadOptions(), secret)
+        part = loading._Range(path, start, min(start + 500, size), ReadOptions(), secret)
         digests += loading._read_range(SpikeeReader(), part).digests
     assert identity.identity(digests, secret) == identity_of_file(path, secret)
 
@@ -422,7 +423,7 @@ def test_a_large_file_is_analysed_from_the_cache_by_another_process(tmp_path: Pa
 
 def test_the_library_uses_the_cache_unless_told_otherwise(write: Write, folder: Path) -> None:
     path = write(lines())
-    found: Analysis = analyze([path], AnalyzeOptions(cache=False)).analyses[0]
+    found: Analysis = analyze(path, cache=False).analyses[0]
     assert not entries(folder)
-    assert analyze([path]).analyses[0] == found
+    assert analyze(path).analyses[0] == found
     assert entries(folder)

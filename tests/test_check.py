@@ -177,7 +177,7 @@ def test_the_findings_are_those_of_analyze(write: Write) -> None:
         '{"id": "d", "success": true, "success": false}',
     ]
     path = write(odd)
-    (analysis,) = analyze([path]).analyses
+    (analysis,) = analyze(path).analyses
     (checked,) = checks_of(path).checks
     assert checked.findings == analysis.findings
     assert checked.sources == analysis.sources
@@ -280,7 +280,7 @@ def test_hostile_files_are_checked_as_analyze_finds_them(shared: Path, cli: Cli)
     paths = [str(path) for path in sorted((shared / "hostile").glob("*.jsonl"))]
     code, read = document(cli, *paths)
     by_name = {item["name"]: item for item in read["checks"]}
-    result = analyze(paths)
+    result = analyze(*paths)
     for analysis in result.analyses:
         told = [finding["code"] for finding in by_name[analysis.name]["findings"]]
         assert told == [finding.code for finding in analysis.findings]

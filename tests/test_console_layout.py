@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from faircount import AnalyzeOptions, analyze, as_report
+from faircount import analyze, as_report
 from faircount.model import Estimate, Passage
 from faircount.present import console, figures_text
 from faircount.report import (
@@ -97,7 +97,7 @@ def test_fields_of_a_breakdown_are_told_apart(write: Write) -> None:
     begin = "x" * 70
     rows = [standard(n, plugin=f"{begin}{'ab'[n % 2]}", success=n % 3 == 0) for n in range(40)]
     for width in (60, 80, 100):
-        text = console.render(as_report(analyze([write(rows)]).analyses), width=width)
+        text = console.render(as_report(analyze(write(rows)).analyses), width=width)
         table = text.split("Breakdown by plugin")[1].split("\n\n")[0]
         names = re.findall(r"^  (\S*x[ab])  ", table, re.MULTILINE)
         assert sorted(name[-1] for name in names) == ["a", "b"] and all(name[0] == "…" for name in names)
@@ -276,7 +276,7 @@ def test_notes_of_a_real_report_explain_what_is_there(write: Write, width: int) 
         for n in range(200)
     ]
     rows += [attack(n, success=n % 3 == 0) for n in range(20)]
-    text = console.render(as_report(analyze([write(rows)]).analyses), width=width)
+    text = console.render(as_report(analyze(write(rows)).analyses), width=width)
     sections = text.split("\n\n")
     for section in some(one for one in sections if one.lstrip().startswith(("Breakdown", "Most", "Least"))):
         table, _, notes = section.partition("  Rate: ")
@@ -337,7 +337,7 @@ def test_a_lead_is_folded_at_words_under_its_title() -> None:
 
 def test_the_lead_comes_before_findings_and_facts(write: Write) -> None:
     rows = [standard(1, success=True), standard(2), standard(3, error="x"), standard(4, success=None), "torn {"]
-    text = console.render(as_report(analyze([write(rows)]).analyses))
+    text = console.render(as_report(analyze(write(rows)).analyses))
     heading = " ".join(text.split("\n\n")[0].split())
     assert heading.startswith(
         "Analysis of x 25% of 4 attacks succeeded (95% interval 5–70%). 1 ended in an error and 1 had no verdict; of "
@@ -409,7 +409,7 @@ def test_an_exhibit_is_told_by_its_entry_its_place_and_who_said_what() -> None:
 
 def test_entries_without_a_value_are_a_note_and_no_row(write: Write) -> None:
     rows = [standard(n, plugin=("a", "b", None)[n % 3], success=n % 6 == 2) for n in range(60)]
-    text = console.render(as_report(analyze([write(rows)]).analyses))
+    text = console.render(as_report(analyze(write(rows)).analyses))
     table = text.split("Breakdown by plugin")[1].split("\n\n")[0]
     assert re.findall(r"^  (a|b|\(none\)) ", table, re.MULTILINE) == ["a", "b"]
     assert "Not in the table: 20 entries without a value, 50% [30, 70]." in " ".join(table.split())
@@ -417,8 +417,8 @@ def test_entries_without_a_value_are_a_note_and_no_row(write: Write) -> None:
 
 def test_a_field_with_one_value_and_gaps_is_no_table_unless_asked_for(write: Write) -> None:
     path = write([standard(n, lang="en" if n % 2 else None) for n in range(10)])
-    assert "Breakdown by language" not in console.render(as_report(analyze([path]).analyses))
-    asked = console.render(as_report(analyze([path], AnalyzeOptions(by=("lang",))).analyses))
+    assert "Breakdown by language" not in console.render(as_report(analyze(path).analyses))
+    asked = console.render(as_report(analyze(path, by=("lang",)).analyses))
     assert "Breakdown by language" in asked and "Not in the table: 5 entries without a value" in " ".join(asked.split())
 
 
@@ -427,20 +427,20 @@ def test_fields_that_split_the_entries_alike_share_a_table(write: Write) -> None
         standard(n, plugin=f"p{n % 3}", suffix_id=f"s{n % 3}", lang=f"l{n % 2}", success=n % 3 == 0) for n in range(60)
     ]
     path = write(rows)
-    (analysis,) = analyze([path]).analyses
+    (analysis,) = analyze(path).analyses
     same = {field: told.same_as for field, told in analysis.slices.items() if told.same_as is not None}
     assert set(same.items()) in ({("suffix_id", "plugin")}, {("plugin", "suffix_id")})
     titles = [section.title for section in as_report([analysis]).sections]
     (title,) = [title for title in titles if "plugin" in title and title.startswith("Breakdown")]
     assert title in ("Breakdown by plugin and suffix", "Breakdown by suffix and plugin")
-    (asked,) = analyze([path], AnalyzeOptions(by=("plugin", "suffix_id"))).analyses
+    (asked,) = analyze(path, by=("plugin", "suffix_id")).analyses
     titles = [section.title for section in as_report([asked]).sections]
     assert {"Breakdown by plugin", "Breakdown by suffix"} <= set(titles)
 
 
 def test_fields_that_only_count_alike_have_tables_of_their_own(write: Write) -> None:
     rows = [standard(n, plugin=f"p{n % 2}", lang=f"l{n // 2 % 2}", success=False) for n in range(40)]
-    (analysis,) = analyze([write(rows)]).analyses
+    (analysis,) = analyze(write(rows)).analyses
     assert {told.same_as for told in analysis.slices.values()} == {None}
     titles = [section.title for section in as_report([analysis]).sections]
     assert {"Breakdown by plugin", "Breakdown by language"} <= set(titles)
@@ -448,9 +448,9 @@ def test_fields_that_only_count_alike_have_tables_of_their_own(write: Write) -> 
 
 def test_places_of_findings_are_lines_or_labels_with_lines(write: Write) -> None:
     paths = [write([standard(n), "torn {"], f"results_{name}.jsonl") for n, name in enumerate(("a", "b"))]
-    alone = console.render(as_report(analyze(paths[:1]).analyses))
+    alone = console.render(as_report(analyze(*paths[:1]).analyses))
     assert "\n    at line 2\n" in alone
-    together = analyze(paths, AnalyzeOptions(combine=True)).analyses
+    together = analyze(*paths, combine=True).analyses
     assert "\n    at a:2, b:2\n" in console.render(as_report(together))
     where = [item.where for item in together[0].findings if item.code == "F001"]
     assert where == [tuple(f"{path}:2" for path in paths)]

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount import AnalyzeOptions, InputError, UsageError, analyze
+from faircount import InputError, UsageError, analyze
 from faircount.analysis.arrange import as_report
 from faircount.model import Analysis, LabelCounts, Severity
 from faircount.present import console, json_text, markdown
@@ -439,12 +439,12 @@ def test_labels_of_one_of_several_files_belong_to_that_file(write: Write, tmp_pa
     first, second = write(run_of(10, 10), "results_a.jsonl"), write(run_of(4, 16), "results_b.jsonl")
     path = tmp_path / "labels.csv"
     path.write_text("file,id,label\n" + "".join(f"results_b.jsonl,{n},{int(n < 3)}\n" for n in range(20)))
-    one, other = analyze([first, second], AnalyzeOptions(judge_quality=str(path))).analyses
+    one, other = analyze(first, second, judge_quality=str(path)).analyses
     assert valid(one)["correction"]["status"] == "too_few_labels"
     assert valid(other)["rates"]["asr_corrected"]["value"] == pytest.approx(3 / 20)
     path.write_text("id,label\n5,1\n6,0\n")
     with pytest.raises(InputError, match="several rows of the results"):
-        analyze([first, second], AnalyzeOptions(judge_quality=str(path)))
+        analyze(first, second, judge_quality=str(path))
 
 
 # -- prediction-powered -----------------------------------------------------------------------------------------

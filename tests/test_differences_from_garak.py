@@ -14,8 +14,8 @@ from faircount.analysis import (
     Confusion,
     JudgeQuality,
     JudgeRecord,
+    MeasureOptions,
     Metadata,
-    QualityOptions,
     Summary,
     as_document,
     quality_of,
@@ -51,7 +51,7 @@ def shown(estimate: Estimate) -> str:
 
 def measured(tp: int, fn: int, tn: int, fp: int, *, errors: int = 0, called: str = "a.Judge") -> JudgeQuality:
     counts = Confusion(tp, fn, tn, fp, errors)
-    return quality_of(called, Identity(called, "1"), counts, scores=None, options=QualityOptions())
+    return quality_of(called, Identity(called, "1"), counts, scores=None, options=MeasureOptions())
 
 
 def written(*qualities: JudgeQuality) -> dict[str, Any]:

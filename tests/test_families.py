@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount.analysis import AnalyzeOptions, CompareOptions, analyze, compare_files
+from faircount import analyze
+from faircount.analysis import CompareOptions, compare_files
 from faircount.model import Estimate
 from faircount.reading import family
 from faircount.stats import cluster_wilson
@@ -165,7 +166,7 @@ def test_one_number_has_one_interval_wherever_it_stands(write: Write) -> None:
         for families, name in ((BALANCED, "results_old.jsonl"), ([*reversed(BALANCED)], "results_new.jsonl"))
     )
     alone = analysis_of(new, by=("lang",))
-    (together,) = analyze([old, new], AnalyzeOptions(combine=True)).analyses
+    (together,) = analyze(old, new, combine=True).analyses
     # The files hold the same prompts: together they are one run, and each source shows its own entries.
     groups = {group.value: group for group in alone.breakdowns["lang"]}
     assert {group.rate.method for group in groups.values()} == {"cluster wilson"}
@@ -194,7 +195,7 @@ def test_sources_with_entries_of_their_own_have_the_interval_that_each_has_alone
     others = [row | {"id": f"b{row['id']}", "input": f"other {row['id']}"} for row in rows_of(BALANCED[:3])]
     singles = [standard(f"s{n}", input=f"single {n}", success=n < 3, long_id=f"single-{n}") for n in range(9)]
     paths = [first, write(others, "results_b.jsonl"), write(singles, "results_c.jsonl")]
-    (together,) = analyze(paths, AnalyzeOptions(combine=True)).analyses
+    (together,) = analyze(*paths, combine=True).analyses
     assert len(together.by_source) == 3
     for source in together.by_source:
         assert source.rate == analysis_of(source.path).rates.asr
@@ -203,7 +204,7 @@ def test_sources_with_entries_of_their_own_have_the_interval_that_each_has_alone
 def test_a_file_of_one_family_has_the_interval_among_others_that_it_has_alone(write: Write) -> None:
     one = [row | {"id": f"b{row['id']}", "input": f"other {row['id']}"} for row in rows_of([[1, 0, 0, 1, 0]])]
     paths = [write(rows_of(BALANCED), "results_a.jsonl"), write(one, "results_b.jsonl")]
-    (together,) = analyze(paths, AnalyzeOptions(combine=True)).analyses
+    (together,) = analyze(*paths, combine=True).analyses
     assert together.families.respected
     for source in together.by_source:
         alone = analysis_of(source.path).rates.asr

@@ -19,7 +19,7 @@ EVERYTHING = AnalyzeOptions(cache=False, figures=True, evidence=(("", 3),))
 
 
 def each_alone(paths: Sequence[str], options: AnalyzeOptions) -> list[Analysis]:
-    return [found for path in paths for found in analyze([path], options).analyses]
+    return [found for path in paths for found in analyze(path, options=options).analyses]
 
 
 def unlabelled(analyses: Sequence[Analysis]) -> list[Analysis]:
@@ -35,7 +35,7 @@ def unlabelled(analyses: Sequence[Analysis]) -> list[Analysis]:
 
 
 def assert_apart_as_alone(paths: Sequence[str], options: AnalyzeOptions = EVERYTHING) -> None:
-    together = unlabelled(analyze(paths, options).analyses)
+    together = unlabelled(analyze(*paths, options=options).analyses)
     for mine, alone in zip(together, unlabelled(each_alone(paths, options)), strict=True):
         assert mine == alone
 
@@ -71,13 +71,13 @@ def test_rows_of_one_id_in_several_files_do_not_meet(write: Write) -> None:
     two = write([standard(7), attack(7, success=True), standard(7, input="another")], name="results_two.jsonl")
     three = write([standard(7, result_origin=one, original_id=7)], name="extract_three.jsonl")
     assert_apart_as_alone([one, two, three])
-    assert [found.tally.total for found in analyze([one, two, three]).analyses] == [2, 2, 1]
+    assert [found.tally.total for found in analyze(one, two, three).analyses] == [2, 2, 1]
 
 
 def test_a_field_that_only_another_file_has_is_no_field(write: Write) -> None:
     with_field = write([standard(1, team="red"), standard(2, team="blue")], name="results_a.jsonl")
     without = write([standard(1), standard(2)], name="results_b.jsonl")
-    first, second = analyze([with_field, without]).analyses
+    first, second = analyze(with_field, without).analyses
     assert "team" in first.breakdowns
     assert "team" not in second.breakdowns
 
@@ -85,7 +85,7 @@ def test_a_field_that_only_another_file_has_is_no_field(write: Write) -> None:
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(write: Write) -> None:
     good, other = write([standard(1)], name="results_a.jsonl"), write([standard(2)], name="results_c.jsonl")
     bad = write(["not", "json"], name="results_b.jsonl")
-    found = analyze([good, bad, other])
+    found = analyze(good, bad, other)
     assert [analysis.name for analysis in found.analyses] == [good, other]
     assert len(found.failures) == 1
     assert "results_b.jsonl" in found.failures[0]
@@ -102,7 +102,7 @@ def test_large_files_and_small_ones_take_turns(samples: list[str], monkeypatch: 
 def test_shared_files_say_together_what_they_say_alone(shared: Path, folder: str) -> None:
     files = [path for ending in ("jsonl", "json") for path in sorted((shared / folder).glob(f"*.{ending}"))]
     assert len(files) > 5
-    found = analyze([str(path) for path in files], AnalyzeOptions(cache=False))
+    found = analyze(*[str(path) for path in files], cache=False)
     alone = each_alone([analysis.name for analysis in found.analyses], AnalyzeOptions(cache=False))
     assert unlabelled(found.analyses) == unlabelled(alone)
     assert len(found.analyses) + len(found.failures) >= len(files) - 3  # copies are analysed once

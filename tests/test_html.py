@@ -308,7 +308,7 @@ def test_findings_come_before_the_headline_and_the_headline_before_the_facts() -
 
 def test_a_lead_comes_first_with_its_figures_large(write: Write) -> None:
     rows = [standard(i, success=i < 2) for i in range(40)]
-    report = as_report(analyze([write([*rows, "torn {"])]).analyses)
+    report = as_report(analyze(write([*rows, "torn {"])).analyses)
     page = Page(html.render(report))
     assert page.text.index("5%") < page.text.index("of 40 attacks succeeded (95% interval") < page.text.index("F001")
     assert page.text.index("F001") < page.text.index("General", page.text.index("F001"))
@@ -320,9 +320,9 @@ def test_a_lead_comes_first_with_its_figures_large(write: Write) -> None:
 
 def test_a_page_is_titled_by_its_first_part(write: Write) -> None:
     paths = [write([standard(i)], f"results_{name}.jsonl") for i, name in enumerate(("one", "two"))]
-    text = html.render(as_report(analyze(paths).analyses))
+    text = html.render(as_report(analyze(*paths).analyses))
     assert "<title>Analysis of 2 files – Faircount</title>" in text and ">Analysis of 2 files</h1>" in text
-    assert "<title>Analysis of one – Faircount</title>" in html.render(as_report(analyze(paths[:1]).analyses))
+    assert "<title>Analysis of one – Faircount</title>" in html.render(as_report(analyze(*paths[:1]).analyses))
 
 
 def test_severity_is_a_word() -> None:
@@ -367,7 +367,7 @@ def test_tables_have_captions_heads_and_a_way_to_scroll(report: Report) -> None:
 
 
 def test_undefined_is_a_word_not_a_zero(write: Write) -> None:
-    text = Page(html.render(as_report(analyze([write([])]).analyses))).text
+    text = Page(html.render(as_report(analyze(write([])).analyses))).text
     assert "undefined" in text
     assert "0.0%" not in text
 
@@ -666,6 +666,6 @@ def test_what_is_folded_on_screen_is_unfolded_on_paper(tmp_path: Path) -> None:
 
 def test_a_report_of_a_file_without_hostility_is_rendered_whole(write: Write) -> None:
     rows = [standard(i, plugin=f"p{i % 3}", success=i % 2 == 0) for i in range(60)]
-    text = Page(html.render(as_report(analyze([write(rows)]).analyses))).text
+    text = Page(html.render(as_report(analyze(write(rows)).analyses))).text
     for words in ("Breakdown by plugin", "30", "50.0%", "of 60 entries (95% Wilson)", "ignore severity"):
         assert words in text

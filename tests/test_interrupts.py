@@ -24,7 +24,7 @@ import pytest
 from faircount import interrupts
 from faircount.cli import demo, main
 from faircount.ledger import Ledger
-from faircount.reading import PARALLEL_FROM_BYTES, loading
+from faircount.reading import PARALLEL_FROM_BYTES, ReadOptions, loading
 from faircount.workers import Beside
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 
@@ -377,7 +377,7 @@ def test_reading_ends_at_once_while_the_engine_is_still_being_loaded(
     path = write([standard()])
     began = time.monotonic()
     try:
-        with pytest.raises(KeyboardInterrupt), loading.Loader([path], loading.ReadOptions()) as loader:
+        with pytest.raises(KeyboardInterrupt), loading.Loader([path], ReadOptions()) as loader:
             loader.load(Ledger([path], ()), 0)
         assert time.monotonic() - began < 10
     finally:

@@ -20,7 +20,7 @@ from faircount.analysis import (
     JUDGE,
     PERSON,
     Agreement,
-    AgreementOptions,
+    AgreeOptions,
     GroupAgreement,
     Rater,
     Ratings,
@@ -44,7 +44,7 @@ inter_rater = oracle("statsmodels.stats.inter_rater")
 SCHEMA = json.loads(
     resources.files("faircount.present").joinpath("schemas", "judge-agreement-2.json").read_text("utf-8")
 )
-FEW = AgreementOptions(replicates=50)
+FEW = AgreeOptions(replicates=50)
 THREE_RATERS = Path("data", "labelled", "ratings_three_raters.csv")
 RATERS = ("rater_1", "rater_2", "rater_3")
 KEY = "sk-" + "a1B2" * 8
@@ -87,11 +87,11 @@ def labelling(tmp_path: Path) -> Labelling:
 
 
 def columns(*names: str) -> LabelOptions:
-    return LabelOptions(text_column="response", id_column="id", label_columns=names or ("label",), text_needed=False)
+    return LabelOptions(text_column="response", id_column="id", label_column=names or ("label",), text_needed=False)
 
 
 def agreement_of(
-    path: str, *judges: Judge, raters: Sequence[str] = ("label",), options: AgreementOptions = FEW
+    path: str, *judges: Judge, raters: Sequence[str] = ("label",), options: AgreeOptions = FEW
 ) -> Agreement:
     return measure_agreement(read_labels([path], columns(*raters)), None, judges, options)
 
@@ -123,7 +123,7 @@ def valid(agreement: Agreement) -> dict[str, Any]:
 def three_raters(shared: Path) -> tuple[Agreement, Any]:
     """Three people who gave scores, and the scores as a table of items by raters."""
     path = shared / THREE_RATERS
-    labels = read_labels([str(path)], LabelOptions(label_columns=RATERS, text_needed=False))
+    labels = read_labels([str(path)], LabelOptions(label_column=RATERS, text_needed=False))
     with path.open(encoding="utf-8", newline="") as file:
         scores = np.array([[float(row[rater]) for rater in RATERS] for row in csv.DictReader(file)])
     return measure_agreement(labels), scores
@@ -185,7 +185,7 @@ def test_fleiss_kappa_is_that_of_statsmodels(three_raters: tuple[Agreement, Any]
 @pytest.mark.shared
 def test_another_threshold_gives_other_decisions_and_the_same_scores(shared: Path) -> None:
     path = shared / THREE_RATERS
-    options = LabelOptions(label_columns=RATERS, text_needed=False, label_threshold=0.75)
+    options = LabelOptions(label_column=RATERS, text_needed=False, label_threshold=0.75)
     agreement = measure_agreement(read_labels([str(path)], options), options=FEW)
     with path.open(encoding="utf-8", newline="") as file:
         scores = np.array([[float(row[rater]) for rater in RATERS] for row in csv.DictReader(file)])
@@ -319,7 +319,7 @@ def test_scores_of_people_are_compared_with_those_of_judges_on_one_scale_only(la
     rows = [(number, "a" * (number % 5) + "b", (number % 5) / 4) for number in range(40)]
     agreement = agreement_of(labelling(rows), Word("a", degrees=4))
     assert together(agreement, "people_and_judges", "interval").alpha.value == pytest.approx(1)
-    options = LabelOptions(text_column="response", id_column="id", label_columns=("label",), label_threshold=2)
+    options = LabelOptions(text_column="response", id_column="id", label_column=("label",), label_threshold=2)
     path = labelling([(number, text, 4 * score) for number, text, score in rows])
     apart = measure_agreement(read_labels([path], options), None, [Word("a", degrees=4)], FEW)
     assert {one.measurement for one in apart.together} == {"nominal"}
@@ -328,7 +328,7 @@ def test_scores_of_people_are_compared_with_those_of_judges_on_one_scale_only(la
 
 def test_labels_that_say_the_opposite_are_turned_round_with_their_scores(labelling: Labelling) -> None:
     path = labelling([(number, "a" * (number % 5) + "b", 1 - (number % 5) / 4) for number in range(40)])
-    options = LabelOptions(text_column="response", id_column="id", label_columns=("label",), invert=True)
+    options = LabelOptions(text_column="response", id_column="id", label_column=("label",), invert_labels=True)
     agreement = measure_agreement(read_labels([path], options), None, [Word("a", degrees=4)], FEW)
     assert together(agreement, "people_and_judges", "interval").alpha.value == pytest.approx(1)
 
@@ -466,9 +466,9 @@ def test_hostile_text_and_secrets_do_not_get_through(labelling: Labelling) -> No
 
 def test_so_many_cases_are_shown_as_are_wanted_and_all_are_in_the_document(labelling: Labelling) -> None:
     path = labelling([(f"i{n}", "yes", "pass" if n < 7 else "hit") for n in range(20)])
-    few = agreement_of(path, Word("yes"), options=AgreementOptions(cases=2, replicates=0))
+    few = agreement_of(path, Word("yes"), options=AgreeOptions(cases=2, replicates=0))
     assert len(few.cases) == 2
-    options = AgreementOptions(cases=2, every_case=True, replicates=0)
+    options = AgreeOptions(cases=2, every_case=True, replicates=0)
     every = agreement_of(path, Word("yes"), options=options)
     assert [case["item"] for case in valid(every)["cases"]] == ["i0", "i1"]
     items = valid(every)["parted_items"]
@@ -476,7 +476,7 @@ def test_so_many_cases_are_shown_as_are_wanted_and_all_are_in_the_document(label
     assert {tuple(item["decisions"]) for item in items} == {("pass", "hit")}
     assert valid(few)["parted_items"] is None
     assert "the first 2 of them" in shown(every)
-    none = agreement_of(path, Word("yes"), options=AgreementOptions(cases=0, replicates=0))
+    none = agreement_of(path, Word("yes"), options=AgreeOptions(cases=0, replicates=0))
     assert "--cases shows some" in shown(none)
 
 

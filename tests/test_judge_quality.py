@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 from faircount.analysis import (
     Confusion,
     Evaluation,
-    EvaluationSettings,
     JudgeQuality,
     JudgeTrouble,
     LabelDoubt,
     LabelSource,
-    QualityOptions,
+    MeasureOptions,
     Scores,
     quality_of,
     tier_name,
@@ -51,7 +50,9 @@ SHARES = ("accuracy", "hit_precision", "hit_recall", "hit_f1", "pass_precision",
 def quality(*cells: int, scores: Scores | None = None, called: str = "refusal.Refusal", **options: Any) -> JudgeQuality:
     """Return the quality of a judge with tp, fn, tn, fp and perhaps errors."""
     identity = Identity(called.split("(")[0], "1", {"text": "x"}, "You are a judge.")
-    return quality_of(called, identity, Confusion(*cells), scores=scores, options=QualityOptions(**options))
+    of_judge = {name: options.pop(name) for name in ("string_matcher", "threshold") if name in options}
+    measured = MeasureOptions(**options)
+    return quality_of(called, identity, Confusion(*cells), scores=scores, options=measured, **of_judge)
 
 
 def scored(seed: int = 3, **options: Any) -> JudgeQuality:
@@ -65,7 +66,7 @@ def scored(seed: int = 3, **options: Any) -> JudgeQuality:
 
 def evaluation(*qualities: JudgeQuality, **values: Any) -> Evaluation:
     sources = (LabelSource("labels.csv", "ab" * 32, 100, 40, 55, 2, 3, 1),)
-    return Evaluation(qualities, sources, EvaluationSettings(**values), "2026-11-15T12:00:00+00:00")
+    return Evaluation(qualities, sources, MeasureOptions(**values), "2026-11-15T12:00:00+00:00")
 
 
 # -- figures ----------------------------------------------------------------------------------------------------
@@ -167,7 +168,9 @@ def test_errors_of_a_judge_change_no_figure() -> None:
     assert with_errors.notes[0] == "the judge failed on 500 items, not counted here"
 
 
-@pytest.mark.parametrize("options", [{"level": 1.0}, {"replicates": 0}, {"wanted_fpr": 0.0}, {"wanted_fpr": 1.5}])
+@pytest.mark.parametrize(
+    "options", [{"level": 1.0}, {"replicates": 0}, {"false_positive_rate": 0.0}, {"false_positive_rate": 1.5}]
+)
 def test_impossible_wishes_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         quality(1, 1, 1, 1, **options)
@@ -295,7 +298,7 @@ def test_many_thresholds_are_told_in_few_steps() -> None:
 
 
 def test_scores_of_one_class_have_no_curve() -> None:
-    ours = quality(3, 0, 0, 0, scores=Scores([1, 1, 1], [0.2, 0.4, 0.9]), wanted_fpr=0.05)
+    ours = quality(3, 0, 0, 0, scores=Scores([1, 1, 1], [0.2, 0.4, 0.9]), false_positive_rate=0.05)
     assert known_scores(ours).roc_auc.value is None
     assert known_scores(ours).best is None
     assert known_scores(ours).operating_point is None
@@ -350,13 +353,13 @@ def test_passes_with_the_highest_scores_leave_no_operating_point() -> None:
     assert point is not None
     assert (point.threshold, point.false_positive_rate.value) == (None, None)
     assert point.most_alarms is not None
-    ours = quality(5, 0, 0, 200, scores=Scores(labels, scores), wanted_fpr=0.05)
+    ours = quality(5, 0, 0, 200, scores=Scores(labels, scores), false_positive_rate=0.05)
     assert any("share the highest score of all" in note for note in ours.notes)
     assert "would be enough" not in console.render(as_report(evaluation(ours)))
 
 
 def test_too_few_passes_for_an_operating_point_say_how_many_it_takes() -> None:
-    ours = quality(1, 0, 1, 0, scores=Scores([1, 0], [0.9, 0.1]), wanted_fpr=0.05)
+    ours = quality(1, 0, 1, 0, scores=Scores([1, 0], [0.9, 0.1]), false_positive_rate=0.05)
     assert any("1 pass cannot show that; 59 without a single false alarm would" in note for note in ours.notes)
     assert "59 passes without a false alarm would be" in console.render(as_report(evaluation(ours)), width=160)
 
@@ -401,16 +404,17 @@ HOSTILE = 'contains(text="\x1b[31m<script>`|\u202e")'
 
 
 def every_shape() -> Report:
-    judged = [scored(wanted_fpr=0.05), quality(25, 0, 25, 0, called=HOSTILE), quality(0, 0, 9, 3, 2)]
+    judged = [scored(false_positive_rate=0.05), quality(25, 0, 25, 0, called=HOSTILE), quality(0, 0, 9, 3, 2)]
     return as_report(
         Evaluation(
             tuple(judged),
             (LabelSource("\x1b]0;x\x07.csv", "ab" * 32, 100, 40, 55, 2, 3, 1),),
-            EvaluationSettings(balance=True, inverted=True),
+            MeasureOptions(balance=True),
             "2026-11-15T12:00:00+00:00",
             (JudgeTrouble(HOSTILE, f"could not be made: {HOSTILE}"),),
             ("Something about all of them.",),
             (LabelDoubt(f"a label that is neither: {HOSTILE}", 7, ("l.csv:3", "l.csv:9", "l.csv:12")),),
+            inverted=True,
         )
     )
 

@@ -19,12 +19,11 @@ from faircount.analysis import (
     SHARES,
     Confusion,
     Evaluation,
-    EvaluationSettings,
     JudgeQuality,
     JudgeTrouble,
     LabelSource,
+    MeasureOptions,
     Metadata,
-    QualityOptions,
     as_document,
     evaluation_document,
     merged,
@@ -95,7 +94,7 @@ def test_intervals_of_f1_come_with_50_samples_and_are_null_where_undefined() -> 
 
 
 def test_our_figures_stand_beside_garaks() -> None:
-    judge = scored(wanted_fpr=0.05)
+    judge = scored(false_positive_rate=0.05)
     made = as_document([judge], METADATA)
     VALIDATOR.validate(made)
     result = made["results"]["llm.Rubric"]
@@ -113,7 +112,7 @@ def test_our_figures_stand_beside_garaks() -> None:
 
 
 def test_an_evaluation_says_how_it_was_done() -> None:
-    settings = EvaluationSettings(balance=True, save_datasets=True, seed=7)
+    settings = MeasureOptions(balance=True, save_datasets=True, seed=7)
     trouble = (JudgeTrouble("x.Y", "there is no such judge"),)
     made = evaluation_document(Evaluation((quality(40, 20, 30, 10),), (SOURCE,), settings, "2026-11-15", trouble))
     assert made["metadata"] == {
@@ -254,7 +253,7 @@ def of_garak(name: str, **parameters: Any) -> JudgeQuality:
         Identity(f"garak:{name}", "0.17.1", parameters),
         Confusion(40, 20, 30, 10),
         scores=None,
-        options=QualityOptions(),
+        options=MeasureOptions(),
     )
 
 

@@ -136,7 +136,7 @@ def test_a_file_of_ratings_alone_is_read_for_agreement(shared: Path) -> None:
 @pytest.mark.shared
 def test_hostile_files_are_read_without_a_crash(shared: Path) -> None:
     for path in some(sorted((shared / "hostile").glob("*.jsonl"))):
-        labels = labels_in(str(path), label_columns=("success",))
+        labels = labels_in(str(path), label_column=("success",))
         items = list(labels)
         (source,) = labels.sources
         assert source.good == len(items) == source.hits + source.passes + source.ties + source.unlabelled
@@ -199,7 +199,7 @@ def test_columns_are_taken_by_their_names(tmp_path: Path, header: str, taken: Co
         ("text,rater_1,human_score_1", {}, r"several columns .*--label-column"),
         ("reply,label", {}, r"no column that contains the responses; .*--text-column.*reply, label"),
         ("text,verdict", {}, r"no column that contains labels; .*--label-column.*text, verdict"),
-        ("text,label", {"label_columns": ("gold",)}, r"no column gold \(--label-column\).*text, label"),
+        ("text,label", {"label_column": ("gold",)}, r"no column gold \(--label-column\).*text, label"),
         ("text,label", {"text_column": "body"}, r"no column body \(--text-column\)"),
         ("text,a b,a-b,label", {"prompt_column": "a_b"}, r"several columns .*a b, a-b; name one with --prompt-column"),
         ("te\x1b[2Jxt,verdict", {}, r"te\\x1b\[2Jxt"),
@@ -214,7 +214,7 @@ def test_a_guess_that_cannot_be_made_names_the_option(
 
 def test_columns_that_are_named_need_no_guess(tmp_path: Path) -> None:
     path = write_text(tmp_path, "reply,output,Ann,bob,nr\nyes!,no,1,0,7\nwell,no,1,1,8\n")
-    labels = labels_in(path, text_column="reply", label_columns=("ann", "bob"), id_column="NR", prompt_column="output")
+    labels = labels_in(path, text_column="reply", label_column=("ann", "bob"), id_column="NR", prompt_column="output")
     first, second = labels
     assert first == Labelled("7", f"{path}:2", Attempt("yes!", "no"), (("Ann", HIT), ("bob", PASS)), None)
     assert (second.item, second.label) == ("8", HIT)
@@ -224,7 +224,7 @@ def test_columns_that_are_named_need_no_guess(tmp_path: Path) -> None:
 def test_a_name_that_only_later_records_have_can_be_named(write: Write) -> None:
     early = [{"response": f"r{number}"} for number in range(1500)]
     path = write([*early, {"response": "late", "verdict": 1}], "l.jsonl")
-    assert said(labels_in(path, label_columns=("verdict",)))[-1] is HIT
+    assert said(labels_in(path, label_column=("verdict",)))[-1] is HIT
 
 
 def test_responses_may_be_missing_where_nobody_needs_them(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_threshold_is_a_number(tmp_path: Path, threshold: float) -> None:
 
 def test_labels_can_mean_the_opposite(tmp_path: Path) -> None:
     path = write_text(tmp_path, "text,rater_1,rater_2,rater_3\na,1,0,1\nb,0,0,NA\nc,,,\n")
-    labels = labels_in(path, invert=True)
+    labels = labels_in(path, invert_labels=True)
     assert said(labels) == [PASS, HIT, None]
     assert next(iter(labels)).ratings == (("rater_1", PASS), ("rater_2", HIT), ("rater_3", PASS))
 
@@ -312,7 +312,7 @@ def test_labels_can_mean_the_opposite(tmp_path: Path) -> None:
 def test_raters_decide_together_and_a_tie_is_shown(tmp_path: Path) -> None:
     rows = ["1,1,0", "0,NA,0", "1,0,n/a", "NA,NA,1", ",,", "1,maybe,1", "0,0,1"]
     path = write_text(tmp_path, "text,r1,r2,r3\n" + "".join(f"t{n},{row}\n" for n, row in enumerate(rows)))
-    labels = labels_in(path, label_columns=("r1", "r2", "r3"))
+    labels = labels_in(path, label_column=("r1", "r2", "r3"))
     assert said(labels) == [HIT, PASS, None, HIT, None, None, PASS]
     (source,) = labels.sources
     assert (source.hits, source.passes, source.ties, source.unlabelled, source.bad_labels) == (2, 2, 1, 2, 1)
@@ -731,7 +731,7 @@ def test_what_was_used_can_be_written_and_read_again(write: Write, tmp_path: Pat
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     after = list(labels_in(write_text(tmp_path, b"".join(lines), "saved.jsonl")))
     assert [(a.item, a.attempt, a.label) for a in after] == [(b.item, b.attempt, b.label) for b in before]
-    again = labels_in(write_text(tmp_path, b"".join(lines), "again.jsonl"), label_columns=("ratings",))
+    again = labels_in(write_text(tmp_path, b"".join(lines), "again.jsonl"), label_column=("ratings",))
     assert [a.ratings for a in again][:3] == [b.ratings for b in before][:3]
     assert json.loads(lines[0])["place"] == before[0].place
 

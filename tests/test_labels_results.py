@@ -189,7 +189,7 @@ def test_rows_of_one_id_in_one_file_are_ambiguous_unless_they_are_the_same(tmp_p
 def test_raters_and_thresholds_work_as_elsewhere(tmp_path: Path, write: Write) -> None:
     results = write([standard(1), standard(2), standard(3)])
     path = table(tmp_path, "id,rater_1,rater_2\n1,4,5\n2,1,5\n3,x,1\n")
-    labels = keyed(path, results, label_threshold=3, invert=True)
+    labels = keyed(path, results, label_threshold=3, invert_labels=True)
     assert [item.label for item in labels] == [PASS, None, None]
     (source,) = labels.sources
     assert (source.passes, source.ties, source.unlabelled, source.bad_labels, source.scores) == (1, 1, 1, 1, 3)

@@ -110,7 +110,7 @@ def test_the_published_files_stand_in_tables_by_what_they_are(shared: Path, cli:
 @pytest.mark.usefixtures("narrow")
 def test_every_published_file_is_visible_by_its_label(shared: Path, cli: Cli) -> None:
     paths = published(shared)
-    labels = [a.sources[0].label for a in analyze(paths, AnalyzeOptions(guardrail_success="detected")).analyses]
+    labels = [a.sources[0].label for a in analyze(*paths, guardrail_success="detected").analyses]
     told = sections(analyse(cli, *paths, "--guardrail-success", "detected").out)
     shown = [row[0] for title in ("Attack runs", "Guardrails", "Benign checks") for row in table_rows(told[title])]
     assert len(set(shown)) == len(shown) == len(set(labels)) == 14
@@ -121,20 +121,18 @@ def test_every_published_file_is_visible_by_its_label(shared: Path, cli: Cli) ->
     # What attacks and guardrails are called is shown whole; names of benign checks lose their middle.
     shortened = [name for name in shown if "…" in name]
     assert len(shortened) == 3 and all(name.endswith("-false-positive-check") for name in shortened)
-    wide = console.render(
-        as_report(analyze(paths, AnalyzeOptions(guardrail_success="detected")).analyses, details=False), width=120
-    )
+    wide = console.render(as_report(analyze(*paths, guardrail_success="detected").analyses, details=False), width=120)
     assert all(label in wide for label in labels)
 
 
 @pytest.mark.shared
 def test_the_published_rates_are_those_of_each_file_alone(shared: Path) -> None:
     options = AnalyzeOptions(guardrail_success="detected", details=False)
-    analyses = analyze(published(shared), options).analyses
+    analyses = analyze(*published(shared), options=options).analyses
     for grid in some(grids(as_report(analyses, details=False))):
         for row in some(grid.rows):
             (analysis,) = [a for a in analyses if Label(a.sources[0].label) == row[0]]
-            (alone,) = analyze([analysis.name], AnalyzeOptions(guardrail_success="detected")).analyses
+            (alone,) = analyze(analysis.name, guardrail_success="detected").analyses
             assert row[:5] == (row[0], alone.tally.total, rate_of(alone), Interval(rate_of(alone)), alone.tally.error)
 
 
@@ -195,7 +193,7 @@ def mixed(write: Write) -> list[Analysis]:
         run_of_tests(write, "run_good.jsonl", 3, 4),
         write([guardrail_row(n, let_through=n < 5) for n in range(10)], "results_other-attacks.jsonl"),
     ]
-    return list(analyze(paths).analyses)
+    return list(analyze(*paths).analyses)
 
 
 def test_each_kind_of_run_has_a_table_of_its_own_sorted_by_rate(mixed: list[Analysis]) -> None:
@@ -230,7 +228,7 @@ def test_the_lead_tells_each_kind_from_its_lowest_to_its_highest(mixed: list[Ana
 def test_a_file_without_entries_comes_last_and_is_in_no_range(write: Write) -> None:
     paths = [write(rows, f"results_{name}.jsonl") for name, rows in (("none", []), ("one", [standard(1)]))]
     paths.append(write([standard(1, success=True)], "results_all.jsonl"))
-    report = as_report(analyze(paths).analyses, details=False)
+    report = as_report(analyze(*paths).analyses, details=False)
     (grid,) = grids(report)
     assert [row[0] for row in grid.rows] == [Label("all"), Label("one"), Label("none")]
     text = console.render(report)
@@ -242,10 +240,10 @@ def test_blocks_have_a_column_where_something_was_blocked(write: Write) -> None:
     plain = write([standard(n, success=True) for n in range(3)], "results_plain.jsonl")
     blocked = write([standard(n, error="no", guardrail=n < 2) for n in range(3)], "results_blocked.jsonl")
     tests = run_of_tests(write, "run_x.jsonl", 1, 2)
-    (grid,) = grids(as_report(analyze([plain, blocked]).analyses, details=False))
+    (grid,) = grids(as_report(analyze(plain, blocked).analyses, details=False))
     place = [column.title for column in grid.columns].index("Blocks")
     assert [row[place] for row in grid.rows] == [0, 2]
-    both = grids(as_report(analyze([plain, tests]).analyses, details=False))
+    both = grids(as_report(analyze(plain, tests).analyses, details=False))
     assert all("Blocks" not in [column.title for column in grid.columns] for grid in both)
 
 
@@ -255,7 +253,7 @@ def test_of_a_benign_check_what_was_blocked_counts_however_it_was(write: Write, 
     rows = [guardrail_row(n, let_through=n >= 5) for n in range(20)]
     rows += [standard(100 + n, error="blocked", guardrail=True) for n in range(raised)]
     rows += [standard("e", error="timeout"), standard("u", success=None)]
-    (analysis,) = analyze([write(rows, "results_fp.jsonl")]).analyses
+    (analysis,) = analyze(write(rows, "results_fp.jsonl")).analyses
     rate = rate_of(analysis)
     assert rate.n == 20 + raised and rate.value == pytest.approx((5 + raised) / (20 + raised))
     expected = proportion.proportion_confint(5 + raised, 20 + raised, method="wilson")
@@ -296,7 +294,7 @@ def findings(report: Report) -> list[str]:
 
 def test_doubts_of_several_files_are_told_once_with_the_files(write: Write) -> None:
     paths = [write([standard(1), *["torn {"] * (n + 1)], f"results_{'abcdef'[n]}.jsonl") for n in range(6)]
-    report = as_report(analyze(paths).analyses, details=False)
+    report = as_report(analyze(*paths).analyses, details=False)
     assert findings(report) == [
         "unreadable lines, in 6 files: a (1), b (2), c (3), d (4) and 2 more",
     ]
@@ -311,14 +309,14 @@ def test_a_doubt_of_one_file_is_told_in_full_and_errors_come_first(write: Write)
         write([standard(1, success="yes"), standard(2)], "results_odd.jsonl"),
         write([standard(1), "torn {"], "results_torn.jsonl"),
     ]
-    analyses = analyze(paths).analyses
+    analyses = analyze(*paths).analyses
     (odd,), (torn,) = ([item.message for item in a.findings] for a in analyses)
     assert findings(as_report(analyses)) == [f"torn: {torn}", f"odd: {odd}"]
 
 
 def test_files_without_doubts_have_none(write: Write) -> None:
     paths = [write([standard(n)], f"results_{n}.jsonl") for n in range(2)]
-    report = as_report(analyze(paths).analyses)
+    report = as_report(analyze(*paths).analyses)
     assert not [block for block in report.sections[0].blocks if isinstance(block, Findings)]
 
 
@@ -404,7 +402,7 @@ def test_gates_see_groups_although_only_the_table_is_shown(write: Write, cli: Cl
 def test_hostile_names_of_files_act_nowhere(write: Write, text: str) -> None:
     name = text.replace("/", "_").replace("\x00", "_")
     paths = [write([standard(1, success=n == 0), "torn {"], f"results_{name}{n}.jsonl") for n in range(2)]
-    report = as_report(analyze(paths).analyses, figures=True)
+    report = as_report(analyze(*paths).analyses, figures=True)
     for width in (40, 80, 200):
         assert harmless(console.render(report, width=width))
     assert_inert(markdown.render(report))
@@ -437,16 +435,16 @@ def test_the_note_says_what_is_counted_and_how_the_interval_was_made(write: Writ
         (tests, 0.95, "n: cases. In brackets: 95% interval."),
         (families, 0.95, "n: entries. In brackets: 95% interval, over families of variants."),
     ):
-        (grid,) = grids(as_report(analyze(paths, AnalyzeOptions(level=level)).analyses))
+        (grid,) = grids(as_report(analyze(*paths, level=level).analyses))
         assert grid.note == expected
 
 
 def test_dynamic_attacks_are_in_the_rate(write: Write) -> None:
     rows = [standard(n) for n in range(4)] + [attack(n, success=True) for n in range(3)]
     paths = [write(rows, "results_dynamic.jsonl"), write([standard(1)], "results_other.jsonl")]
-    (grid,) = grids(as_report(analyze(paths).analyses, details=False))
+    (grid,) = grids(as_report(analyze(*paths).analyses, details=False))
     assert grid.rows[0][:2] == (Label("dynamic"), 4)
-    assert known(rate_of(analyze(paths).analyses[0]).value) == 0.75
+    assert known(rate_of(analyze(*paths).analyses[0]).value) == 0.75
 
 
 def test_a_section_of_the_league_holds_one_table(mixed: list[Analysis]) -> None:

@@ -51,6 +51,29 @@ def _nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     assert (out.replace("printed by the target\n", ""), err) == ("", "")
 
 
+# -- options ------------------------------------------------------------------------------------------------------
+
+
+def test_options_are_keywords_or_a_struct_that_keywords_change() -> None:
+    kept = faircount.AnalyzeOptions(combine=True, level=0.9)
+    by_keyword = faircount.analyze("old.jsonl", "new.jsonl", combine=True, level=0.9).analyses
+    assert faircount.analyze("old.jsonl", "new.jsonl", options=kept).analyses == by_keyword
+    (other,) = faircount.analyze("old.jsonl", "new.jsonl", options=kept, level=0.8).analyses
+    assert (other.level, other.tally) == (0.8, by_keyword[0].tally)
+    with pytest.raises(TypeError, match="AnalyzeOptions given; expected CompareOptions"):
+        faircount.compare("old.jsonl", "new.jsonl", options=kept)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no such option: levle; available: max_line"):
+        faircount.analyze("old.jsonl", levle=0.9)
+
+
+def test_evidence_is_asked_for_as_on_the_command_line() -> None:
+    for evidence in (2, "successes=2", ["2"], [("successes", 2)]):
+        (found,) = faircount.analyze("new.jsonl", evidence=evidence).evidence["new.jsonl"]
+        assert (found.kind, len(found.shown)) == ("successes", 2)
+    with pytest.raises(UsageError, match="evidence: 'victories' is not valid"):
+        faircount.analyze("new.jsonl", evidence="victories")
+
+
 # -- results ------------------------------------------------------------------------------------------------------
 
 
@@ -81,7 +104,7 @@ def test_power() -> None:
 
 
 def test_gate() -> None:
-    analyses = faircount.analyze(["new.jsonl"]).analyses
+    analyses = faircount.analyze("new.jsonl").analyses
     comparison = faircount.compare("old.jsonl", "new.jsonl")
     results = faircount.gate(["asr > 50%", "regression > 5%"], analyses=analyses, comparison=comparison)
     assert [(one.gate.text, one.state) for one in results] == [("asr > 50%", "failed"), ("regression > 5%", "failed")]
@@ -93,7 +116,7 @@ def test_gate() -> None:
 
 
 def test_errors_decide_no_gate_unless_they_are_ignored() -> None:
-    analyses = faircount.analyze(["new.jsonl"]).analyses
+    analyses = faircount.analyze("new.jsonl").analyses
     # Nine of twelve succeeded, and nobody knows how the one that ended in an error would have.
     assert [one.state for one in faircount.gate("asr > 80%", analyses=analyses)] == ["inconclusive"]
     assert [one.state for one in faircount.gate("asr > 80%", analyses=analyses, ignore_errors=True)] == ["passed"]
@@ -120,7 +143,7 @@ def test_export(here: Path) -> None:
     assert (here / "old.csv").read_text("utf-8").splitlines() == ["id,outcome", "0,success", "1,success"]
     with pytest.raises(UsageError, match="no format given"):
         faircount.export("old.jsonl")
-    with pytest.raises(UsageError, match="--to must be one of"):
+    with pytest.raises(UsageError, match="to must be one of"):
         faircount.export("old.jsonl", to="docx")
 
 
@@ -161,7 +184,7 @@ def test_rejudge(here: Path) -> None:
     (file,) = found.result.files
     assert (found.complete, found.notes, found.damaged, found.files) == (True, (), False, (str(here / "new.jsonl"),))
     assert (file.path, file.judged, len(heard)) == ("again.jsonl", 11, 11)
-    assert faircount.analyze(["again.jsonl"]).analyses[0].tally.success == 3
+    assert faircount.analyze("again.jsonl").analyses[0].tally.success == 3
     with pytest.raises(UsageError, match="--rejudged and --store must be different files"):
         faircount.rejudge("new.jsonl", rejudged="x", store="./x")
 

@@ -146,7 +146,7 @@ def test_a_script_that_analyses_twice_is_never_run_again_by_workers(tmp_path: Pa
     path, script = tmp_path / "results_large.jsonl", tmp_path / "script.py"
     line = b'{"id": 1, "success": true, "response": "' + b"x" * 2000 + b'"}\n'
     path.write_bytes(line * (2 * loading.PARALLEL_FROM_BYTES // len(line)))
-    call = f"faircount.analyze([{str(path)!r}]).analyses[0].tally.total"
+    call = f"faircount.analyze({str(path)!r}).analyses[0].tally.total"
     script.write_text(f"import faircount\nprint('begun')\nprint({call}, {call})\n", encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "begun\n1 1\n")

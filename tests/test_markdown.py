@@ -176,7 +176,7 @@ def test_whole_hostile_analyses_are_inert(write: Write) -> None:
         standard(f"m{i}", success=True, input=text, response=text, plugin=text, lang=f"l{i % 2}")
         for i, text in enumerate(MARKUP[:-1])
     ]
-    result = analyze([write(rows)], AnalyzeOptions(figures=True, evidence=(("", 50),)))
+    result = analyze(write(rows), options=AnalyzeOptions(figures=True, evidence=(("", 50),)))
     made = MadeWith(f"faircount results analyze {HOSTILE[0]} {MARKUP[4]}", (("Faircount", "1"),), {})
     text = markdown.render(as_report(result.analyses, evidence=result.evidence, figures=True, made_with=made))
     assert_inert(text)
@@ -189,7 +189,7 @@ def test_whole_hostile_analyses_are_inert(write: Write) -> None:
 
 
 def test_findings_come_first_then_tables(write: Write) -> None:
-    report = as_report(analyze([write([standard(1, success=True), "torn {"])]).analyses)
+    report = as_report(analyze(write([standard(1, success=True), "torn {"])).analyses)
     lines = [line for line in markdown.render(report).splitlines() if line]
     assert lines[0] == "# Analysis of `x`"
     assert lines[1] == "100% of 1 attack succeeded (95% interval 21–100%)."

@@ -113,8 +113,8 @@ def test_the_page_of_differences_ranks_combinations_as_faircount_does(tmp_path: 
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     claims = re.findall(r"^\| \d \| `(\w)`, ([\d.]+%) \| `(\w)`, ([\d.]+%) \|$", section, re.MULTILINE)
     assert len(claims) == 3
-    theirs = faircount.analyze([str(file)], faircount.AnalyzeOptions(definition="spikee")).analyses[0].combinations
-    ours = faircount.analyze([str(file)]).analyses[0].combinations
+    theirs = faircount.analyze(str(file), definition="spikee").analyses[0].combinations
+    ours = faircount.analyze(str(file)).analyses[0].combinations
     for (their_plugin, raw, our_plugin, shrunken), their, our in zip(claims, theirs.most, ours.most, strict=False):
         assert our.shrunk is not None
         assert (dict(their.values)["plugin"], percent(their.rate.value or 0.0)) == (their_plugin, raw)

@@ -45,7 +45,7 @@ def hostile_rows() -> list[dict[str, Any]]:
 
 
 def hostile_report(write: Write, **options: Any) -> Report:
-    return as_report(analyze([write(hostile_rows())], AnalyzeOptions(**options)).analyses)
+    return as_report(analyze(write(hostile_rows()), options=AnalyzeOptions(**options)).analyses)
 
 
 def harmless(text: str) -> bool:
@@ -90,7 +90,7 @@ def test_a_report_fits_its_width(write: Write, width: int) -> None:
 
 def test_columns_are_given_up_by_name_where_room_is_short(write: Write) -> None:
     rows = [standard(i, plugin=f"p{i % 2}", success=i % 3 == 0) for i in range(40)] + [attack(1, attempts=3)]
-    report = as_report(analyze([write(rows)]).analyses)
+    report = as_report(analyze(write(rows)).analyses)
     narrow, wide = console.render(report, width=60), console.render(report, width=200)
     assert "Not shown for lack of width: " in narrow
     assert "Not shown" not in wide
@@ -109,21 +109,21 @@ def test_wide_letters_take_two_cells() -> None:
 
 
 def test_findings_come_first(write: Write) -> None:
-    text = console.render(as_report(analyze([write([standard(1, success="yes")])]).analyses), width=100)
+    text = console.render(as_report(analyze(write([standard(1, success="yes")])).analyses), width=100)
     assert text.index("F003") < text.index("General")
 
 
 def test_a_field_with_one_value_is_left_out_unless_asked_for(write: Write) -> None:
     path = write([standard(1, lang="en"), standard(2, lang="en")])
-    plain = console.render(as_report(analyze([path]).analyses))
-    asked = console.render(as_report(analyze([path], AnalyzeOptions(by=("lang",))).analyses))
+    plain = console.render(as_report(analyze(path).analyses))
+    asked = console.render(as_report(analyze(path, by=("lang",)).analyses))
     assert "Breakdown by language" not in plain
     assert "Breakdown by language" in asked
 
 
 def test_the_overview_is_the_general_part_alone(write: Write) -> None:
     path = write([standard(1, lang="en", error="x"), standard(2, lang="de"), attack(2)])
-    text = console.render(as_report(analyze([path]).analyses, overview=True))
+    text = console.render(as_report(analyze(path).analyses, overview=True))
     assert "General" in text
     assert "Dynamic attacks" in text
     assert "Breakdown" not in text
@@ -131,21 +131,21 @@ def test_the_overview_is_the_general_part_alone(write: Write) -> None:
 
 
 def test_the_report_ends_with_what_the_numbers_cannot_tell(write: Write) -> None:
-    text = console.render(as_report(analyze([write([standard(1)])]).analyses))
+    text = console.render(as_report(analyze(write([standard(1)])).analyses))
     ending = text[text.index("\nLimits of these numbers\n") :]
     assert "hold for this dataset" in ending
     assert "ignore severity" in ending
 
 
 def test_the_judged_rate_stands_beside_only_where_it_differs(write: Write) -> None:
-    same = console.render(as_report(analyze([write([standard(1), standard(2)])]).analyses))
-    differs = console.render(as_report(analyze([write([standard(1), standard(2, error="x")])]).analyses))
+    same = console.render(as_report(analyze(write([standard(1), standard(2)])).analyses))
+    differs = console.render(as_report(analyze(write([standard(1), standard(2, error="x")])).analyses))
     assert "judged entries" not in same
     assert "of 1 judged entry" in differs
 
 
 def test_undefined_is_a_word_not_a_zero(write: Write) -> None:
-    text = console.render(as_report(analyze([write([])]).analyses))
+    text = console.render(as_report(analyze(write([])).analyses))
     assert "undefined" in text
     assert "0.0%" not in text
 

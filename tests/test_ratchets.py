@@ -144,15 +144,15 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     documents_written_by_hand: (0, 0),
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (109, 25),
-    class_names_that_mean_several_classes: (88, 10),
-    number_of_modules: (406, 200),
+    class_names_that_mean_several_classes: (87, 10),
+    number_of_modules: (405, 200),
     names_that_tests_take_from_inside_packages: (214, 100),
 }
 """Each count as it is, and where it is to end."""
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 73_628
+    assert lines() <= 73_562
 
 
 def test_counts_only_fall() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from faircount import AnalyzeOptions, analyze, read
+from faircount import analyze, read
 from faircount.errors import InputError, UsageError
 from faircount.reading import Origin, journal_rows, open_stream, reads_ranges, rows_of
 from faircount.running import Journal, Layout, read_journal, report_pieces
@@ -297,10 +297,12 @@ def test_half_a_character_in_the_name_of_a_field_is_no_reason_to_stop(write: Wri
     assert tally(write(lines)) == (1, 0, 0, 0)
 
 
-def test_a_number_beyond_all_floats_is_a_bad_line_and_others_count(write: Write) -> None:
-    odd = json.dumps(attempt("b", 0)).replace('"waited": 0.0', '"waited": 1e999')
-    path = write([HEADER, case("a"), case("b"), attempt("a", 0), odd])
-    assert tally(path) == (1, 0, 0, 0)
+def test_a_number_beyond_all_floats_matters_only_where_it_is_used(write: Write) -> None:
+    odd = json.dumps(attempt("b", 0))
+    unused, used = odd.replace('"waited": 0.0', '"waited": 1e999'), odd.replace('"score": 1.0', '"score": 1e999')
+    assert tally(write([HEADER, case("a"), case("b"), attempt("a", 0), unused])) == (2, 0, 0, 0)
+    path = write([HEADER, case("a"), case("b"), attempt("a", 0), used])
+    assert tally(path) == (1, 0, 0, 1)
     (finding,) = [one for one in analysis_of(path).findings if one.code == "F001"]
     assert "a number is too large" in finding.message
 
@@ -473,25 +475,25 @@ def test_a_notebook_reads_a_journal(journal: str) -> None:
 
 def test_two_runs_are_combined(journal: str, write: Write) -> None:
     other = write([HEADER, case("test_0_[]"), attempt("test_0_[]", 0, "f", model="model-2")], name="other.jsonl")
-    (found,) = analyze([journal, other], AnalyzeOptions(combine=True)).analyses
+    (found,) = analyze(journal, other, combine=True).analyses
     assert (found.tally.success, found.tally.total) == (4, 7)
 
 
 def test_attacks_and_tests_are_not_counted_together(journal: str, write: Write, cli: Cli) -> None:
     attacks = write([standard(1)], name="results_attacks.jsonl")
     with pytest.raises(UsageError, match="one rate cannot cover both"):
-        analyze([journal, attacks], AnalyzeOptions(combine=True))
+        analyze(journal, attacks, combine=True)
     assert cli("results", "analyze", journal, attacks, "--combine").code == 2
     assert cli("results", "analyze", journal, attacks).code == 0
     with pytest.raises(UsageError, match="is a test run"):
-        analyze([attacks], AnalyzeOptions(false_positive_checks=journal))
+        analyze(attacks, false_positive_checks=journal)
     with pytest.raises(UsageError, match="is a test run"):
-        analyze([journal], AnalyzeOptions(false_positive_checks=attacks))
+        analyze(journal, false_positive_checks=attacks)
 
 
 def test_an_empty_file_has_no_aim(journal: str, write: Write) -> None:
     empty = write([], name="results_empty.jsonl")
-    (found,) = analyze([empty, journal], AnalyzeOptions(combine=True)).analyses
+    (found,) = analyze(empty, journal, combine=True).analyses
     assert (found.aim, found.tally.total) == ("task", 6)
 
 

@@ -244,10 +244,10 @@ def test_a_path_is_printed_visibly(cli: Cli, write: Write) -> None:
 
 def test_the_console_holds_no_figures_and_neither_it_nor_json_evidence(write: Write) -> None:
     path = write([standard(i, success=i % 2 == 0, plugin=f"p{i % 3}", lang=f"l{i % 2}") for i in range(40)])
-    plain = as_report(analyze([path], AnalyzeOptions(figures=True)).analyses)
+    plain = as_report(analyze(path, options=AnalyzeOptions(figures=True)).analyses)
     assert figures_of(plain) == []
     assert not any(isinstance(block, Evidence) for section in plain.sections for block in section.blocks)
-    full = analyze([path], AnalyzeOptions(figures=True, evidence=(("", 5),)))
+    full = analyze(path, options=AnalyzeOptions(figures=True, evidence=(("", 5),)))
     rich = as_report(full.analyses, evidence=full.evidence, figures=True, made_with=made_with("x", full.analyses))
     assert any(isinstance(block, Evidence) for section in rich.sections for block in section.blocks)
     assert json_text.render(rich) == json_text.render(plain)

@@ -93,7 +93,7 @@ def outcomes(tally: Tally) -> Counter[str]:
 def test_the_ledger_chooses_what_reading_the_files_again_does(write: Write, query: str, definition: str) -> None:
     paths = [write(rows(), "results_a.jsonl"), write(rows()[:30], "results_b.jsonl")]
     expected, entries = read_again(paths, query, definition)
-    with open_results(paths, definition=definition) as results:
+    with open_results(*paths, definition=definition) as results:
         found = results.rows(where=query)
         assert [(one["file"], one["line"]) for one in found] == [(one["file"], one["line"]) for one in expected]
         assert [(one["strategy"], one["outcome"], one["id"]) for one in found] == [
@@ -115,7 +115,7 @@ def test_no_file_is_read_for_what_the_ledger_holds(write: Write, query: str, mon
 def test_entries_are_counted_by_one_field_or_by_several(write: Write) -> None:
     paths = [write([standard(1, lang="en", success=True), standard(2, lang="de")], "results_a.jsonl")]
     paths.append(write([standard(3, lang="en"), attack(3, success=True)], "results_b.jsonl"))
-    with open_results(paths) as results:
+    with open_results(*paths) as results:
         assert results.tally() == Tally(3, 2, 1)
         assert results.tally("lang") == {"en": Tally(2, 2), "de": Tally(1, 0, 1)}
         assert results.tally("attack") == {None: Tally(2, 1, 1), "goat": Tally(1, 1)}
@@ -125,7 +125,7 @@ def test_entries_are_counted_by_one_field_or_by_several(write: Write) -> None:
             results.tally("language")
         with pytest.raises(UsageError, match="no file has a field langs; did you mean lang"):
             results.tally(where="langs = en")
-    assert [source.lines for source in open_results(paths).sources] == [2, 2]
+    assert [source.lines for source in open_results(*paths).sources] == [2, 2]
 
 
 def test_rows_come_sorted_and_page_by_page(write: Write) -> None:
@@ -145,7 +145,7 @@ def test_rows_come_sorted_and_page_by_page(write: Write) -> None:
 def test_an_analysis_an_entry_and_a_comparison_are_those_of_the_files(write: Write, cli: Cli) -> None:
     first, second = write(rows(), "results_a.jsonl"), write(rows()[5:50], "results_b.jsonl")
     options: dict[str, Any] = {"by": "lang", "level": 0.9, "evidence": 2, "cluster": "lang"}
-    with open_results(first) as a, open_results(second) as b, open_results([first, second]) as both:
+    with open_results(first) as a, open_results(second) as b, open_results(first, second) as both:
         asked = {**options, "by": ("lang",), "evidence": (("", 2),)}
         assert a.analysis(**options) == analysis_of(first, **asked) == a.analysis(**options)
         assert both.analysis() == analysis_of(first, second, combine=True)
@@ -199,7 +199,7 @@ def test_nothing_is_answered_after_the_end(write: Write) -> None:
 
 def test_mistakes_are_told(tmp_path: Path, write: Write) -> None:
     with pytest.raises(UsageError, match="no result file given"):
-        open_results([])
+        open_results()
     with pytest.raises(UsageError, match="definition"):
         open_results(write([standard(1)]), definition="theirs")
     with pytest.raises(InputError, match="no such file"):

@@ -141,7 +141,7 @@ def test_a_history_can_decide_against_the_state_of_its_row(write: Write, cli: Cl
 
 def test_every_entry_has_the_outcome_that_analyze_counts(write: Write) -> None:
     path = write(hostile_rows())
-    (analysis,) = analyze([path]).analyses
+    (analysis,) = analyze(path).analyses
     names = {str(row["id"]).removesuffix("-attack") for row in hostile_rows()}
     entries = [entry for name in names for entry in entries_of(name, path)]
     assert len(entries) == analysis.tally.total
@@ -759,7 +759,7 @@ def test_the_document_has_every_key_also_where_little_is_known(
 def test_entries_of_golden_files_have_the_outcomes_that_analyze_counts(shared: Path) -> None:
     looked_at = 0
     for path in some(sorted((shared / "golden" / "spikee" / "ws" / "results").glob("*.jsonl"))[:12]):
-        (analysis,) = analyze([str(path)]).analyses
+        (analysis,) = analyze(str(path)).analyses
         if not 0 < analysis.tally.total <= 40:
             continue
         looked_at += 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from faircount import AnalyzeOptions, analyze
+from faircount import analyze
 from faircount.analysis import compare_files
 from faircount.model import Source
 from faircount.reading import target_of
@@ -189,7 +189,7 @@ def test_rows_that_all_name_one_target_make_it_known(write: Write) -> None:
     one = [standard(n, target="gpt-4o") for n in range(3)]
     two = [*one, standard(9, target="llama")]
     paths = [write(one, "x.jsonl"), write(two, "y.jsonl"), write([standard(1)], "z.jsonl")]
-    found = analyze(paths, AnalyzeOptions()).analyses
+    found = analyze(*paths).analyses
     assert [(a.sources[0].target, a.sources[0].label) for a in found] == [
         ("gpt-4o", "gpt-4o"),
         (None, "y"),
@@ -299,7 +299,7 @@ def test_sources_get_the_labels_of_their_paths_and_nothing_else_changes(paths: l
 def test_labels_are_made_among_the_files_of_one_answer(write: Write) -> None:
     rows = [standard(n, success=n < 3) for n in range(10)]
     paths = [write(rows, name) for name in ("results_bot_set_1734615457.jsonl", "results_cat_set_1734615457.jsonl")]
-    assert [a.sources[0].label for a in analyze(paths, AnalyzeOptions(definition="spikee")).analyses] == ["bot", "cat"]
+    assert [a.sources[0].label for a in analyze(*paths, definition="spikee").analyses] == ["bot", "cat"]
     assert analysis_of(paths[0]).sources[0].label == "bot_set"
     combined = analysis_of(*paths, combine=True, definition="spikee")
     assert [figures.label for figures in combined.by_source] == [source.label for source in combined.sources]

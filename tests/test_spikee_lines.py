@@ -245,7 +245,7 @@ def test_breakdowns_show_the_rates_that_spikee_shows(shared: Path, case_name: st
     (printed,) = read_console((out / "stdout.txt").read_text(encoding="utf-8"))
     asked = json.loads((out / "meta.json").read_text())["argv"]
     path = shared / "golden" / "spikee" / "ws" / asked[asked.index("--result-file") + 1]
-    text = console.render(as_report(analyze([str(path)]).analyses), width=100)
+    text = console.render(as_report(analyze(str(path)).analyses), width=100)
     assert printed.breakdowns is not None
     for field, title in (("jailbreak_type", "jailbreak type"), ("position", "position"), ("lang", "language")):
         shown = rates_of(text, title, column)
@@ -276,9 +276,9 @@ def rates_of(text: str, title: str, column: str) -> dict[str, float]:
 
 def test_the_rates_without_a_block_or_an_attack_are_left_out(write: Write) -> None:
     rows = [standard(n, plugin=f"p{n % 2}", success=n % 3 == 0) for n in range(20)]
-    text = console.render(as_report(analyze([write(rows)]).analyses), width=100)
+    text = console.render(as_report(analyze(write(rows)).analyses), width=100)
     assert "GTR" not in text and "Initial" not in text
-    text = console.render(as_report(analyze([write([*rows, attack(1, plugin="p1")])]).analyses), width=100)
+    text = console.render(as_report(analyze(write([*rows, attack(1, plugin="p1")])).analyses), width=100)
     assert "Initial ASR: rate without dynamic attacks." in text
 
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from faircount import AnalyzeOptions, InputError, UsageError, analyze, open_results
-from faircount.reading import loading
+from faircount.reading import loading, open_source
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
 
@@ -72,14 +72,20 @@ def test_the_ledger_answers_as_reading_the_files_does(
     files = [write(rows(), "all.jsonl"), write([*teams, "not a row"], "teams.jsonl")]
     options = AnalyzeOptions(where=query, combine=combine, cache=False)
     read: list[object] = []
-    opened = loading.open_source
-    monkeypatch.setattr(loading, "open_source", lambda path, *rest: (read.append(path), opened(path, *rest))[1])
-    held = analyze(files, options)
+
+    def opened(path: str, name: str, content: Any = None) -> Any:
+        read.append(path)
+        return open_source(path, name, content)
+
+    monkeypatch.setattr(loading, "open_source", opened)
+    held = analyze(*files, options=options)
     assert len(read) == len(files)
     monkeypatch.setattr("faircount.analysis.results._may_be_held", lambda _: False)
-    assert held == analyze(files, options)
-    with open_results(files) as opened_results:
-        assert opened_results.analysis(where=query) == analyze(files, replace(options, combine=True)).analyses[0]
+    assert held == analyze(*files, options=options)
+    with open_results(*files) as opened_results:
+        assert (
+            opened_results.analysis(where=query) == analyze(*files, options=replace(options, combine=True)).analyses[0]
+        )
 
 
 @pytest.mark.parametrize("query", ["lang = de", "strategy = goat", "lang = de and strategy = goat"])
@@ -108,7 +114,7 @@ def test_lines_are_counted_from_the_beginning_of_the_file(write: Write) -> None:
 def test_the_file_can_be_chosen(write: Write) -> None:
     first, second = write([standard(1)], "results_a.jsonl"), write([standard(2)], "results_b.jsonl")
     options = AnalyzeOptions(combine=True, where='file like "%results_b.jsonl"')
-    (analysis,) = analyze([first, second], options).analyses
+    (analysis,) = analyze(first, second, options=options).analyses
     assert analysis.tally.total == 1
 
 

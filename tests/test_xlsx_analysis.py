@@ -263,7 +263,7 @@ def test_no_chart_covers_another_or_the_rows_below(tmp_path: Path) -> None:
 def test_a_report_of_real_rows_fills_all_sheets(tmp_path: Path, write: Write) -> None:
     rows = [standard(i, plugin=f"p{i % 3}", lang=f"l{i % 2}", success=i % 4 == 0) for i in range(60)]
     rows += [attack(i, success=i % 2 == 0, attempts=3) for i in range(1, 20)]
-    made = as_report(analyze([write([*rows, "{torn"])], AnalyzeOptions()).analyses, figures=True)
+    made = as_report(analyze(write([*rows, "{torn"])).analyses, figures=True)
     path = tmp_path / "x.xlsx"
     write_workbook(str(path), [["x"]], ["text"], made)
     book = openpyxl.load_workbook(path)
@@ -283,7 +283,7 @@ def test_hostile_records_stay_text_in_every_sheet(tmp_path: Path, write: Write) 
     rows = [*hostile_rows(), *(standard(f"h{i}", plugin=t, lang=t, error=t, **{t: t}) for i, t in enumerate(texts))]
     rows += [attack(f"h{i}", name=text, success=True) for i, text in enumerate(texts)]
     options = AnalyzeOptions(evidence=(("", len(rows)), ("errors", len(rows))))
-    made = as_report(analyze([write(rows)], options).analyses, figures=True)
+    made = as_report(analyze(write(rows), options=options).analyses, figures=True)
     path = tmp_path / "x.xlsx"
     write_workbook(str(path), [], ["a"], made)
     book = openpyxl.load_workbook(path)

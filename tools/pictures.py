@@ -265,7 +265,7 @@ def success_within() -> str:
     """Success within k requests in the demo's dynamic sample, beside what the first request seems to promise."""
     with tempfile.TemporaryDirectory() as folder:
         sample = write_sample(Path(folder), DEMO_SEED).dynamic
-        found = faircount.analyze([str(sample)]).analyses[0].success_within
+        found = faircount.analyze(str(sample)).analyses[0].success_within
     assert found is not None
     steps = found.steps
     first = steps[0].within.value or 0.0

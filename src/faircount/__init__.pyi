@@ -5,7 +5,6 @@ from faircount.analysis.options import AnalyzeOptions as AnalyzeOptions
 from faircount.analysis.result_set import ResultSet as ResultSet
 from faircount.analysis.result_set import open_results as open_results
 from faircount.analysis.results import AnalysisSet as AnalysisSet
-from faircount.analysis.results import analyze as analyze
 from faircount.app.export import convert_to_excel as convert_to_excel
 from faircount.app.export import export as export
 from faircount.app.judges import agree as agree
@@ -13,6 +12,7 @@ from faircount.app.judges import evaluate as evaluate
 from faircount.app.judges import rank as rank
 from faircount.app.judges import try_judge as try_judge
 from faircount.app.rejudge import rejudge as rejudge
+from faircount.app.results import analyze as analyze
 from faircount.app.results import check as check
 from faircount.app.results import compare as compare
 from faircount.app.results import dataset_comparison as dataset_comparison

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 
@@ -17,6 +16,8 @@ def names_of(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[]
 
     @functools.cache
     def homes() -> dict[str, str]:
+        from pathlib import Path
+
         lines = Path(file).with_suffix(".pyi").read_text("utf-8").splitlines()
         return {name: module for _, module, _, name, *_ in map(str.split, lines)}
 

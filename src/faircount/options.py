@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from faircount.errors import UsageError
 from faircount.text import clip, visible
@@ -130,30 +130,50 @@ def option_fields(kind: type[Options]) -> tuple[OptionField, ...]:
 # -- options from Python and from files -----------------------------------------------------------------------------
 
 
-def options_from(given: Mapping[str, Any], *kinds: type[Options]) -> tuple[Any, ...]:
-    """Return options of each kind by keyword; TypeError for a keyword that none has."""
+def options_from(
+    keywords: Mapping[str, Any], *kinds: type[Options], given: Options | Sequence[Options] | None = None
+) -> tuple[Any, ...]:
+    """Return options of each kind: those that are given, or else the defaults, changed by keywords.
+
+    A keyword that is None changes nothing. TypeError for a keyword that no kind has, and for options of another kind.
+    """
+    ready = {type(one): one for one in ([given] if isinstance(given, Options) else given or ())}
+    for kind in ready:
+        if kind not in kinds:
+            raise TypeError(f"{kind.__name__} given; expected {' and '.join(kind.__name__ for kind in kinds)}")
     known = {one.name: one for kind in kinds for one in option_fields(kind)}
-    for name in given:
+    for name in keywords:
         if name not in known:
             raise TypeError(f"no such option: {name}; available: {', '.join(known)}")
-    values = {name: option_value(known[name], value) for name, value in given.items() if value is not None}
-    return tuple(kind(**{name: values[name] for name in kind.__struct_fields__ if name in values}) for kind in kinds)
+    values = {name: option_value(known[name], value) for name, value in keywords.items() if value is not None}
+    own = [(kind, {name: values[name] for name in kind.__struct_fields__ if name in values}) for kind in kinds]
+    return tuple(replace(ready[kind], **changed) if kind in ready else kind(**changed) for kind, changed in own)
 
 
 def option_value(known: OptionField, value: Any) -> Any:
     """Return what a Python call or a bench file gives an option, as its field has it; UsageError if it is not allowed.
 
-    A number may stand for text, a table for JSON, and a single value for a list of one.
+    A number may stand for text, a table for JSON, a single value for a list of one, and text for what it is read as.
     """
     if known.repeated:
         several = value if isinstance(value, list | tuple) else [value]
-        as_text = get_args(known.type)[0] is str
-        found: Any = tuple(_text(known, one) if as_text else one for one in several)
+        found: Any = tuple(_one_value(known, one) for one in several)
     else:
         found = _single_value(known, value)
     for refusal in filter(None, (option.refusal(found) for option in known.options if found != known.default)):
         raise UsageError(f"{known.name} {refusal}")
     return found
+
+
+def _one_value(known: OptionField, value: Any) -> Any:
+    """Return one value of those that an option may have."""
+    read = known.options[0].read
+    if read is None:
+        return _text(known, value)
+    try:
+        return read(str(value)) if isinstance(value, str | int) else tuple(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{known.name}: {error}") from None
 
 
 def _single_value(known: OptionField, value: Any) -> Any:

@@ -48,7 +48,6 @@ from faircount.analysis.gates.judging import judge as judge
 from faircount.analysis.gates.judging import subjects_of as subjects_of
 from faircount.analysis.gates.regression import judged as judged
 from faircount.analysis.judges.agreement import Agreement as Agreement
-from faircount.analysis.judges.agreement import AgreementOptions as AgreementOptions
 from faircount.analysis.judges.agreement import GroupAgreement as GroupAgreement
 from faircount.analysis.judges.agreement import measure_agreement as measure_agreement
 from faircount.analysis.judges.agreement_table import JUDGE as JUDGE
@@ -58,6 +57,8 @@ from faircount.analysis.judges.agreement_table import Ratings as Ratings
 from faircount.analysis.judges.balancing import balanced as balanced
 from faircount.analysis.judges.options import RANKED_BY as RANKED_BY
 from faircount.analysis.judges.options import SUMMARY as SUMMARY
+from faircount.analysis.judges.options import AgreeOptions as AgreeOptions
+from faircount.analysis.judges.options import MeasureOptions as MeasureOptions
 from faircount.analysis.judges.predictions import KeptPredictions as KeptPredictions
 from faircount.analysis.judges.predictions import Prediction as Prediction
 from faircount.analysis.judges.predictions import Predictions as Predictions
@@ -66,12 +67,10 @@ from faircount.analysis.judges.predictions import read_predictions as read_predi
 from faircount.analysis.judges.quality import STRING_MATCHER as STRING_MATCHER
 from faircount.analysis.judges.quality import Confusion as Confusion
 from faircount.analysis.judges.quality import Evaluation as Evaluation
-from faircount.analysis.judges.quality import EvaluationSettings as EvaluationSettings
 from faircount.analysis.judges.quality import JudgeQuality as JudgeQuality
 from faircount.analysis.judges.quality import JudgeTrouble as JudgeTrouble
 from faircount.analysis.judges.quality import LabelDoubt as LabelDoubt
 from faircount.analysis.judges.quality import LabelSource as LabelSource
-from faircount.analysis.judges.quality import QualityOptions as QualityOptions
 from faircount.analysis.judges.quality import Scores as Scores
 from faircount.analysis.judges.quality import quality_of as quality_of
 from faircount.analysis.judges.ranking import DRAWN as DRAWN
@@ -119,7 +118,7 @@ from faircount.analysis.rejudging.panel import Panel as Panel
 from faircount.analysis.rejudging.rejudge import Rejudging as Rejudging
 from faircount.analysis.results import CASES_SHOWN as CASES_SHOWN
 from faircount.analysis.results import COMBINED as COMBINED
-from faircount.analysis.results import analyze as analyze
+from faircount.analysis.results import analyze_files as analyze_files
 from faircount.analysis.results import findings_of as findings_of
 from faircount.analysis.results import fold_files as fold_files
 from faircount.analysis.sampling_for_labels import Sample as Sample

@@ -15,7 +15,7 @@ from faircount.analysis.comparing.compare import compare_files
 from faircount.analysis.comparing.found import Comparison
 from faircount.analysis.comparing.report import in_short
 from faircount.analysis.options import AnalyzeOptions, CompareOptions
-from faircount.analysis.results import analyze
+from faircount.analysis.results import analyze_files
 from faircount.model import Analysis, Document, Estimate, Tally
 from faircount.report import Cell, Column, Fact, Facts, Grid, Place, Record, Report, Section
 from faircount.text import clip_middle, visible
@@ -65,7 +65,7 @@ class BenchResults(Document, frozen=True, kw_only=True):
 def bench_results(path: str, runs: Sequence[BenchRun], with_results: Sequence[str]) -> BenchResults:
     """Analyse the journals in which there is anything, and compare those that differ in their target alone."""
     options = AnalyzeOptions(cache=False, overview=True)
-    analyses = {journal: analyze([journal], options).analyses[0] for journal in with_results}
+    analyses = {journal: analyze_files([journal], options).analyses[0] for journal in with_results}
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
         if run.journal in analyses:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -29,7 +29,7 @@ from faircount.analysis.results import (
     NotHeldError,
     analysis_of,
     analysis_set,
-    analyze,
+    analyze_files,
     fold_files,
     inputs_of,
     only_rows,
@@ -41,7 +41,7 @@ from faircount.ledger.lookup import EntriesOfRows, find_entries_of_rows, has_row
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import Ledger, source_and_line
 from faircount.model import Analysis, Source, Tally
-from faircount.options import option_fields, option_value, options_from
+from faircount.options import options_from
 from faircount.query import Query, parse
 from faircount.reading import inputs
 from faircount.reading.cache import users_cache
@@ -63,20 +63,18 @@ _OWN = ("combine", "where")
 _ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
 
 
-def open_results(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    progress: Progress = lambda _: None,
-    **options: Any,
-) -> ResultSet:
+def open_results(*paths: str | os.PathLike[str], progress: Progress = lambda _: None, **keywords: Any) -> ResultSet:
     """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context.
 
     Options say how files are read: `definition`, `guardrail_success`, `policy_blocks`, `max_line` and `cache`.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    _refuse_unknown(options, _OF_READING)
-    (asked,) = options_from(options, AnalyzeOptions)
-    return ResultSet(files_of(given), asked, progress)
+    return ResultSet(files_of(paths), reading_options(keywords), progress)
+
+
+def reading_options(keywords: Mapping[str, Any]) -> AnalyzeOptions:
+    """Return the options that say how files are read; no others are allowed."""
+    _refuse_unknown(keywords, _OF_READING)
+    return options_from(keywords, AnalyzeOptions)[0]  # type: ignore[no-any-return]
 
 
 def _refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
@@ -200,23 +198,19 @@ class ResultSet:
             return found.get((), Tally())
         return {value: tally for (value,), tally in found.items()} if isinstance(by, str) else found
 
-    def analysis(self, where: str | None = None, **options: Any) -> Analysis:
+    def analysis(self, where: str | None = None, **keywords: Any) -> Analysis:
         """Return every figure over all files together, or over the rows that a query chooses."""
-        return self.analysis_set(where, **options).analyses[0]
+        return self.analysis_set(where, **keywords).analyses[0]
 
-    def analysis_set(self, where: str | None = None, **options: Any) -> AnalysisSet:
+    def analysis_set(self, where: str | None = None, **keywords: Any) -> AnalysisSet:
         """Return the analysis over all files together, and the entries with their texts that were asked for."""
-        known = {one.name: one for one in option_fields(AnalyzeOptions) if one.name not in (*_OF_READING, *_OWN)}
-        shown = {name: bool(options.pop(name)) for name in ("details", "figures") if name in options}
-        _refuse_unknown(options, {*known, "details", "figures"})
-        if isinstance(options.get("evidence"), int):
-            options["evidence"] = [("", options["evidence"])]
-        given = {name: option_value(known[name], value) for name, value in options.items() if value is not None}
-        asked = replace(self._options, where=where, **shown, **given)
+        _refuse_unknown(keywords, set(AnalyzeOptions.__struct_fields__) - {*_OF_READING, *_OWN})
+        shown = {name: bool(keywords.pop(name)) for name in ("details", "figures") if name in keywords}
+        (asked,) = options_from(keywords, AnalyzeOptions, given=replace(self._options, where=where, **shown))
         query = None if where is None else parse_row_query(where)
         if asked.false_positive_checks is not None:
             self._refuse_streams()
-            return analyze(self.files, asked)
+            return analyze_files(self.files, asked)
 
         def question(folded: Folded) -> AnalysisSet:
             if asked not in self._analyses:
@@ -230,7 +224,7 @@ class ResultSet:
             return self._ask(question, of_rows=query is not None)
         except NotHeldError:
             self._refuse_streams()
-            return analyze(self.files, asked)
+            return analyze_files(self.files, asked)
 
     @contextlib.contextmanager
     def _only(self, folded: Folded, query: Query | None) -> Iterator[Folded]:
@@ -252,16 +246,16 @@ class ResultSet:
 
         return self._ask(question)
 
-    def compare(self, other: ResultSet, options: CompareOptions | None = None) -> Comparison:
-        """Compare one file with one other on the entries that they share."""
+    def compare(self, other: ResultSet, *, options: CompareOptions | None = None, **keywords: Any) -> Comparison:
+        """Compare one file with one other on the entries that they share; options are those of `CompareOptions`."""
         from faircount.analysis.comparing.compare import compare_sides
         from faircount.analysis.comparing.sides import Side
         from faircount.analysis.options import CompareOptions
 
         counted = self._options
-        asked = options or CompareOptions(
-            guardrail_success=counted.guardrail_success, max_line=counted.max_line, policy_blocks=counted.policy_blocks
-        )
+        read = ("guardrail_success", "max_line", "policy_blocks")
+        given = options or CompareOptions(**{name: getattr(counted, name) for name in read})
+        (asked,) = options_from(keywords, CompareOptions, given=given)
 
         def side(folded: Folded) -> Side:
             if len(folded.sources) > 1:

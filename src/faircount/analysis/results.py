@@ -1,4 +1,4 @@
-"""`results analyze` as a library call: files in, one analysis per file or one over all of them out."""
+"""The analysis of result files: files in, one analysis per file or one over all of them out."""
 
 from __future__ import annotations
 
@@ -86,14 +86,8 @@ class AnalysisSet(Struct, frozen=True):
         return any(f.code in ("F001", "F002") for a in self.analyses for f in a.findings)
 
 
-def analyze(
-    files: Sequence[str], options: AnalyzeOptions | None = None, progress: Progress = lambda _: None
-) -> AnalysisSet:
-    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`.
-
-    `progress` hears how many more bytes of the files were read.
-    """
-    options = options or AnalyzeOptions()
+def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progress = lambda _: None) -> AnalysisSet:
+    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`."""
     paths = inputs.expand(files)
     if not paths:
         raise UsageError("no result file given; name a file or a folder")

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from faircount.analysis.exporting import Export
 from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
-from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs
+from faircount.app.options import ExportedFile, NewFileOptions, Workbook
+from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs, stem_of
 from faircount.app.results import WrittenRows
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.new_file import NewFile
-from faircount.options import options_from
+from faircount.options import Options, options_from
 from faircount.reading.streams import STDIN
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ COMPANION = ".long.jsonl"
 """Ends the name of the file that holds whole the texts that are too long for a sheet."""
 
 _AS_LINES = ("csv", "jsonl")
-_COMPRESSED = (".gz", ".zst")
 _COMBINED = "Combined"
 _BEGINS_A_COMPANION = b'{"row": '
 _BYTE_ORDER_MARK = "\ufeff".encode()
@@ -42,43 +42,39 @@ Told = list[str]
 
 def export(
     *paths: AnyPath,
-    output: AnyPath | None = None,
-    to: str | None = None,
-    raw: bool = False,
-    force: bool = False,
+    options: Sequence[Options] = (),
     progress: Progress = ignore,
     notice: Notice = ignore,
-    **options: Any,
+    **keywords: Any,
 ) -> WrittenRows:
-    """Export rows, or the entries that they belong to; options are the fields of `ExportOptions`.
+    """Export rows, or the entries that they belong to; options are the fields of `ExportOptions` and `ExportedFile`.
 
     The file goes beside the input unless `output` names it, and to standard output if that is "-". `to` is the format,
     by default that of the suffix. With `raw`, texts in a CSV file are not made safe for spreadsheets.
     """
-    (asked,) = options_from(options, ExportOptions)
-    kind = _format(to, output)
-    if raw and kind != "csv":
+    asked, place = options_from(keywords, ExportOptions, ExportedFile, given=options)
+    kind = _format(place)
+    if place.raw and kind != "csv":
         raise UsageError("--raw works only with csv")
     with Export([os.fspath(path) for path in paths], asked, progress) as table:
-        path = _path(table, kind, output, force=force, notice=notice)
-        told = _write_csv(table, path, force, raw=True) if raw else _WRITERS[kind](table, path, force)
+        path = _path(table, kind, place, notice)
+        told = _write_csv(table, path, place.force, raw=True) if place.raw else _WRITERS[kind](table, path, place.force)
     return _written(table, path, told)
 
 
 def convert_to_excel(
     *paths: AnyPath,
-    output: AnyPath | None = None,
-    force: bool = False,
     command: str = "",
+    options: Sequence[Options] = (),
     progress: Progress = ignore,
     notice: Notice = ignore,
-    **options: Any,
+    **keywords: Any,
 ) -> WrittenRows:
-    """Write a workbook with the rows, the analysis with charts, and the findings; options are those of `ExcelOptions`.
+    """Write a workbook with the rows, the analysis with charts, and the findings.
 
-    `command` is what the workbook says it was made with.
+    Options are the fields of `ExcelOptions` and `Workbook`. `command` is what the workbook says it was made with.
     """
-    (asked,) = options_from(options, ExcelOptions)
+    asked, place = options_from(keywords, ExcelOptions, Workbook, given=options)
     rows = ExportOptions(
         name_lone_file=False,
         definition=asked.definition,
@@ -87,32 +83,30 @@ def convert_to_excel(
         policy_blocks=asked.policy_blocks,
     )
     with Export([os.fspath(path) for path in paths], rows, progress) as table:
-        path = _path(table, "xlsx", output, force=force, notice=notice)
-        told = _write_workbook(table, path, force, _analysis(table, asked, command))
+        path = _path(table, "xlsx", place, notice)
+        told = _write_workbook(table, path, place.force, _analysis(table, asked, command))
     return _written(table, path, told)
 
 
 # -- where it goes ----------------------------------------------------------------------------------------------
 
 
-def _format(to: str | None, output: AnyPath | None) -> str:
+def _format(place: ExportedFile) -> str:
     """Return the format that was asked for, or that the suffix of the file implies."""
-    kind = Path(output or "").suffix.lower().removeprefix(".") if to is None else to
+    kind = place.to or Path(place.output or "").suffix.lower().removeprefix(".")
     if kind in EXPORTS:
         return kind
-    if to is not None:
-        raise UsageError(f"--to must be one of {', '.join(EXPORTS)}, not {to!r}")
     raise UsageError(
         f"no format given: choose one with --to ({', '.join(EXPORTS)}), or name a file with that suffix with -o"
     )
 
 
-def _path(table: Export, kind: str, output: AnyPath | None, *, force: bool, notice: Notice) -> str:
+def _path(table: Export, kind: str, place: NewFileOptions, notice: Notice) -> str:
     """Return where the file goes; UsageError, before anything is written, if it cannot or must not go there."""
-    path = _default_path(table, kind) if output is None else os.fspath(output)
-    if output is None and kind in _KNOWN_AS_OURS:
-        path = beside_others(path, lambda name: not _in_the_way(name, kind, force=force), notice)
-    _refuse(path, kind, table.paths, force=force)
+    path = _default_path(table, kind) if place.output is None else place.output
+    if place.output is None and kind in _KNOWN_AS_OURS:
+        path = beside_others(path, lambda name: not _in_the_way(name, kind, force=place.force), notice)
+    _refuse(path, kind, table.paths, force=place.force)
     return path
 
 
@@ -120,13 +114,9 @@ def _default_path(table: Export, kind: str) -> str:
     """Return a name beside the only input, or in the working folder if there are several."""
     names = [item.path for item in table.inputs]
     source = Path(_COMBINED if len(names) > 1 else "stdin" if names[0] == STDIN else names[0])
-    stem = source.name
-    for compressed in _COMPRESSED:
-        if stem.endswith(f".jsonl{compressed}"):
-            stem = stem.removesuffix(compressed)
     # Lines keep the ending of their source and must not take its name.
     addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
-    return str(source.parent / (stem.removesuffix(".jsonl").removesuffix(".json") + f"{addition}.{kind}"))
+    return str(source.parent / f"{stem_of(source.name)}{addition}.{kind}")
 
 
 def _refuse(path: str, kind: str, inputs: Iterable[str], *, force: bool) -> None:
@@ -287,10 +277,10 @@ def _analysis(table: Export, options: ExcelOptions, command: str) -> Report:
     """Return the analysis of the files, as in a page."""
     from faircount.analysis.arrange import as_report
     from faircount.analysis.evidence import made_with
-    from faircount.analysis.results import analyze
+    from faircount.analysis.results import analyze_files
 
     with _standard_input(table):
-        result = analyze(table.paths, replace(options.analyzed, figures=True))
+        result = analyze_files(table.paths, replace(options.analyzed, figures=True))
     if result.failures:
         raise InputError(result.failures[0])
     made = made_with(command, result.analyses)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from faircount.analysis.judges import trying
 from faircount.analysis.judges.options import (
     SUMMARY,
     AgreeOptions,
-    LabelOptions,
+    JudgesAndLabels,
     MeasureOptions,
     RankOptions,
     TryJudgeOptions,
@@ -33,9 +35,8 @@ from faircount.judging.judge import Judge, every_part
 from faircount.judging.making import Setting, make
 from faircount.judging.verdict import Verdict
 from faircount.new_file import NewFile, whole_file
-from faircount.options import options_from
-from faircount.reading import labelled
-from faircount.reading.labelled import Labelled
+from faircount.options import Options, options_from
+from faircount.reading.labelled import Labelled, LabelOptions
 from faircount.reading.labels import read_labels, saved_row
 from faircount.reading.streams import STDIN
 
@@ -48,9 +49,9 @@ Progress = Callable[[], None]
 """Hears of every item that was judged."""
 
 
-def try_judge(judge: str, text: str, **options: Any) -> trying.JudgeTrial:
+def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> trying.JudgeTrial:
     """Return a judge's verdict on one response; options are the fields of `TryJudgeOptions` and `Models`."""
-    asked, models = options_from({"judge": judge, "text": text, **options}, TryJudgeOptions, Models)
+    asked, models = options_from({"judge": judge, "text": text, **keywords}, TryJudgeOptions, Models, given=options)
     (made,) = made_judges([asked.judge], setting_of(models))
     # A row of spikee's has one text or a list of them.
     told = list(asked.judge_arg)
@@ -84,46 +85,36 @@ def made_judges(expressions: Sequence[str], setting: Setting) -> list[Judge]:
 def evaluate(
     labels: AnyPath | Sequence[AnyPath],
     *judges: str,
-    output: AnyPath | None = None,
+    options: Sequence[Options] = (),
     progress: Progress = ignore,
-    **options: Any,
+    **keywords: Any,
 ) -> Evaluation:
-    """Measure judges against labelled data, and add the results to the summary `output`, if there is one.
+    """Measure judges against labelled data, and add the results to the summary `output`, if one is named.
 
     Options are the fields of `LabelOptions`, `MeasureOptions`, `WorkOptions` and `Models`.
     """
     from faircount.analysis.judges import evaluation
-    from faircount.analysis.judges.quality import EvaluationSettings
     from faircount.analysis.judges.summary import evaluation_document
 
-    given, asked, work, models = options_from(
-        {"labels": labels, "judges": judges, **options}, LabelOptions, MeasureOptions, WorkOptions, Models
-    )
-    _refuse_missing(given)
+    kinds = (JudgesAndLabels, LabelOptions, MeasureOptions, WorkOptions, Models)
+    named = {"labels": labels, "judges": judges}
+    given, reading, asked, work, models = options_from({**named, **keywords}, *kinds, given=options)
+    _refuse_missing([*given.labels, *reading.results])
     if not given.labels:
         raise UsageError("no labelled data given: name a file with --labels")
     if not given.judges:
         raise UsageError("no judge given: name one, such as refusal; see `faircount judges list`")
     setting = setting_of(models, work.concurrency)
     made = made_judges(given.judges, setting)
-    summary, saved = None if output is None else os.fspath(output), None
+    saved = None
     if asked.save_datasets:
-        if summary is None:
+        if asked.output is None:
             raise UsageError("save_datasets needs output: the items are saved next to the summary")
-        saved = str(Path(summary).with_name(f"{Path(summary).stem}_dataset.jsonl"))
-    for place in (summary, asked.predictions, saved):
+        saved = str(Path(asked.output).with_name(f"{Path(asked.output).stem}_dataset.jsonl"))
+    for place in (asked.output, asked.predictions, saved):
         if place is not None:
-            refuse_inputs(place, [*given.labels, *given.results])
-    settings = EvaluationSettings(
-        level=asked.level,
-        replicates=asked.replicates,
-        seed=asked.seed,
-        balance=asked.balance,
-        save_datasets=asked.save_datasets,
-        inverted=given.invert_labels,
-        wanted_fpr=asked.false_positive_rate,
-    )
-    items = read_labels(given.labels, _label_options(given))
+            refuse_inputs(place, [*given.labels, *reading.results])
+    items = read_labels(given.labels, reading)
     with _saving(saved) as keep, _predicting(asked.predictions, made) as tell:
 
         def judged(item: Labelled, verdicts: Sequence[Verdict]) -> None:
@@ -133,11 +124,14 @@ def evaluate(
         found = evaluation.evaluate(
             made,
             items,
-            evaluation.EvaluateOptions(settings, work.workers, (setting.chat or ChatSettings()).concurrency),
-            evaluation.Listeners(taken=keep, judged=judged),
+            asked,
+            workers=work.workers,
+            concurrency=(setting.chat or ChatSettings()).concurrency,
+            taken=keep,
+            told=judged,
         )
-    if summary is not None:
-        update_file(summary, evaluation_document(found))
+    if asked.output is not None:
+        update_file(asked.output, evaluation_document(found))
     return found
 
 
@@ -170,12 +164,12 @@ def _predicting(path: str | None, judges: Sequence[Judge]) -> Iterator[Callable[
         yield tell
 
 
-def rank(*summaries: AnyPath, **options: Any) -> Ranking:
+def rank(*summaries: AnyPath, options: RankOptions | None = None, **keywords: Any) -> Ranking:
     """Rank the judges in summaries from Faircount or garak, best first; options are the fields of `RankOptions`."""
     from faircount.analysis.judges.ranking import ranked
     from faircount.analysis.judges.summary import read_summary
 
-    (asked,) = options_from({"summaries": summaries, **options}, RankOptions)
+    (asked,) = options_from({"summaries": summaries or None, **keywords}, RankOptions, given=options)
     # The same file named twice would make every judge tie with itself.
     files = dict.fromkeys(asked.summaries or [SUMMARY])
     return ranked([read_summary(path) for path in files], asked.by, level=asked.level)
@@ -185,22 +179,23 @@ def agree(
     labels: AnyPath | Sequence[AnyPath] = (),
     *judges: str,
     every_case: bool = False,
+    options: Sequence[Options] = (),
     progress: Progress = ignore,
     notice: Notice = ignore,
-    **options: Any,
+    **keywords: Any,
 ) -> Agreement:
     """Measure how far judges and people agree beyond chance, and find the items on which they differ.
 
     Options are the fields of `LabelOptions`, `AgreeOptions`, `WorkOptions` and `Models`. With `every_case`, all items
     that they disagree on are named. `notice` hears of judges that decided none of the items.
     """
-    from faircount.analysis.judges.agreement import AgreementOptions, measure_agreement
+    from faircount.analysis.judges.agreement import measure_agreement
     from faircount.analysis.judges.predictions import read_predictions
 
-    given, asked, work, models = options_from(
-        {"labels": labels, "judges": judges, **options}, LabelOptions, AgreeOptions, WorkOptions, Models
-    )
-    _refuse_missing(given)
+    kinds = (JudgesAndLabels, LabelOptions, AgreeOptions, WorkOptions, Models)
+    named = {"labels": labels, "judges": judges}
+    given, reading, asked, work, models = options_from({**named, **keywords}, *kinds, given=options)
+    _refuse_missing([*given.labels, *reading.results])
     if not given.labels and not asked.predictions:
         raise UsageError("nothing to compare: give labelled data with --labels, or predictions with --predictions")
     if given.judges and not given.labels:
@@ -208,16 +203,16 @@ def agree(
     setting = setting_of(models, work.concurrency)
     made = made_judges(given.judges, setting)
     predictions = read_predictions(asked.predictions)
-    items = read_labels(given.labels, _label_options(given, text_needed=bool(made))) if given.labels else None
-    measured = AgreementOptions(
-        cases=asked.cases,
-        every_case=every_case,
-        level=asked.level,
-        seed=asked.seed,
+    items = read_labels(given.labels, replace(reading, text_needed=bool(made))) if given.labels else None
+    found = measure_agreement(
+        items,
+        predictions,
+        made,
+        replace(asked, every_case=every_case),
+        progress,
         workers=work.workers,
         concurrency=(setting.chat or ChatSettings()).concurrency,
     )
-    found = measure_agreement(items, predictions, made, measured, progress)
     asked_now = {judge.identity.digest for judge in made}
     for rater in found.raters:
         if rater.identity in asked_now and not rater.decided:
@@ -225,27 +220,10 @@ def agree(
     return found
 
 
-# -- labels -------------------------------------------------------------------------------------------------------
-
-
-def _refuse_missing(given: LabelOptions) -> None:
-    for name in (*given.labels, *given.results):
+def _refuse_missing(files: Sequence[str]) -> None:
+    for name in files:
         if name != STDIN and not Path(name).exists():
             raise InputError(f"{name}: no such file")
-
-
-def _label_options(given: LabelOptions, *, text_needed: bool = True) -> labelled.LabelOptions:
-    return labelled.LabelOptions(
-        text_column=given.text_column,
-        prompt_column=given.prompt_column,
-        label_columns=given.label_column,
-        id_column=given.id_column,
-        label_threshold=given.label_threshold,
-        invert=given.invert_labels,
-        results=given.results,
-        max_line=given.max_line,
-        text_needed=text_needed,
-    )
 
 
 # -- the summary of judges ----------------------------------------------------------------------------------------

@@ -14,10 +14,19 @@ AnyPath = str | os.PathLike[str]
 Notice = Callable[[str], None]
 """Hears a sentence that the user should know and no error says."""
 _START_OF_A_PAGE = 4096
+_COMPRESSED, _RECORDS = (".gz", ".zst"), (".jsonl", ".json")
 
 
 def ignore(*_: object) -> None:
     """Hear of progress, or a notice, and do nothing about it."""
+
+
+def stem_of(name: str) -> str:
+    """Return the name of a file of records without its folder and what says how it is written: x of a/x.jsonl.gz."""
+    stem = Path(name).name
+    for suffix in (*_COMPRESSED, *_RECORDS):
+        stem = stem.removesuffix(suffix)
+    return stem
 
 
 def refuse_inputs(path: str, inputs: Iterable[str]) -> None:

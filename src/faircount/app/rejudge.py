@@ -18,7 +18,7 @@ from faircount.analysis.rejudging.changes import FlipTexts
 from faircount.analysis.rejudging.panel import Panel
 from faircount.analysis.rejudging.rejudge import Rejudged, RejudgedFile, Rejudging, rejudged
 from faircount.app.options import Models, RejudgeFiles
-from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file
+from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file, stem_of
 from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
 from faircount.config import setting_of
@@ -31,13 +31,12 @@ from faircount.judging.making import Setting, make
 from faircount.judging.registry import built_in
 from faircount.judging.verdict_store import VerdictStore
 from faircount.new_file import SUFFIX, NewFile
-from faircount.options import options_from
+from faircount.options import Options, options_from
 from faircount.reading import inputs
 from faircount.reading.cache import default_folder
 from faircount.reading.streams import STDIN
 
 STORE_FOLDER = "verdicts"
-_COMPRESSED = (".gz", ".zst")
 _SPIKEE = "spikee:"
 _LONGEST_NAME = 200
 _NAMES_SHOWN = 3
@@ -59,13 +58,17 @@ class RejudgeResult(Struct, frozen=True):
 
 
 def rejudge(
-    *paths: AnyPath, progress: Callable[[], None] = ignore, notice: Notice = ignore, **options: Any
+    *paths: AnyPath,
+    options: Sequence[Options] = (),
+    progress: Callable[[], None] = ignore,
+    notice: Notice = ignore,
+    **keywords: Any,
 ) -> RejudgeResult:
     """Judge recorded responses again; the rows go to a new file beside the input. `progress` hears of every verdict.
 
     Options are the fields of `RejudgeOptions`, `RejudgeFiles` and `Models`: `rejudge(file, judge="not(refusal)")`.
     """
-    asked, where, models = options_from(options, RejudgeOptions, RejudgeFiles, Models)
+    asked, where, models = options_from(keywords, RejudgeOptions, RejudgeFiles, Models, given=options)
     files = _files(paths, where, notice)
     setting = setting_of(models, asked.concurrency)
     chat = setting.chat or ChatSettings()
@@ -224,10 +227,7 @@ def _kept_so_far(store: VerdictStore | None, notice: Notice) -> Iterator[None]:
 def _beside(name: str) -> str:
     """Return where rejudged rows go: beside the input, under the name that spikee would give them."""
     source = Path("results_stdin.jsonl" if name == STDIN else name)
-    stem = source.name
-    for compressed in _COMPRESSED:
-        stem = stem.removesuffix(compressed)
-    stem = stem.removesuffix(SUFFIX).removesuffix(".json")
+    stem = stem_of(source.name)
     rest = stem.partition("_")[2] or stem
     if len(rest.encode()) > _LONGEST_NAME:
         digest = hashlib.sha256(rest.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Calls about results: compare, check, show, power and gate; new datasets made of results, and sheets to label.
+"""Calls about results: analyze, compare, check, show, power, gate; new datasets made of results, sheets to label.
 
 A new dataset without a name gets one like spikee's, which is always new. Nothing heavy is imported before it is needed.
 """
@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.options import (
+    AnalyzeOptions,
     CheckOptions,
     CompareOptions,
     DatasetComparisonOptions,
@@ -26,10 +27,11 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.output_files import AnyPath, ignore, refuse_inputs
+from faircount.app.options import ComparedFile, ExtractedFile, LabelSheet, NewFileOptions
+from faircount.app.output_files import AnyPath, ignore, refuse_inputs, stem_of
 from faircount.errors import UsageError
 from faircount.new_file import SUFFIX, NewFile
-from faircount.options import options_from
+from faircount.options import Options, options_from
 
 if TYPE_CHECKING:
     from faircount.analysis.checking import Checks
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from faircount.analysis.gates.judging import GateResult
     from faircount.analysis.one_entry import FoundEntries
     from faircount.analysis.power import Power
+    from faircount.analysis.results import AnalysisSet
     from faircount.analysis.sampling_for_labels import Sample
     from faircount.model import Analysis
     from faircount.reading.loading import Progress
@@ -50,38 +53,56 @@ _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9_.]+")
 _SHEETS = (".jsonl", ".xlsx")
 
 
-def compare(*paths: AnyPath, progress: Progress = ignore, **options: Any) -> Comparison:
-    """Compare result files on the entries that they share; options are the fields of `CompareOptions`.
+def analyze(
+    *paths: AnyPath, options: AnalyzeOptions | None = None, progress: Progress = ignore, **keywords: Any
+) -> AnalysisSet:
+    """Analyse result files: one analysis each in the order given, or one over all with `combine`.
 
-    `progress` hears how many more bytes were read.
+    Options are the fields of `AnalyzeOptions`. `progress` hears how many more bytes of the files were read.
     """
+    from faircount.analysis.results import analyze_files
+
+    (asked,) = options_from(keywords, AnalyzeOptions, given=options)
+    return analyze_files([os.fspath(path) for path in paths], asked, progress)
+
+
+def compare(
+    *paths: AnyPath, options: CompareOptions | None = None, progress: Progress = ignore, **keywords: Any
+) -> Comparison:
+    """Compare result files on the entries that they share; options are the fields of `CompareOptions`."""
     from faircount.analysis.comparing.compare import compare_files
 
-    (asked,) = options_from(options, CompareOptions)
+    (asked,) = options_from(keywords, CompareOptions, given=options)
     return compare_files([os.fspath(path) for path in paths], asked, progress)
 
 
-def check(*paths: AnyPath, progress: Progress = ignore, **options: Any) -> Checks:
+def check(*paths: AnyPath, options: CheckOptions | None = None, progress: Progress = ignore, **keywords: Any) -> Checks:
     """List problems with result files, without rates; options are the fields of `CheckOptions`."""
     from faircount.analysis.checking import check_files
 
-    (asked,) = options_from(options, CheckOptions)
+    (asked,) = options_from(keywords, CheckOptions, given=options)
     return check_files([os.fspath(path) for path in paths], asked, progress)
 
 
-def show(entry: str | int, *paths: AnyPath, progress: Progress = ignore, **options: Any) -> FoundEntries:
+def show(
+    entry: str | int,
+    *paths: AnyPath,
+    options: ShowOptions | None = None,
+    progress: Progress = ignore,
+    **keywords: Any,
+) -> FoundEntries:
     """Return everything that is recorded about the entries with an id; options are the fields of `ShowOptions`."""
     from faircount.analysis.one_entry import find_entries
 
-    (asked,) = options_from(options, ShowOptions)
+    (asked,) = options_from(keywords, ShowOptions, given=options)
     return find_entries(str(entry), [os.fspath(path) for path in paths], asked, progress)
 
 
-def power(**options: Any) -> Power:
+def power(*, options: PowerOptions | None = None, **keywords: Any) -> Power:
     """Return how many entries a question needs, or what they can show; options are the fields of `PowerOptions`."""
     from faircount.analysis.power import ask
 
-    (asked,) = options_from(options, PowerOptions)
+    (asked,) = options_from(keywords, PowerOptions, given=options)
     return ask(asked)
 
 
@@ -122,24 +143,22 @@ class WrittenRows(Struct, frozen=True):
 
 
 def extract(
-    *paths: AnyPath,
-    output: AnyPath | None = None,
-    tag: str | None = None,
-    force: bool = False,
-    progress: Progress = ignore,
-    **options: Any,
+    *paths: AnyPath, options: Sequence[Options] = (), progress: Progress = ignore, **keywords: Any
 ) -> WrittenRows:
-    """Write selected rows to a new dataset, by default in `results/`; options are the fields of `ExtractOptions`."""
+    """Write selected rows to a new dataset, by default in `results/`.
+
+    Options are the fields of `ExtractOptions` and `ExtractedFile`: `extract(file, category="error", output="e.jsonl")`.
+    """
     from faircount.analysis.extracting import Extraction
 
-    (asked,) = options_from(options, ExtractOptions)
-    path = _named(output, tag, force=force, standard_output="the number of rows")
+    asked, place = options_from(keywords, ExtractOptions, ExtractedFile, given=options)
+    path = _named(place, standard_output="the number of rows")
     if path is None:
-        parts = ["extract", asked.label, *([] if tag is None else [tag]), str(int(time.time()))]
+        parts = ["extract", asked.label, *([] if place.tag is None else [place.tag]), str(int(time.time()))]
         path = str(Path(RESULTS_FOLDER) / ("_".join(parts) + SUFFIX))
     with Extraction([os.fspath(name) for name in paths], asked, progress) as found:
         refuse_inputs(path, found.paths)
-        with NewFile(path, force=force, may_number=output is None) as file:
+        with NewFile(path, force=place.force, may_number=place.output is None) as file:
             for pieces in found.lines():
                 file.write_all(pieces)
     return WrittenRows(
@@ -156,21 +175,20 @@ def extract(
 def dataset_comparison(
     dataset: AnyPath,
     *paths: AnyPath,
-    output: AnyPath | None = None,
-    tag: str | None = None,
-    force: bool = False,
+    options: Sequence[Options] = (),
     progress: Progress = ignore,
-    **options: Any,
+    **keywords: Any,
 ) -> DatasetComparison:
     """Compare a dataset's entries over targets, one result file each, and write those with a high or a low rate.
 
-    Options are the fields of `DatasetComparisonOptions`. The new dataset goes to `datasets/` unless `output` names it.
+    Options are the fields of `DatasetComparisonOptions` and `ComparedFile`. The new dataset goes to `datasets/` unless
+    `output` names it.
     """
     from faircount.analysis.dataset_comparison import compare_dataset, one_dataset
 
-    (asked,) = options_from(options, DatasetComparisonOptions)
+    asked, place = options_from(keywords, DatasetComparisonOptions, ComparedFile, given=options)
     source = one_dataset([os.fspath(dataset)])
-    new_file = NewFile(_comparison_path(source, output, tag, force=force), force=force, may_number=output is None)
+    new_file = NewFile(_comparison_path(source, place), force=place.force, may_number=place.output is None)
     found = compare_dataset(source, [os.fspath(path) for path in paths], asked, progress)
     refuse_inputs(new_file.path, found.files)
     with new_file as file:
@@ -179,42 +197,36 @@ def dataset_comparison(
     return replace(found.result, output=file.path)
 
 
-def _comparison_path(dataset: str, output: AnyPath | None, tag: str | None, *, force: bool) -> str:
+def _comparison_path(dataset: str, place: ComparedFile) -> str:
     """Return where the new dataset goes: where the user says, else to where spikee would write it."""
-    path = _named(output, tag, force=force, standard_output="the report")
+    path = _named(place, standard_output="the report")
     if path is not None:
         if path.lower().endswith(_REPORT_SUFFIXES):
             raise UsageError(f"-o {path}: -o names the new dataset, a JSONL file; name the report with --report")
         return path
-    parts = ["comparison", _stem(dataset), *([] if tag is None else [tag])]
+    # What the name takes over from that of the dataset is as in spikee.
+    stem = re.sub(r"^[0-9]+-", "", stem_of(dataset)).removeprefix("seeds-")
+    parts = ["comparison", stem, *([] if place.tag is None else [place.tag])]
     name = _compact("_".join(_compact(part, _LONGEST_PART) for part in parts), _LONGEST_NAME)
     return str(Path(DATASETS_FOLDER) / f"{name}_{int(time.time())}{SUFFIX}")
 
 
-def _named(output: AnyPath | None, tag: str | None, *, force: bool, standard_output: str) -> str | None:
+def _named(place: NewFileOptions, *, standard_output: str) -> str | None:
     """Return the file that the user names, or None where Faircount chooses a name, in which the tag may be.
 
     `standard_output` says what is printed there.
     """
-    if output is not None:
-        if tag is not None:
+    if place.output is not None:
+        if place.tag is not None:
             raise UsageError("--tag is part of the default file name and does not work with -o")
-        if output == "-":
+        if place.output == "-":
             raise UsageError(f"-o -: the new dataset needs a file; standard output is for {standard_output}")
-        return os.fspath(output)
-    if force:
+        return place.output
+    if place.force:
         raise UsageError("--force needs -o; the default file name is always new")
-    if tag is not None and not _TAG.fullmatch(tag):
-        raise UsageError(f"--tag {tag}: use 1 to 50 letters, digits, - and _")
+    if place.tag is not None and not _TAG.fullmatch(place.tag):
+        raise UsageError(f"--tag {place.tag}: use 1 to 50 letters, digits, - and _")
     return None
-
-
-def _stem(dataset: str) -> str:
-    """Return what the name of a new dataset takes over from the old one's, as spikee does."""
-    name = Path(dataset).name
-    for compressed in (".gz", ".zst"):
-        name = name.removesuffix(compressed)
-    return re.sub(r"^[0-9]+-", "", name).removesuffix(SUFFIX).removeprefix("seeds-")
 
 
 def _compact(text: str, longest: int) -> str:
@@ -231,19 +243,15 @@ def _compact(text: str, longest: int) -> str:
 
 
 def sample_for_labels(
-    *paths: AnyPath,
-    output: AnyPath = "labels.jsonl",
-    force: bool = False,
-    progress: Progress = ignore,
-    **options: Any,
+    *paths: AnyPath, options: Sequence[Options] = (), progress: Progress = ignore, **keywords: Any
 ) -> Sample:
-    """Draw entries into a sheet for people to label; options are the fields of `SampleOptions`."""
+    """Draw entries into a sheet for people to label; options are the fields of `SampleOptions` and `LabelSheet`."""
     from faircount.analysis.correction.given import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import design
     from faircount.analysis.sampling_for_labels import sample_for_labels as draw
 
-    (asked,) = options_from(options, SampleOptions)
-    sheet = os.fspath(output)
+    asked, place = options_from(keywords, SampleOptions, LabelSheet, given=options)
+    sheet, force = place.output, place.force
     _refuse_sheet(sheet, sheet + DESIGN_SUFFIX, force=force)
     sample = draw([os.fspath(path) for path in paths], asked, progress)
     for target in (sheet, sheet + DESIGN_SUFFIX):

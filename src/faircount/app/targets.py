@@ -18,7 +18,7 @@ from faircount.config import setting_of
 from faircount.errors import UsageError
 from faircount.judging.making import Setting
 from faircount.judging.outside import in_short
-from faircount.options import options_from
+from faircount.options import Options, options_from
 from faircount.running.attacks.making import AttackSetting, make_attack
 from faircount.running.attacks.seam import Attack, Entry
 from faircount.running.options import TryAttackOptions, TryTargetOptions
@@ -34,9 +34,11 @@ def list_targets() -> Targets:
     return Targets(targets=tuple(available()))
 
 
-def try_target(target: str, prompt: str, *, notice: Notice = ignore, **options: Any) -> TriedTarget:
+def try_target(
+    target: str, prompt: str, *, options: TryTargetOptions | None = None, notice: Notice = ignore, **keywords: Any
+) -> TriedTarget:
     """Send one prompt to a target and return what came of it; options are the fields of `TryTargetOptions`."""
-    (asked,) = options_from({"target": target, "prompt": prompt, **options}, TryTargetOptions)
+    (asked,) = options_from({"target": target, "prompt": prompt, **keywords}, TryTargetOptions, given=options)
     fields = _fields(asked.field)
     messages: list[dict[str, Any]] = [] if asked.system is None else [{"role": "system", "content": asked.system}]
     messages.append({"role": "user", "content": asked.prompt})
@@ -78,12 +80,16 @@ async def _asked(target: Target, request: Request) -> tuple[Answer | None, Targe
 # -- attacks ------------------------------------------------------------------------------------------------------
 
 
-def try_attack(attack: str, prompt: str, *, notice: Notice = ignore, **options: Any) -> trying.AttackTrial:
+def try_attack(
+    attack: str, prompt: str, *, options: Sequence[Options] = (), notice: Notice = ignore, **keywords: Any
+) -> trying.AttackTrial:
     """Return what an attack sends for one prompt; it is sent to a `target`, if one is named.
 
     Options are the fields of `TryAttackOptions` and `Models`.
     """
-    asked, models = options_from({"attack": attack, "prompt": prompt, **options}, TryAttackOptions, Models)
+    asked, models = options_from(
+        {"attack": attack, "prompt": prompt, **keywords}, TryAttackOptions, Models, given=options
+    )
     if asked.judge is not None and asked.target is None:
         raise UsageError("--judge needs --target: without one there is no answer to judge")
     setting = setting_of(models)

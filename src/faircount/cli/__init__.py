@@ -23,13 +23,14 @@ EXIT_INTERRUPTED = interrupts.EXIT_INTERRUPTED
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     from faircount.cli.parser import parse
-    from faircount.cli.progress import QUIET
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
+        from faircount.cli.progress import QUIET
+
         QUIET.set(arguments.quiet)
         code = int(arguments.run(arguments))
         sys.stdout.flush()

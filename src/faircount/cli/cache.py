@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-
+from faircount.cli.runner import CommandResult
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.reading.cache import FOLDER_VARIABLE, Cache, default_folder
 from faircount.text import inert_lines, visible
 
 
-def show() -> int:
+def show() -> CommandResult:
     """Run `cache show`."""
     cache = _cache()
-    _say(f"{cache.folder}: {_described(*cache.size())} (limit: {_megabytes(cache.limit)})")
-    return 0
+    return _answer(f"{cache.folder}: {_described(*cache.size())} (limit: {_megabytes(cache.limit)})")
 
 
-def clear() -> int:
+def clear() -> CommandResult:
     """Run `cache clear`."""
     cache = _cache()
     entries, size = cache.clear()
-    _say(f"{cache.folder}: {f'deleted {_described(entries, size)}' if entries else 'nothing to delete'}")
-    return 0
+    return _answer(f"{cache.folder}: {f'deleted {_described(entries, size)}' if entries else 'nothing to delete'}")
 
 
 def _cache() -> Cache:
@@ -40,5 +37,5 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(inert_lines(visible(text) + "\n"))
+def _answer(text: str) -> CommandResult:
+    return CommandResult(text=inert_lines(visible(text) + "\n"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from faircount.cli.parsing import Command
+from faircount.cli.parsing import Command, Noun
 
 _PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.running.options:"
 _JUDGES = "faircount.analysis.judges.options:"
@@ -12,7 +10,8 @@ _INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Outpu
 _GATES, _BASELINE_GATES = (_PARTS + name for name in ("Gates", "BaselineGates"))
 _APP = "faircount.app.options:"
 _MODELS = _APP + "Models"
-_WORK, _LABELS = _JUDGES + "WorkOptions", _JUDGES + "LabelOptions"
+_WORK = _JUDGES + "WorkOptions"
+_LABELS = (_JUDGES + "JudgesAndLabels", "faircount.reading.labelled:LabelOptions")
 _SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _PURPOSE = "Use attacks only on systems that you own or are authorised to test."
 _OF_SPIKEE = {
@@ -26,15 +25,6 @@ _OF_SPIKEE = {
     "--auto-resume": "use faircount resume JOURNAL",
 }
 """Options of `spikee test` that have another name here because they mean something else."""
-
-
-class Noun(NamedTuple):
-    """What commands are about, with its commands."""
-
-    name: str
-    help: str
-    description: str
-    commands: tuple[Command, ...]
 
 
 RESULTS = Noun(
@@ -55,7 +45,7 @@ RESULTS = Noun(
             "write the rows that succeeded, failed or match a query to a new dataset",
             "Write the rows selected by a category, a query or search terms to a new dataset.",
             "faircount.cli.results:extract",
-            (_INPUTS, _RESULTS + "ExtractOptions", _PARTS + "ExtractedFile"),
+            (_INPUTS, _RESULTS + "ExtractOptions", _APP + "ExtractedFile"),
             (
                 "faircount results extract results/results_*.jsonl --category failure",
                 "faircount results extract results/results_*.jsonl --where 'error contains \"time-out\"'",
@@ -66,7 +56,7 @@ RESULTS = Noun(
             "export rows or entries as JSONL, CSV, Parquet, Excel or HTML",
             "Export rows, or the entries that they belong to, in a format that other programs read.",
             "faircount.cli.results:export",
-            (_INPUTS, _RESULTS + "ExportOptions", _PARTS + "ExportedFile"),
+            (_INPUTS, _RESULTS + "ExportOptions", _APP + "ExportedFile"),
             (
                 "faircount results export results/results_x.jsonl --to parquet",
                 "faircount results export results/results_*.jsonl --where 'outcome = error' --columns id,error "
@@ -78,7 +68,7 @@ RESULTS = Noun(
             "write an Excel workbook with the rows, the analysis with charts, and the findings",
             "Write an Excel workbook with sheets for the rows, the analysis with charts, and the findings.",
             "faircount.cli.results:convert_to_excel",
-            (_INPUTS, _RESULTS + "ExcelOptions", _PARTS + "Workbook"),
+            (_INPUTS, _RESULTS + "ExcelOptions", _APP + "Workbook"),
             ("faircount results convert-to-excel --result-file results/results_x.jsonl",),
         ),
         Command(
@@ -105,7 +95,7 @@ RESULTS = Noun(
             "Compare the entries of a dataset across several targets, one result file each, and write those\n"
             "with a high or a low success rate to a new dataset.",
             "faircount.cli.results:dataset_comparison",
-            (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _PARTS + "ComparedFile", _REPORT),
+            (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _APP + "ComparedFile", _REPORT),
             ("faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50",),
         ),
         Command(
@@ -140,7 +130,7 @@ RESULTS = Noun(
             "Draw the entries whose labels are most informative about the judge, into a sheet that hides its\n"
             "verdicts. Pass the completed sheet to analyze with --judge-quality.",
             "faircount.cli.results:sample_for_labels",
-            (_INPUTS, _RESULTS + "SampleOptions", _PARTS + "LabelSheet"),
+            (_INPUTS, _RESULTS + "SampleOptions", _APP + "LabelSheet", _PARTS + "PrintedReport"),
             ("faircount results sample-for-labels results/results_x.jsonl --n 50 -o labels.xlsx",),
         ),
     ),
@@ -187,7 +177,7 @@ RUNS = (
         "Run every combination of the targets, datasets, judges and attacks in a bench file, each as a\n"
         "separate run, and compare the targets. Existing runs are resumed: repeat the command to continue an\n"
         "interrupted bench.",
-        "faircount.cli.bench:bench",
+        "faircount.cli.run:bench",
         (_RUNNING + "BenchOptions", _OUTPUT),
         ("faircount bench release.toml --plan", "faircount bench release.toml"),
     ),
@@ -233,7 +223,7 @@ JUDGES = Noun(
             "Measure judges against labelled data: precision, recall and F1 for hits and for passes, with\n"
             "intervals. The results are added to a summary file; judges measured earlier stay in it.",
             "faircount.cli.judges:evaluate",
-            (_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
+            (*_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
             ("faircount judges evaluate --labels labelled.csv refusal 'contains(text=\"sorry\")'",),
         ),
         Command(
@@ -249,7 +239,7 @@ JUDGES = Noun(
             "measure how far judges and raters agree, and show where they disagree",
             "Measure how far judges and human raters agree beyond chance, and show where they disagree.",
             "faircount.cli.judges:agree",
-            (_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
+            (*_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
             ("faircount judges agree --labels labelled.csv refusal 'not(mitigation-bypass)'",),
         ),
     ),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from argcomplete.shell_integration import shellcode
 
 from faircount.cli.parts import Completion
+from faircount.cli.runner import CommandResult
 
 
-def completion(options: Completion) -> int:
-    """Print the script for a shell."""
-    sys.stdout.write(shellcode(["faircount"], shell=options.shell).rstrip("\n") + "\n")
-    return 0
+def completion(options: Completion) -> CommandResult:
+    """Return the script for a shell."""
+    return CommandResult(text=shellcode(["faircount"], shell=options.shell).rstrip("\n") + "\n")

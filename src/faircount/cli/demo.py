@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from faircount.cli.output import show
 from faircount.cli.parts import Demo
+from faircount.cli.runner import CommandResult
 from faircount.errors import UsageError
 from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.report import Findings, Report
@@ -27,7 +28,7 @@ ANALYZE = ("results", "analyze")
 _OPEN_WITH = {"darwin": "open", "win32": "start"}
 
 
-def demo(options: Demo) -> int:
+def demo(options: Demo) -> CommandResult:
     """Write sample results, show what Faircount makes of them, run tests and a guardrail, and end with a page."""
     folder = Path(options.folder)
     try:
@@ -42,7 +43,7 @@ def demo(options: Demo) -> int:
     _show_runs(folder)
     _show_page(folder)
     _next_steps(files)
-    return 0
+    return CommandResult()
 
 
 # -- what is run ------------------------------------------------------------------------------------------------
@@ -125,10 +126,10 @@ def _show_runs(folder: Path) -> None:
 def _analysis(files: list[str], benign: str | None = None) -> Report:
     from faircount.analysis.arrange import as_report
     from faircount.analysis.options import AnalyzeOptions
-    from faircount.analysis.results import analyze
+    from faircount.analysis.results import analyze_files
 
     options = AnalyzeOptions(false_positive_checks=benign, overview=True, cache=False)
-    return as_report(analyze(files, options).analyses, overview=True)
+    return as_report(analyze_files(files, options).analyses, overview=True)
 
 
 def _show_beginning(report: Report, sections: int = 1) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
-
-from msgspec.structs import asdict
 
 from faircount.analysis.judges.options import (
+    SUMMARY,
     AgreeOptions,
-    LabelOptions,
+    JudgesAndLabels,
     MeasureOptions,
     RankOptions,
     TryJudgeOptions,
@@ -23,6 +21,7 @@ from faircount.cli.parts import Output, ReportOutput
 from faircount.cli.progress import CountingBar
 from faircount.cli.runner import CommandResult
 from faircount.errors import InputError, UsageError
+from faircount.reading.labelled import LabelOptions
 from faircount.reading.streams import STDIN
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".gz", ".zst")
@@ -40,7 +39,7 @@ def try_judge(options: TryJudgeOptions, models: Models, _: Output) -> CommandRes
     """Run `judges try`."""
     from faircount.analysis.judges.trying import as_report
 
-    trial = judges.try_judge(**asdict(options) | {"text": text_of(options.text)}, **asdict(models))
+    trial = judges.try_judge(options.judge, text_of(options.text), options=[options, models])
     undecided = trial.decision is None
     return CommandResult(
         report=as_report(trial),
@@ -65,22 +64,28 @@ def text_of(word: str) -> str:
 
 
 def evaluate(
-    given: LabelOptions, options: MeasureOptions, models: Models, work: WorkOptions, output: ReportOutput
+    given: JudgesAndLabels,
+    reading: LabelOptions,
+    options: MeasureOptions,
+    models: Models,
+    work: WorkOptions,
+    output: ReportOutput,
 ) -> CommandResult:
     """Run `judges evaluate`."""
     from faircount.analysis.judges.quality_report import as_report
 
-    labels, expressions, others = _labels_and_judges(given)
+    labels, expressions = _labels_and_judges(given)
+    summary = SUMMARY if options.output is None else options.output
     if output.report is not None:
-        refuse_inputs(output.report, [*labels, *given.results])
+        refuse_inputs(output.report, [*labels, *reading.results])
     with CountingBar("Judging", "items") as bar:
         found = judges.evaluate(
-            labels, *expressions, progress=bar.advance, **others, **asdict(options), **asdict(models), **asdict(work)
+            labels, *expressions, output=summary, options=[reading, options, models, work], progress=bar.advance
         )
-    notes = [f"summary: {options.output}"] if output.format == "console" else []
+    notes = [f"summary: {summary}"] if output.format == "console" else []
     return CommandResult(
         report=as_report(found),
-        name=options.output,
+        name=summary,
         inputs=labels,
         notes=[*notes, *(f"{trouble.judge}: {trouble.error}" for trouble in found.errors)],
         code=InputError.exit_code if found.errors else 0,
@@ -91,18 +96,23 @@ def rank(options: RankOptions, _: Output) -> CommandResult:
     """Run `judges rank`."""
     from faircount.analysis.judges.ranking_report import as_report
 
-    found = judges.rank(**asdict(options))
+    found = judges.rank(options=options)
     return CommandResult(report=as_report(found), name="ranking", inputs=found.summaries)
 
 
 def agree(
-    given: LabelOptions, options: AgreeOptions, models: Models, work: WorkOptions, output: Output
+    given: JudgesAndLabels,
+    reading: LabelOptions,
+    options: AgreeOptions,
+    models: Models,
+    work: WorkOptions,
+    output: Output,
 ) -> CommandResult:
     """Run `judges agree`."""
     from faircount.analysis.judges.agreement_report import as_report
 
-    labels, expressions, others = _labels_and_judges(given)
-    inputs = [*labels, *given.results, *options.predictions]
+    labels, expressions = _labels_and_judges(given)
+    inputs = [*labels, *reading.results, *options.predictions]
     if output.path is not None:
         refuse_inputs(output.path, inputs)
     undecided: list[str] = []
@@ -112,12 +122,9 @@ def agree(
             *expressions,
             # Programs can choose among all of them.
             every_case=output.format == "json",
+            options=[reading, options, models, work],
             progress=bar.advance,
             notice=undecided.append,
-            **others,
-            **asdict(options),
-            **asdict(models),
-            **asdict(work),
         )
     return CommandResult(
         report=as_report(found),
@@ -128,15 +135,13 @@ def agree(
     )
 
 
-def _labels_and_judges(given: LabelOptions) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return the label files, the judges and the other options: words behind --labels that are no files are judges.
+def _labels_and_judges(given: JudgesAndLabels) -> tuple[list[str], list[str]]:
+    """Return the label files and the judges: words behind --labels that are no files are judges.
 
     `--labels a.csv refusal` names a file and a judge; `--labels nowhere.csv refusal` a file that is missing.
     """
-    others = asdict(given)
-    words = others.pop("labels")
-    files = [word for word in words if _is_file_name(word)]
-    return files, [*(word for word in words if word not in files), *others.pop("judges")], others
+    files = [word for word in given.labels if _is_file_name(word)]
+    return files, [*(word for word in given.labels if word not in files), *given.judges]
 
 
 def _is_file_name(word: str) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from faircount.app.output_files import beside_others, is_our_page, refuse_inputs
+from faircount.app.output_files import beside_others, is_our_page, refuse_inputs, stem_of
 from faircount.cli.messages import colours, note
 from faircount.errors import UsageError
 from faircount.new_file import whole_file
@@ -17,7 +17,6 @@ from faircount.text import inert_lines, visible
 
 STDIN = "-"
 PAGE_SUFFIX = "_analysis.html"
-_COMPRESSED = (".gz", ".zst")
 
 
 def show(report: Report, output_format: str, path: str | None, inputs: Iterable[str] = ()) -> None:
@@ -76,12 +75,7 @@ def show_pages(
 def _page_path(name: str, folder: str | None) -> str:
     """Return where the page of an input goes: into the folder if there is one, else beside the input."""
     source = Path("stdin" if name == STDIN else name)
-    stem = source.name
-    for compressed in _COMPRESSED:
-        if stem.endswith(f".jsonl{compressed}"):
-            stem = stem.removesuffix(compressed)
-    page = stem.removesuffix(".jsonl").removesuffix(".json") + PAGE_SUFFIX
-    return str((source.parent if folder is None else Path(folder)) / page)
+    return str((source.parent if folder is None else Path(folder)) / f"{stem_of(source.name)}{PAGE_SUFFIX}")
 
 
 def _unique(paths: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ import functools
 import os
 from collections.abc import Sequence
 
-from faircount.cli.commands import ALL, RESULTS, Noun
-from faircount.cli.parsing import EXIT_CODES, Parser, add_command, add_commands
+from faircount.cli.commands import ALL, RESULTS
+from faircount.cli.parsing import EXIT_CODES, Parser
 from faircount.version import __version__
 
 
@@ -37,7 +37,7 @@ def _in_full(argv: Sequence[str], shortcuts: Sequence[str]) -> list[str]:
 
 @functools.cache
 def build() -> Parser:
-    """Return the parser of the whole command line; the options of a command are added when it is chosen."""
+    """Return the parser of the whole command line; that of a command is made when it is chosen."""
     parser = Parser(
         prog="faircount",
         description="Run red-teaming, benchmark and guardrail tests of language models, and analyse their results:\n"
@@ -46,28 +46,19 @@ def build() -> Parser:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="hide progress")
     parser.add_argument("-V", "--version", action="version", version=f"faircount {__version__}")
-    nouns = add_commands(parser)
-    for one in ALL:
-        if isinstance(one, Noun):
-            noun = nouns.add_parser(one.name, help=one.help, description=one.description, epilog=EXIT_CODES)
-            verbs = add_commands(noun)
-            for command in one.commands:
-                add_command(verbs, command)
-        else:
-            add_command(nouns, one)
+    parser.add_commands(ALL)
     parser.shortcuts = tuple(command.name for command in RESULTS.commands)
     return parser
 
 
 def build_in_full() -> Parser:
-    """Return the parser with the options of every command."""
-    _fill(build())
+    """Return the parser with those of all commands."""
+    _make_all(build())
     return build()
 
 
-def _fill(parser: Parser) -> None:
-    parser.fill()
+def _make_all(parser: Parser) -> None:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                _fill(below)
+            for name in action.choices:
+                _make_all(action.choices[name])

@@ -1,4 +1,4 @@
-"""The argument parser: commands are a table, and their options are derived from annotated structs when they are chosen.
+"""The argument parser: commands are a table, and the parser of one is made when it is chosen, from annotated structs.
 
 Only the argument parser is imported here.
 """
@@ -6,12 +6,11 @@ Only the argument parser is imported here.
 from __future__ import annotations
 
 import argparse
-import difflib
-import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, get_args
 
 from faircount.cli.messages import error_line
 
@@ -22,8 +21,6 @@ EXIT_CODES = """\
 exit codes: 0 success, 1 gate failed, 2 usage or configuration error, 3 bad input, 4 incomplete, 70 bug,
             74 system error, 130 interrupted
 """
-
-Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 class Command(NamedTuple):
@@ -56,6 +53,15 @@ class Command(NamedTuple):
         return [load(name) for name in self.options]
 
 
+class Noun(NamedTuple):
+    """What commands are about, with its commands."""
+
+    name: str
+    help: str
+    description: str
+    commands: tuple[Command, ...]
+
+
 def load(name: str) -> Any:
     """Return what "module:name" means."""
     module, _, found = name.partition(":")
@@ -65,8 +71,6 @@ def load(name: str) -> Any:
 class Parser(argparse.ArgumentParser):
     """An argument parser that keeps messages short and suggests the likely option or command."""
 
-    command: Command | None = None
-    """The command whose options are still to be added."""
     common: frozenset[str] = frozenset()
     """The options that --help shows, where it does not show all."""
     shortcuts: Sequence[str] = ()
@@ -78,15 +82,25 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
 
-    # -- options --------------------------------------------------------------------------------------------------
+    # -- commands and options -------------------------------------------------------------------------------------
 
-    def fill(self) -> None:
-        """Add the options of the command, which are loaded only now."""
-        command, self.command = self.command, None
-        if command is None:
-            return
+    def add_commands(self, offered: Sequence[Noun | Command]) -> None:
+        """Add commands; without one the parser prints its help."""
+
+        def print_help(_: argparse.Namespace) -> int:
+            self.print_help()
+            return 0
+
+        self.set_defaults(run=print_help)
+        commands: Any = self.add_subparsers(title="commands", metavar="COMMAND", prog=self.prog)
+        commands._choices_actions += [commands._ChoicesPseudoAction(one.name, (), one.help) for one in offered]
+        commands.choices = commands._name_parser_map = _Parsers(self.prog, offered)
+
+    def add_command(self, command: Command) -> None:
+        """Add the options of a command, and what runs it."""
         from faircount.options import option_fields
 
+        self.set_defaults(run=partial(_run, command))
         title = ""
         for known in (known for part in command.parts() for known in option_fields(part)):
             for option in known.options:
@@ -127,7 +141,6 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help: that of the common options, if some are."""
-        self.fill()
         if not self.common:
             return super().format_help()
         shown = {*self.common, "-h", "--help-all"}
@@ -141,16 +154,10 @@ class Parser(argparse.ArgumentParser):
             for action, text in zip(hidden, helps, strict=True):
                 action.help = text
 
-    def format_help_all(self) -> str:
-        """Return the help with every option."""
-        self.fill()
-        return super().format_help()
-
     # -- parsing --------------------------------------------------------------------------------------------------
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """Take file names between options, which the standard parser leaves over; refuse anything else."""
-        self.fill()
         parsed, left = super().parse_known_args(args, namespace)
         unknown = [word for word in left if word.startswith("-") and word != "-"]
         if self.gathered is not None and not unknown:
@@ -167,16 +174,20 @@ class Parser(argparse.ArgumentParser):
         return found[:1] if len({id(match[0]) for match in found}) == 1 else found
 
     def _hint(self, words: Sequence[str]) -> str:
+        from difflib import get_close_matches
+
         known = [option for action in self._actions for option in action.option_strings]
         hints = []
         for word in words:
-            near = difflib.get_close_matches(word.split("=")[0], known, n=1)
+            near = get_close_matches(word.split("=")[0], known, n=1)
             hints.append(f"{word} (did you mean {near[0]}?)" if near else word)
         return f"unknown argument: {', '.join(hints)}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            near = difflib.get_close_matches(str(value), [*action.choices, *self.shortcuts], n=1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(str(value), [*action.choices, *self.shortcuts], n=1)
             hint = f" (did you mean {near[0]}?)" if near else f"; available: {', '.join(action.choices)}"
             self.error(f"{value}: no such command{hint}")
         super()._check_value(action, value)
@@ -186,12 +197,30 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, error_line(f"{message}; see {self.prog} --help", self.prog))
 
 
+class _Parsers(dict[str, Any]):
+    """Parsers by the names of commands, each made when it is chosen: all of them take longer than many an answer."""
+
+    def __init__(self, prog: str, offered: Iterable[Noun | Command]) -> None:
+        super().__init__((one.name, one) for one in offered)
+        self._prog = prog
+
+    def __getitem__(self, name: str) -> Parser:
+        one = super().__getitem__(name)
+        if isinstance(one, Noun):
+            self[name] = Parser(prog=f"{self._prog} {name}", description=one.description, epilog=EXIT_CODES)
+            self[name].add_commands(one.commands)
+        elif isinstance(one, Command):
+            self[name] = Parser(prog=f"{self._prog} {name}", description=one.description, epilog=one.epilog)
+            self[name].add_command(one)
+        return super().__getitem__(name)  # type: ignore[no-any-return]
+
+
 class _HelpAll(argparse.Action):
     """Shows the help with every option."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
         del namespace, values, option
-        sys.stdout.write(parser.format_help_all())
+        sys.stdout.write(argparse.ArgumentParser.format_help(parser))
         parser.exit()
 
 
@@ -242,23 +271,5 @@ def _reader(known: OptionField, option: Option) -> Callable[[str], Any]:
     return value
 
 
-def add_command(verbs: Verbs, command: Command) -> None:
-    """Add a command; its options are loaded when it is chosen."""
-    parser = verbs.add_parser(command.name, help=command.help, description=command.description, epilog=command.epilog)
-    parser.command = command
-    parser.set_defaults(run=functools.partial(_run, command))
-
-
 def _run(command: Command, arguments: argparse.Namespace) -> int:
     return int(load("faircount.cli.runner:run_command")(command, arguments))
-
-
-def add_commands(parser: argparse.ArgumentParser) -> Verbs:
-    """Return where the commands of a parser go; without one it prints its help."""
-
-    def print_help(_: argparse.Namespace) -> int:
-        parser.print_help()
-        return 0
-
-    parser.set_defaults(run=print_help)
-    return parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)

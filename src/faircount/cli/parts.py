@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Annotated, ClassVar
 
-from faircount.analysis.options import EXPORTS
+from faircount.app.options import output_file
 from faircount.errors import UsageError
 from faircount.options import Option, Options
 
@@ -17,11 +16,6 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 FAIL, PASS = INCONCLUSIVE = ("fail", "pass")
 BOUNDS, IGNORE = ERRORS = ("bounds", "ignore")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".xlsx": "xlsx"}
-
-
-Force = Annotated[bool, Option("overwrite FILE if it already exists", "output")]
-ForceOthers = Annotated[bool, Option("overwrite FILE even if Faircount did not write it", "output")]
-Tag = Annotated[str | None, Option("tag in the default file name: letters, digits, - and _", "output", metavar="TAG")]
 
 
 def _as(kind: str) -> Callable[[str], tuple[str, str]]:
@@ -39,11 +33,6 @@ def _report_format(page: str) -> Option:
     """Return the choice of a report's format; `page` says where a page goes."""
     default = "from the suffix of FILE, else console"
     return Option(f"report format; {page}", "output", choices=OUTPUT_FORMATS, default=default)
-
-
-def _file(what: str, default: str = "", read: Callable[[str], str] | None = None) -> Option:
-    """Return the option -o of a command."""
-    return Option(what, "output", flags=("-o", "--output"), metavar="FILE", default=default, read=read)
 
 
 class Inputs(Options, frozen=True, kw_only=True):
@@ -74,7 +63,9 @@ class Output(Options, frozen=True, kw_only=True):
     """The format of a report and where it goes; a page needs a place."""
 
     output_format: Annotated[str | None, _report_format("html needs -o")] = None
-    output: Annotated[str | None, _file("write to FILE instead of standard output", read=read_file_to_write)] = None
+    output: Annotated[str | None, output_file("write to FILE instead of standard output", read=read_file_to_write)] = (
+        None
+    )
     command: str = ""
     """The command line, as a page about its results shows it."""
     place: ClassVar[str] = "-o"
@@ -90,7 +81,14 @@ class Output(Options, frozen=True, kw_only=True):
     @property
     def format(self) -> str:
         """The format that was named, or that the suffix of the file implies."""
-        return self.output_format or _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower()) or "console"
+        return self.output_format or self._implied or "console"
+
+    @property
+    def _implied(self) -> str | None:
+        """The format that the suffix of the file implies."""
+        from pathlib import PurePath
+
+        return _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower())
 
     @property
     def figures(self) -> bool:
@@ -99,8 +97,7 @@ class Output(Options, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = _BY_SUFFIX.get(PurePath(self.path or "").suffix.lower())
-        told = self.output_format
+        named, told = self._implied, self.output_format
         if told is not None and named is not None and told != named:
             raise UsageError(
                 f"{self.place} {self.path} implies {named}, but --output-format is {told}; leave one of them out"
@@ -117,7 +114,7 @@ class PageOutput(Output, frozen=True, kw_only=True):
     ] = None
     output: Annotated[
         str | None,
-        _file(
+        output_file(
             "write to FILE instead of standard output; a folder for the pages of several files", read=read_file_to_write
         ),
     ] = None
@@ -147,72 +144,17 @@ class RunOutput(Output, frozen=True, kw_only=True):
     """As `Output`; the page of a run goes beside its journal."""
 
     output_format: Annotated[str | None, _report_format("html goes next to the journal unless -o is given")] = None
-    output: Annotated[str | None, _file("write the analysis to FILE instead of standard output")] = None
+    output: Annotated[str | None, output_file("write the analysis to FILE instead of standard output")] = None
     beside: ClassVar[bool] = True
 
 
-class NewFileOptions(Options, frozen=True, kw_only=True):
-    """Where a new file goes; without a name, under one like spikee's."""
+class PrintedReport(Output, frozen=True, kw_only=True):
+    """As `Output`, for a report that goes to standard output."""
 
-    output: str | None = None
-    tag: str | None = None
-    force: Force = False
-
-
-class ExtractedFile(NewFileOptions, frozen=True, kw_only=True):
-    """Where extracted rows go."""
-
-    output: Annotated[str | None, _file("output file", default="results/extract_<category>[_<tag>]_<time>.jsonl")] = (
-        None
-    )
-    tag: Tag = None
-
-
-class ComparedFile(NewFileOptions, frozen=True, kw_only=True):
-    """Where the chosen entries of a dataset go."""
-
-    output: Annotated[
-        str | None, _file("new dataset", default="datasets/comparison_<dataset>[_<tag>]_<time>.jsonl")
-    ] = None
-    tag: Tag = None
-
-
-class ExportedFile(NewFileOptions, frozen=True, kw_only=True):
-    """The format of an export and where it goes."""
-
-    to: Annotated[str | None, Option("format", "output", choices=EXPORTS, default="from the suffix of the -o file")] = (
-        None
-    )
-    raw: Annotated[
-        bool, Option("csv only: keep texts unchanged instead of making them safe for spreadsheets", "output")
-    ] = False
-    output: Annotated[
-        str | None, _file("output file; - is standard output, for csv and jsonl", default="next to the input")
-    ] = None
-    force: ForceOthers = False
-
-
-class Workbook(NewFileOptions, frozen=True, kw_only=True):
-    """Where a workbook goes."""
-
-    output: Annotated[
-        str | None,
-        _file("output file", default="x.xlsx next to x.jsonl; Combined.xlsx in the current folder for several files"),
-    ] = None
-    force: ForceOthers = False
-    command: str = ""
-
-
-class LabelSheet(Options, frozen=True, kw_only=True):
-    """Where a sheet to label goes."""
-
-    output: Annotated[str, _file("label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json")] = (
-        "labels.jsonl"
-    )
-    force: Force = False
     output_format: Annotated[str, Option("report format", "output", choices=("console", "json", "markdown"))] = (
         "console"
     )
+    output: None = None
 
 
 class Dataset(Options, frozen=True, kw_only=True):

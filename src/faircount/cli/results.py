@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,51 +22,44 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.options import Models, RejudgeFiles
+from faircount.app.options import (
+    ComparedFile,
+    ExportedFile,
+    ExtractedFile,
+    LabelSheet,
+    Models,
+    RejudgeFiles,
+    Workbook,
+)
 from faircount.cli.gating import against_baseline, with_gates
 from faircount.cli.messages import note
 from faircount.cli.parts import (
     BaselineGates,
-    ComparedFile,
     Dataset,
     Details,
     EntryId,
-    ExportedFile,
-    ExtractedFile,
     Gates,
-    LabelSheet,
     Output,
     PageOutput,
+    PrintedReport,
     ReportOutput,
-    Workbook,
 )
-from faircount.cli.runner import CommandResult, Files
+from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult, Files
 from faircount.errors import InputError, UsageError
-from faircount.options import Options, option_fields
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
 """Of more files the console shows a table; --details shows each at length."""
-EXIT_SERIOUS, EXIT_INCOMPLETE = 1, 4
-
-
-def _given(*parts: Options) -> dict[str, Any]:
-    """Return the options that differ from their defaults, by keyword."""
-    return {
-        known.name: value
-        for part in parts
-        for known in option_fields(type(part))
-        if (value := getattr(part, known.name)) != known.default
-    }
+EXIT_SERIOUS = 1
 
 
 def analyze(
     files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates
 ) -> CommandResult:
     """Run `results analyze`."""
-    from faircount.analysis import results
     from faircount.analysis.arrange import as_report
     from faircount.analysis.evidence import made_with
+    from faircount.app import results
 
     details = _shows_details(shown.details or options.combine, output, files.names)
     options = replace(
@@ -77,7 +69,7 @@ def analyze(
         details=details or gates.asked,
         figures=output.format != "console",
     )
-    found = results.analyze(files.names, options, files.progress)
+    found = results.analyze(*files.names, options=options, progress=files.progress)
     arranged = partial(
         as_report,
         evidence=found.evidence,
@@ -129,7 +121,7 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
     from faircount.app import results
 
     options = replace(options, by=with_gates(options.by, gates))
-    found = results.compare(*files.names, progress=files.progress, **_given(options))
+    found = results.compare(*files.names, options=options, progress=files.progress)
     return CommandResult(
         report=as_report(found, figures=output.figures),
         name="comparison",
@@ -144,7 +136,7 @@ def check(files: Files, options: CheckOptions, _: Output) -> CommandResult:
     from faircount.analysis.checking import as_report
     from faircount.app import results
 
-    found = results.check(*files.names, progress=files.progress, **_given(options))
+    found = results.check(*files.names, options=options, progress=files.progress)
     code = InputError.exit_code if found.unusable else EXIT_SERIOUS if found.serious else 0
     return CommandResult(report=as_report(found), name="check", inputs=found.files, damaged=found.damaged, code=code)
 
@@ -156,7 +148,7 @@ def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> Comma
 
     if _is_file(entry.id) and not any(map(_is_file, files.names)):
         raise UsageError(f"{entry.id}: is a file; put the id first: faircount results show ID FILE")
-    found = results.show(entry.id, *files.names, progress=files.progress, **_given(options))
+    found = results.show(entry.id, *files.names, options=options, progress=files.progress)
     return CommandResult(
         report=as_report(found),
         name="entry",
@@ -178,7 +170,7 @@ def power(options: PowerOptions, _: Output) -> CommandResult:
     from faircount.analysis.power_report import as_report
     from faircount.app import results
 
-    return CommandResult(report=as_report(results.power(**_given(options))), name="power")
+    return CommandResult(report=as_report(results.power(options=options)), name="power")
 
 
 def rejudge(
@@ -192,7 +184,7 @@ def rejudge(
 
     refuse_same_file("-o, --rejudged and --store", output.path, where.rejudged, where.store)
     with CountingBar("Judging", "verdicts") as bar:
-        found = rejudge.rejudge(*files.names, progress=bar.advance, notice=note, **_given(options, where, models))
+        found = rejudge.rejudge(*files.names, options=[options, where, models], progress=bar.advance, notice=note)
     return CommandResult(
         report=as_report(found.result, found.flips),
         name="rejudge",
@@ -210,7 +202,7 @@ def extract(files: Files, options: ExtractOptions, place: ExtractedFile) -> Comm
     """Run `results extract`."""
     from faircount.app import results
 
-    found = results.extract(*files.names, progress=files.progress, **_given(options, place))
+    found = results.extract(*files.names, options=[options, place], progress=files.progress)
     return CommandResult(text=f"{found.sentence}\n", notes=found.notes, damaged=found.damaged)
 
 
@@ -218,7 +210,7 @@ def export(files: Files, options: ExportOptions, place: ExportedFile) -> Command
     """Run `results export`."""
     from faircount.app import export
 
-    found = export.export(*files.names, progress=files.progress, notice=note, **_given(options, place))
+    found = export.export(*files.names, options=[options, place], progress=files.progress, notice=note)
     return CommandResult(notes=[found.sentence, *found.notes], damaged=found.damaged)
 
 
@@ -227,13 +219,7 @@ def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> Co
     from faircount.app import export
 
     found = export.convert_to_excel(
-        *files.names,
-        output=place.output,
-        force=place.force,
-        command=place.command,
-        progress=files.progress,
-        notice=note,
-        **_given(options),
+        *files.names, command=place.command, options=[options, place], progress=files.progress, notice=note
     )
     return CommandResult(notes=[found.sentence, *found.notes], damaged=found.damaged)
 
@@ -251,7 +237,7 @@ def dataset_comparison(
     dataset = one_dataset(named.dataset)
     if output.report is not None:
         refuse_inputs(output.report, [dataset, *expand(files.names)])
-    found = results.dataset_comparison(dataset, *files.names, progress=files.progress, **_given(options, place))
+    found = results.dataset_comparison(dataset, *files.names, options=[options, place], progress=files.progress)
     written = str(found.output)
     inputs = [found.dataset.path, *(target.source.path for target in found.targets)]
     return CommandResult(
@@ -262,15 +248,11 @@ def dataset_comparison(
     )
 
 
-def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet) -> CommandResult:
+def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet, _: PrintedReport) -> CommandResult:
     """Run `results sample-for-labels`."""
     from faircount.analysis.correction.given import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import as_report
     from faircount.app import results
-    from faircount.cli.output import show as show_report
 
-    sample = results.sample_for_labels(
-        *files.names, output=sheet.output, force=sheet.force, progress=files.progress, **_given(options)
-    )
-    show_report(as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX), sheet.output_format, None)
-    return CommandResult()
+    sample = results.sample_for_labels(*files.names, options=[options, sheet], progress=files.progress)
+    return CommandResult(report=as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX))

@@ -1,120 +1,139 @@
-"""The commands `run`, `resume`, `plan` and `merge`: what became of a run, its analysis, its gates, the exit code."""
+"""The commands that run something: what became of it, its analysis, where its files are, and what is left to run."""
 
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from faircount.analysis.arrange import as_report
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.plan_report import as_report as plan_report
-from faircount.analysis.results import analyze
-from faircount.cli.gating import against_baseline, apply_gates, fields_of_gates
-from faircount.cli.messages import note
+from faircount.analysis.results import analyze_files
+from faircount.cli.gating import against_baseline, fields_of_gates
 from faircount.cli.parts import IGNORE, BaselineGates, Output, RunOutput
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.cli.run_progress import RunProgress
-from faircount.cli.runner import CommandResult, finish
+from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.findings import counted
 from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.model import Analysis
 from faircount.running import service
-from faircount.running.options import JournalOptions, MergeOptions, ResumeOptions, RunOptions
+from faircount.running.options import BenchOptions, JournalOptions, MergeOptions, ResumeOptions, RunOptions
 from faircount.running.service import RunResult
 from faircount.text import clip, visible
 
 LONGEST_REASON = 120
-EXIT_FAILED_TESTS, EXIT_INCOMPLETE = 1, 4
+EXIT_FAILED_TESTS = 1
 
 
-def run(options: RunOptions, where: JournalOptions, output: RunOutput, gates: BaselineGates) -> int:
+def run(options: RunOptions, where: JournalOptions, output: RunOutput, gates: BaselineGates) -> CommandResult:
     """Run `run`."""
     ignore_errors = gates.errors == IGNORE
-    result = service.run(ignore_errors=ignore_errors, listener=RunProgress(), **asdict(options), **asdict(where))
+    result = service.run(ignore_errors=ignore_errors, options=[options, where], listener=RunProgress())
     asked = AnalyzeOptions(cache=False, by=fields_of_gates(gates))
-    analyses = _show(result, output, asked)
-    code = _exit_code(result, fail_on_failed_tests=where.fail_on_failed_tests)
-    if code or not analyses or not gates.asked:
-        return code
-    path = [result.journal]
-    return apply_gates(gates, analyses=analyses, comparison=against_baseline(gates, asked, path), inputs=path)
+    answer = _answer(result, output, asked, fail_on_failed_tests=where.fail_on_failed_tests)
+    if not answer.analyses:
+        return answer
+    return replace(answer, comparison=partial(against_baseline, gates, asked, answer.inputs))
 
 
-def resume(options: ResumeOptions, output: RunOutput) -> int:
+def resume(options: ResumeOptions, output: RunOutput) -> CommandResult:
     """Run `resume`."""
-    result = service.resume(**asdict(options), listener=RunProgress())
-    _show(result, output, AnalyzeOptions(cache=False))
-    return _exit_code(result, fail_on_failed_tests=options.fail_on_failed_tests)
+    result = service.resume(options.journal, options=options, listener=RunProgress())
+    asked = AnalyzeOptions(cache=False)
+    return _answer(result, output, asked, fail_on_failed_tests=options.fail_on_failed_tests)
 
 
-def plan(options: RunOptions, output: Output) -> CommandResult:
+def plan(options: RunOptions, _: Output) -> CommandResult:
     """Run `plan`."""
-    del output
-    return CommandResult(report=plan_report(service.plan(listener=RunProgress(), **asdict(options))), name="plan")
+    from faircount.analysis.plan_report import as_report
+
+    return CommandResult(report=as_report(service.plan(options=options, listener=RunProgress())), name="plan")
 
 
-def merge(options: MergeOptions) -> int:
+def merge(options: MergeOptions) -> CommandResult:
     """Run `merge`."""
-    whole = service.merge(*options.journals, output=options.output, force=options.force)
+    whole = service.merge(*options.journals, options=options)
     entries, attempts = counted(whole.entries, "entry", "entries"), counted(whole.attempts, "attempt")
-    note(f"merged {len(whole.parts)} shards ({entries}, {attempts}) into {options.output}")
-    return 0
+    return CommandResult(notes=[f"merged {len(whole.parts)} shards ({entries}, {attempts}) into {options.output}"])
 
 
-def _show(result: RunResult, output: RunOutput, asked: AnalyzeOptions) -> Sequence[Analysis]:
-    """Show the analysis of a run, and where its files are; nothing of one that was stopped immediately."""
-    if result.ending.aborted:
-        return ()
-    analyses = _show_analysis(result.journal, output, asked) if result.ending.attempts else ()
-    note(f"journal: {result.journal}")
-    if result.failure is not None:
-        raise result.failure
-    if result.report:
-        note(f"{'spikee results' if result.settings.is_attack else 'report'}: {result.report}")
-    return analyses
+def bench(options: BenchOptions, _: Output) -> CommandResult:
+    """Run `bench`."""
+    from faircount.analysis.bench_report import BenchRun, as_report, bench_results
+    from faircount.running.bench import bench
+    from faircount.running.journal_reading import read_journal
+
+    done = bench(options.file, options=options, listener=RunProgress())
+    runs = [BenchRun(cell.parts, cell.journal, state) for cell, state in zip(done.cells, done.states, strict=True)]
+    journals = [run.journal for run in runs if Path(run.journal).exists()]
+    report = None
+    if options.plan or journals:
+        with_results = [path for path in journals if read_journal(path).state().done]
+        report = as_report(bench_results(done.path, runs, with_results))
+    left = not (options.plan or done.complete)
+    later = f"the bench is incomplete; resume with: faircount bench {shlex.quote(options.file)}"
+    return CommandResult(
+        report=report,
+        name="bench",
+        inputs=[done.path, *journals],
+        notes=[later] if left else [],
+        code=(EXIT_INTERRUPTED if done.interrupted else EXIT_INCOMPLETE) if left else 0,
+    )
 
 
-def _show_analysis(path: str, output: RunOutput, asked: AnalyzeOptions) -> Sequence[Analysis]:
-    evidence = (("", EVIDENCE_IN_A_PAGE),) if output.format == "html" else ()
-    found = analyze([path], replace(asked, figures=output.format != "console", evidence=evidence))
-    analyses = found.analyses
-    made = made_with(output.command, analyses) if output.figures else None
-    report = as_report(analyses, evidence=found.evidence, figures=output.figures, made_with=made)
-    finish(CommandResult(report=report, name=path, inputs=[path]), [output])
-    sys.stdout.flush()
-    _say_what_failed(analyses[0])
-    return analyses
+# -- what became of a run ---------------------------------------------------------------------------------------
 
 
-def _say_what_failed(analysis: Analysis) -> None:
-    """List the cases that failed, a line each, where a person looks last."""
+def _answer(
+    result: RunResult, output: RunOutput, asked: AnalyzeOptions, *, fail_on_failed_tests: bool
+) -> CommandResult:
+    """Return the analysis of a run and where its files are; nothing of one that was stopped immediately."""
+    path = result.journal
+    notes: list[str] = []
+    answer = CommandResult(name=path, inputs=[path])
+    if not result.ending.aborted:
+        if result.ending.attempts:
+            evidence = (("", EVIDENCE_IN_A_PAGE),) if output.format == "html" else ()
+            found = analyze_files([path], replace(asked, figures=output.format != "console", evidence=evidence))
+            made = made_with(output.command, found.analyses) if output.figures else None
+            report = as_report(found.analyses, evidence=found.evidence, figures=output.figures, made_with=made)
+            answer = replace(answer, report=report, analyses=found.analyses)
+            notes += _failed_cases(found.analyses[0])
+        notes.append(f"journal: {path}")
+        if result.failure is not None:
+            return replace(answer, notes=notes, failure=result.failure)
+        if result.report:
+            notes.append(f"{'spikee results' if result.settings.is_attack else 'report'}: {result.report}")
+    code, sentence = _ending(result, fail_on_failed_tests=fail_on_failed_tests)
+    return replace(answer, notes=[*notes, *filter(None, [sentence])], code=code)
+
+
+def _failed_cases(analysis: Analysis) -> Iterator[str]:
+    """Yield the cases that failed, a line each, where a person looks last."""
     failed = analysis.failed_cases
     if failed is None or not failed.total:
         return
     for case in failed.cases:
         why = case.error or case.measured or ""
         reason = f": {clip(' '.join(visible(why).split()), LONGEST_REASON)}" if why else ""
-        note(f"FAILED {clip(visible(case.entry), LONGEST_REASON)}{reason}")
+        yield f"FAILED {clip(visible(case.entry), LONGEST_REASON)}{reason}"
     if failed.total > len(failed.cases):
-        note(f"and {failed.total - len(failed.cases):,} more failed")
-    note(f"{failed.total:,} of {analysis.tally.total:,} cases failed")
+        yield f"and {failed.total - len(failed.cases):,} more failed"
+    yield f"{failed.total:,} of {analysis.tally.total:,} cases failed"
 
 
-def _exit_code(result: RunResult, *, fail_on_failed_tests: bool) -> int:
+def _ending(result: RunResult, *, fail_on_failed_tests: bool) -> tuple[int, str]:
+    """Return the exit code of a run, and what is to be said of how it ended."""
     ending, later = result.ending, f"faircount resume {shlex.quote(result.journal)}"
     if ending.decided:
-        note(f"stopped early: {ending.why}; run the rest with: {later}")
-        return 0
+        return 0, f"stopped early: {ending.why}; run the rest with: {later}"
     if not ending.complete:
-        note(f"the run is incomplete: {ending.why}; resume with: {later}")
-        return EXIT_INTERRUPTED if ending.interrupted else EXIT_INCOMPLETE
-    if fail_on_failed_tests:
-        failed, cases = result.failed_cases()
-        if failed:
-            note(f"--fail-on-failed-tests: {failed:,} of {cases:,} cases failed")
-            return EXIT_FAILED_TESTS
-    return 0
+        code = EXIT_INTERRUPTED if ending.interrupted else EXIT_INCOMPLETE
+        return code, f"the run is incomplete: {ending.why}; resume with: {later}"
+    failed, cases = result.failed_cases() if fail_on_failed_tests else (0, 0)
+    return (EXIT_FAILED_TESTS, f"--fail-on-failed-tests: {failed:,} of {cases:,} cases failed") if failed else (0, "")

@@ -18,7 +18,7 @@ from msgspec import Struct
 from faircount.cli.messages import note
 from faircount.cli.parsing import Command, load
 from faircount.cli.parts import Gates, Inputs, Output
-from faircount.errors import InputError
+from faircount.errors import FaircountError, InputError
 from faircount.options import Options, option_fields
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from faircount.report import Report
 
 STDIN = "-"
+EXIT_INCOMPLETE = 4
 
 
 class Files(Struct, frozen=True):
@@ -34,15 +35,14 @@ class Files(Struct, frozen=True):
 
     names: tuple[str, ...]
     progress: Callable[[int], None]
-    strict: bool = False
 
 
 class CommandResult(Struct, frozen=True, kw_only=True):
     """What a command found: a report, or a text, and what is to be said and done beside.
 
     `name` is that of a page whose place is a folder or beside an input. `pages` are those of several inputs. `inputs`
-    are never overwritten. `notes` go to standard error. `damaged` tells whether lines could not be read. Gates are
-    judged on `analyses` and on the `comparison`, which may be one that is made only then.
+    are never overwritten. `notes` go to standard error; `failure` is raised after them. `damaged` tells whether lines
+    could not be read. Gates are judged on `analyses` and on the `comparison`, which may be one that is made only then.
     """
 
     report: Report | None = None
@@ -52,6 +52,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     text: str = ""
     inputs: Sequence[str] = ()
     notes: Sequence[str] = ()
+    failure: FaircountError | None = None
     damaged: bool = False
     code: int = 0
     analyses: Sequence[Analysis] = ()
@@ -66,10 +67,9 @@ def run_command(command: Command, arguments: argparse.Namespace) -> int:
         from faircount.cli.gating import refuse_gates
 
         refuse_gates(gates, parts)
-    function = load(command.function)
     with _with_files(parts) as given:
-        answer = function(*given)
-    return finish(answer, parts) if isinstance(answer, CommandResult) else int(answer)
+        answer = load(command.function)(*given)
+    return _finish(answer, parts)
 
 
 def _made(part: type[Options], arguments: argparse.Namespace) -> Options:
@@ -91,7 +91,7 @@ def _with_files(parts: Sequence[Options]) -> Iterator[list[Any]]:
     names = _named_files(inputs)
     others = [name for part in parts for name in getattr(part, "others", ())]
     with ReadingBar([*names, *others]) as bar:
-        files = Files(tuple(names), bar.advance, inputs.strict)
+        files = Files(tuple(names), bar.advance)
         yield [files if part is inputs else part for part in parts]
 
 
@@ -113,14 +113,17 @@ def _named_files(inputs: Inputs) -> list[str]:
     return files
 
 
-def finish(answer: CommandResult, parts: Sequence[Options]) -> int:
+def _finish(answer: CommandResult, parts: Sequence[Options]) -> int:
     """Show an answer as the options say, judge the gates, and return the exit code."""
     output = next((part for part in parts if isinstance(part, Output)), None)
     if output is not None:
         _show(answer, output)
     sys.stdout.write(answer.text)
+    sys.stdout.flush()
     for sentence in answer.notes:
         note(sentence)
+    if answer.failure is not None:
+        raise answer.failure
     if answer.code == InputError.exit_code:
         return answer.code
     strict = any(isinstance(part, Inputs) and part.strict for part in parts)
@@ -128,7 +131,7 @@ def finish(answer: CommandResult, parts: Sequence[Options]) -> int:
         note(f"--strict: some input could not be read{'; see the findings' if answer.report else ', see above'}")
         return InputError.exit_code
     gates = next((part for part in parts if isinstance(part, Gates)), None)
-    if answer.code or gates is None or not gates.asked:
+    if answer.code or gates is None or not gates.asked or not (answer.analyses or answer.comparison):
         return answer.code
     from faircount.cli.gating import apply_gates
 

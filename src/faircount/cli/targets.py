@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from msgspec.structs import asdict
-
 from faircount.analysis import target_report
 from faircount.analysis.attacks import listing, trying
 from faircount.app import targets
@@ -14,11 +12,9 @@ from faircount.app.options import Models
 from faircount.cli.judges import text_of
 from faircount.cli.messages import note
 from faircount.cli.parts import Output
-from faircount.cli.runner import CommandResult
+from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.errors import InputError
 from faircount.running.options import TryAttackOptions, TryTargetOptions
-
-EXIT_NO_ANSWER = 4
 
 
 def list_targets(_: Output) -> CommandResult:
@@ -28,13 +24,13 @@ def list_targets(_: Output) -> CommandResult:
 
 def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
     """Run `targets try`."""
-    tried = targets.try_target(notice=note, **asdict(options) | {"prompt": text_of(options.prompt)})
+    tried = targets.try_target(options.target, text_of(options.prompt), options=options, notice=note)
     failed = None if tried.blocked else tried.error
     return CommandResult(
         report=target_report.answer_report(tried),
         name="answer",
         notes=[] if failed is None else [f"{options.target}: {failed.message}"],
-        code=0 if failed is None else EXIT_NO_ANSWER,
+        code=0 if failed is None else EXIT_INCOMPLETE,
     )
 
 
@@ -48,7 +44,7 @@ def try_attack(options: TryAttackOptions, models: Models, _: Output) -> CommandR
     prompt = text_of(options.prompt)
     # Standard output belongs to the answer, and an attack may be anybody's code.
     with contextlib.redirect_stdout(sys.stderr):
-        trial = targets.try_attack(notice=note, **asdict(options) | {"prompt": prompt}, **asdict(models))
+        trial = targets.try_attack(options.attack, prompt, options=[options, models], notice=note)
     return CommandResult(
         report=trying.as_report(trial, targets.entry_of(prompt)),
         name="attack",

@@ -19,12 +19,11 @@ from faircount.analysis import integrity
 from faircount.analysis.exporting import Export
 from faircount.analysis.exporting_columns import value_of
 from faircount.analysis.options import AnalyzeOptions, ExportOptions
-from faircount.analysis.result_set import ResultSet, files_of
+from faircount.analysis.result_set import ResultSet, files_of, reading_options
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.notebook import tables
 from faircount.notebook.summary import Summary, fragment
-from faircount.options import MAX_LINE_BYTES
 from faircount.query import Query, parse
 from faircount.report import Column, Fact, Facts, Grid, Place, Record, Report, Section
 from faircount.text import clip, clip_middle, visible
@@ -45,16 +44,12 @@ _HERE = Path(__file__).parent
 Columns = Sequence[str] | None
 
 
-def read(
-    *paths: str | os.PathLike[str],
-    definition: str = "faircount",
-    max_line: int = MAX_LINE_BYTES,
-    cache: bool = True,
-    policy_blocks: bool = True,
-) -> Results:
-    """Return the results in files, folders and globs. Names are looked up now, files are read when they are needed."""
-    options = AnalyzeOptions(definition=definition, max_line=max_line, cache=cache, policy_blocks=policy_blocks)
-    files = files_of(paths)
+def read(*paths: str | os.PathLike[str], **keywords: Any) -> Results:
+    """Return the results in files, folders and globs. Names are looked up now, files are read when they are needed.
+
+    Options say how, as for `open_results`.
+    """
+    options, files = reading_options(keywords), files_of(paths)
     for file in files:
         if not Path(file).is_file():
             raise UsageError(f"{file}: can be read only once; copy it to a file first")

@@ -45,6 +45,7 @@ from faircount.reading.raw_rows import Origin as Origin
 from faircount.reading.raw_rows import RawReader as RawReader
 from faircount.reading.raw_rows import dataset_row as dataset_row
 from faircount.reading.raw_rows import rows_of as rows_of
+from faircount.reading.readers import open_source as open_source
 from faircount.reading.readers import open_stream as open_stream
 from faircount.reading.readers import reads_ranges as reads_ranges
 from faircount.reading.rejudged_runs import marked as marked

@@ -187,7 +187,6 @@ class _Attempt(_Record, tag="attempt", gc=False):
     strategy: str | None = None
     messages: list[dict[str, Any]] | None = None
     model: str | None = None
-    waited: float | None = None
 
 
 class _Done(_Record, tag="done", gc=False):

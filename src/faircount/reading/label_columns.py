@@ -67,7 +67,7 @@ class _Chooser:
 
     def choose(self, source_is_file: bool) -> Columns:
         options, keyed = self._options, bool(self._options.results)
-        labels = tuple(dict.fromkeys(self._named(name, "--label-column") for name in options.label_columns))
+        labels = tuple(dict.fromkeys(self._named(name, "--label-column") for name in options.label_column))
         text = None if keyed else self._named_or_none(options.text_column, "--text-column")
         prompt = None if keyed else self._named_or_none(options.prompt_column, "--prompt-column")
         item = self._named_or_none(options.id_column, "--id-column")

@@ -50,7 +50,7 @@ class LabelReader:
     def __init__(self, columns: Sequence[str], options: LabelOptions) -> None:
         self._columns = tuple(columns)
         self._threshold = options.label_threshold
-        self._invert = options.invert
+        self._invert = options.invert_labels
         self._known: dict[Any, Told] = {}
 
     def told(self, values: Any) -> Told:

@@ -7,12 +7,13 @@ about results: nothing here changes how an attempt is counted.
 from __future__ import annotations
 
 import enum
+from typing import Annotated
 
 from msgspec import Struct
 
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Decision
-from faircount.options import MAX_LINE_BYTES
+from faircount.options import MAX_LINE_BYTES, Option, Options
 
 DEFAULT_THRESHOLD = 0.5
 PLACES_KEPT = 5
@@ -20,24 +21,38 @@ _REASONS_KEPT = 50
 _OTHER_REASONS = "other reasons"
 
 
-class LabelOptions(Struct, frozen=True):
-    """How labelled files are to be read; a column that is not named is guessed.
+class LabelOptions(Options, frozen=True, kw_only=True):
+    """How labelled files are to be read.
 
-    `label_threshold`: a label that is a number is a hit from this value on. Without it, numbers between 0 and 1 are
-    hits from 0.5 on, and others are no labels. `invert`: the labels say hit where the judge should say pass.
-    `results`: files in spikee's format that hold the texts; the labels then name their rows. `text_needed`: a file
-    without a column of responses is refused, unless it has nothing but ids and labels.
+    Without `label_threshold`, numbers between 0 and 1 are hits from 0.5 on, and others are no labels. `results` are in
+    spikee's format; the labels then name their rows.
     """
 
-    text_column: str | None = None
-    prompt_column: str | None = None
-    label_columns: tuple[str, ...] = ()
-    id_column: str | None = None
-    label_threshold: float | None = None
-    invert: bool = False
-    results: tuple[str, ...] = ()
-    max_line: int = MAX_LINE_BYTES
+    results: Annotated[
+        tuple[str, ...],
+        Option(
+            "result files with the responses, if --labels has only labels by entry id",
+            "labelled data",
+            metavar="FILE",
+            several=True,
+        ),
+    ] = ()
+    text_column: Annotated[str | None, Option("column of the responses", metavar="NAME", default="guessed")] = None
+    prompt_column: Annotated[str | None, Option("column of the prompts", metavar="NAME", default="guessed")] = None
+    label_column: Annotated[
+        tuple[str, ...], Option("column of the labels, one for each rater", metavar="NAME", default="guessed")
+    ] = ()
+    id_column: Annotated[str | None, Option("column of the ids", metavar="NAME", default="guessed")] = None
+    label_threshold: Annotated[
+        float | None,
+        Option("labels are scores; this score or more is a hit", metavar="SCORE", default="0.5"),
+    ] = None
+    invert_labels: Annotated[bool, Option("labels mean the opposite of what the judges look for")] = False
+    max_line: Annotated[int, Option("skip and report lines longer than this", metavar="BYTES", least=1)] = (
+        MAX_LINE_BYTES
+    )
     text_needed: bool = True
+    """Whether a file without a column of responses is refused, unless it has nothing but ids and labels."""
 
 
 class Columns(Struct, frozen=True):

@@ -52,12 +52,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.errors import UsageError
-from faircount.options import option_fields, option_value
+from faircount.options import option_fields, option_value, options_from
 from faircount.running import runs
 from faircount.running.budget import Limits
 from faircount.running.dataset_choice import RANDOM_SEED
 from faircount.running.engine import Ending
-from faircount.running.options import JournalOptions, RunOptions
+from faircount.running.options import BenchOptions, JournalOptions, RunOptions
 from faircount.running.runs import Settings
 from faircount.running.service import SILENT, Prepared, RunListener, continue_run, prepare, start
 from faircount.running.targets.making import without_limits
@@ -127,17 +127,22 @@ class BenchState(Struct, frozen=True):
 
 
 def bench(
-    file: str | os.PathLike[str], *, plan: bool = False, retry_errors: bool = False, listener: RunListener = SILENT
+    file: str | os.PathLike[str],
+    *,
+    options: BenchOptions | None = None,
+    listener: RunListener = SILENT,
+    **keywords: Any,
 ) -> BenchState:
     """Run every combination in a bench file, each into its own journal; what was begun before is resumed.
 
-    With `plan`, nothing is run. With `retry_errors`, attempts whose request failed are retried.
+    Options are the fields of `BenchOptions`: with `plan`, nothing is run.
     """
-    found = read_bench(os.fspath(file))
+    (asked,) = options_from({"file": file, **keywords}, BenchOptions, given=options)
+    found = read_bench(asked.file)
     for cell in found.cells:
         # A mistake in the last one is reported before the first is begun.
         _refuse_other_settings(found, cell, _prepare(found, cell, listener))
-    if plan:
+    if asked.plan:
         return BenchState(found.path, found.cells, tuple(STARTED if cell.exists else PLANNED for cell in found.cells))
     states: list[str] = []
     interrupted = False
@@ -146,7 +151,7 @@ def bench(
             states.append(STOPPED if cell.exists else UNSTARTED)
             continue
         listener.notice(f"{number} of {len(found.cells)}: {cell.name}")
-        ending = _run(found, cell, retry_errors, listener)
+        ending = _run(found, cell, asked.retry_errors, listener)
         interrupted = ending.interrupted
         states.append(COMPLETE if ending.complete else DECIDED if ending.decided else STOPPED)
         if not ending.complete:

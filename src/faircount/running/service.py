@@ -12,7 +12,7 @@ import itertools
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ from faircount.errors import FaircountError, InputError, UsageError
 from faircount.findings import counted
 from faircount.judging.making import Setting
 from faircount.new_file import NewFile
-from faircount.options import options_from
+from faircount.options import Options, options_from
 from faircount.running import resuming, runs
 from faircount.running.attacks.making import AttackSetting, attack_again, make_attack
 from faircount.running.attacks.seam import Attack
@@ -39,7 +39,7 @@ from faircount.running.engine import Earlier, Ending
 from faircount.running.journal import Journal
 from faircount.running.journal_reading import read_journal
 from faircount.running.merging import Merged, merged
-from faircount.running.options import PER_CASE, JournalOptions, ResumeOptions, RunOptions
+from faircount.running.options import PER_CASE, JournalOptions, MergeOptions, ResumeOptions, RunOptions
 from faircount.running.planning import Plan, planned
 from faircount.running.report_document import Layout, case_reports, is_report_of, report_pieces, totals_of
 from faircount.running.runs import AttackSettings, Choice, Settings
@@ -138,7 +138,11 @@ class RunResult(Struct, frozen=True):
 
 
 def run(
-    *paths: str | os.PathLike[str], ignore_errors: bool = False, listener: RunListener = SILENT, **options: Any
+    *paths: str | os.PathLike[str],
+    ignore_errors: bool = False,
+    options: Sequence[Options] = (),
+    listener: RunListener = SILENT,
+    **keywords: Any,
 ) -> RunResult:
     """Run tests, or the entries of datasets, against a target, and record every attempt in a journal.
 
@@ -146,7 +150,7 @@ def run(
     With `ignore_errors`, the rule of `stop_when` counts errors and unjudged entries as failures; otherwise it must
     hold whatever they would have been.
     """
-    what, where = options_from({"paths": paths, **options}, RunOptions, JournalOptions)
+    what, where = options_from({"paths": paths or None, **keywords}, RunOptions, JournalOptions, given=options)
     return start(prepare(what, where, ignore_errors=ignore_errors, listener=listener), listener)
 
 
@@ -347,12 +351,18 @@ def _limits(options: RunOptions) -> Limits:
 # -- resume -----------------------------------------------------------------------------------------------------
 
 
-def resume(journal: str | os.PathLike[str], *, listener: RunListener = SILENT, **options: Any) -> RunResult:
+def resume(
+    journal: str | os.PathLike[str],
+    *,
+    options: ResumeOptions | None = None,
+    listener: RunListener = SILENT,
+    **keywords: Any,
+) -> RunResult:
     """Run what is missing in a journal, with the settings that the run was begun with, in the folder of that time.
 
     Options are the fields of `ResumeOptions`: `resume("results/run_x.jsonl", retry_errors=True)`.
     """
-    (asked,) = options_from({"journal": journal, **options}, ResumeOptions)
+    (asked,) = options_from({"journal": journal, **keywords}, ResumeOptions, given=options)
     path = str(Path(asked.journal).absolute())
     settings = runs.settings_of(path)
     if asked.spikee_results is not None:
@@ -466,9 +476,14 @@ def _write_report(path: str, settings: Settings) -> str:
 # -- plan and merge ---------------------------------------------------------------------------------------------
 
 
-def plan(*paths: str | os.PathLike[str], listener: RunListener = SILENT, **options: Any) -> Plan:
+def plan(
+    *paths: str | os.PathLike[str],
+    options: RunOptions | None = None,
+    listener: RunListener = SILENT,
+    **keywords: Any,
+) -> Plan:
     """Return what a run would do and cost, by the same options as `run`; nothing is sent."""
-    (asked,) = options_from({"paths": paths, **options}, RunOptions)
+    (asked,) = options_from({"paths": paths or None, **keywords}, RunOptions, given=options)
     setting = setting_of(asked, asked.concurrency)
     named = _paths(asked)
     if _attacks_entries(named, asked):
@@ -486,15 +501,15 @@ def plan(*paths: str | os.PathLike[str], listener: RunListener = SILENT, **optio
     )
 
 
-def merge(*journals: str | os.PathLike[str], output: str | os.PathLike[str], force: bool = False) -> Merged:
-    """Merge the journals of a run's shards into a new journal; with `force`, over a file that already exists."""
-    paths = [os.fspath(journal) for journal in journals]
-    if not paths:
+def merge(*journals: str | os.PathLike[str], options: MergeOptions | None = None, **keywords: Any) -> Merged:
+    """Merge the journals of a run's shards into a new journal, `output`; options are the fields of `MergeOptions`."""
+    (asked,) = options_from({"journals": journals, **keywords}, MergeOptions, given=options)
+    if not asked.journals:
         raise UsageError("nothing to merge: name the journals of all shards")
-    for path in paths:
-        if Path(output).exists() and Path(path).exists() and Path(output).samefile(path):
-            raise UsageError(f"{os.fspath(output)}: is an input; write the output to another file")
-    whole = merged(paths)
-    with NewFile(os.fspath(output), force=force) as new:
+    for path in asked.journals:
+        if Path(asked.output).exists() and Path(path).exists() and Path(asked.output).samefile(path):
+            raise UsageError(f"{asked.output}: is an input; write the output to another file")
+    whole = merged(asked.journals)
+    with NewFile(asked.output, force=asked.force) as new:
         new.write_all(whole.pieces())
     return whole

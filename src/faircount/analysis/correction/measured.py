@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from faircount.analysis.correction.given import Quality
 from faircount.analysis.correction.named import told
-from faircount.analysis.judges.evaluation import EvaluateOptions, evaluate
-from faircount.analysis.judges.quality import Confusion, EvaluationSettings
+from faircount.analysis.judges.evaluation import evaluate
+from faircount.analysis.judges.options import MeasureOptions
+from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.summary import Summary
 from faircount.errors import InputError, UsageError
 from faircount.judging import registry
@@ -111,7 +112,7 @@ def _evaluated(labels: Labels, path: str, run: Sequence[str | None]) -> Measured
             f"--judge-quality {path}: the rows name the judge {told(run)}, which a result file may not start; "
             f"{_INSTEAD}"
         ) from error
-    evaluation = evaluate([judge], labels, EvaluateOptions(EvaluationSettings()))
+    evaluation = evaluate([judge], labels, MeasureOptions())
     if not evaluation.qualities:
         reason = visible(evaluation.errors[0].error)
         raise InputError(f"{path}: the judge {judge.called} could not be measured with it: {reason}")

@@ -25,6 +25,7 @@ from faircount.analysis.judges.agreement_table import (
     RatingTable,
     item_key,
 )
+from faircount.analysis.judges.options import AgreeOptions
 from faircount.analysis.judges.predictions import (
     KeptPredictions,
     Prediction,
@@ -35,11 +36,10 @@ from faircount.analysis.judges.predictions import (
     whole,
 )
 from faircount.errors import InputError
+from faircount.judging.many import DEFAULT_CONCURRENCY, judged
 from faircount.model import Document, Estimate, Finding
 from faircount.reading.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
 from faircount.stats.agreement import (
-    DEFAULT_REPLICATES,
-    DEFAULT_SEED,
     Measurement,
     alpha_of_kinds,
     cohen_kappa,
@@ -47,7 +47,7 @@ from faircount.stats.agreement import (
     gwet_ac1,
     pabak,
 )
-from faircount.stats.proportion import DEFAULT_LEVEL, wilson
+from faircount.stats.proportion import wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,19 +71,6 @@ _MOST_WORK = 2_000_000
 
 Progress = Callable[[], None]
 """Hears of every item that was judged."""
-
-
-class AgreementOptions(Struct, frozen=True):
-    """Options of `judges agree`; the defaults are the documented ones."""
-
-    cases: int = 10
-    every_case: bool = False
-    """Whether all items on which raters part are wanted by their ids, or only those that are shown."""
-    level: float = DEFAULT_LEVEL
-    seed: int = DEFAULT_SEED
-    replicates: int = DEFAULT_REPLICATES
-    workers: int | None = None
-    concurrency: int = 8
 
 
 class RaterFigures(Struct, frozen=True):
@@ -171,14 +158,18 @@ def measure_agreement(
     labels: Labels | None,
     predictions: Predictions | None = None,
     judges: Sequence[Judge] = (),
-    options: AgreementOptions | None = None,
+    options: AgreeOptions | None = None,
     progress: Progress | None = None,
+    *,
+    workers: int | None = None,
+    concurrency: int = DEFAULT_CONCURRENCY,
 ) -> Agreement:
     """Compare people, the judges of predictions, and judges that are asked now about the labelled items."""
-    options = options or AgreementOptions()
+    options = options or AgreeOptions()
     predictions = predictions or read_predictions(())
     asked = KeptPredictions()
-    table = _gathered(labels, predictions, asked, judges, options, progress).table()
+    judged_now = _judged(judges, labels or (), progress, workers, concurrency)
+    table = _gathered(labels, predictions, asked, judges, judged_now).table()
     if len(table.raters) < 2:
         raise InputError(f"nothing to compare: {_only(table)}; give labels and a judge, or several of either")
     parting, distances = table.parting()
@@ -229,14 +220,13 @@ def _gathered(
     predictions: Iterable[Prediction],
     asked: KeptPredictions,
     judges: Sequence[Judge],
-    options: AgreementOptions,
-    progress: Progress | None,
+    judged_now: Iterable[tuple[Labelled, Sequence[Verdict]]],
 ) -> Ratings:
     """Gather what everybody said; what judges say now is also kept, for the cases."""
     ratings = Ratings()
     people: dict[str, Rater] = {}
     now = [Rater(judge.called or judge.name, JUDGE, judge.identity.digest) for judge in judges]
-    for labelled, verdicts in _asked(judges, labels or (), options, progress):
+    for labelled, verdicts in judged_now:
         key = item_key(labelled.item)
         for name, decision in ratings_of(labelled):
             ratings.add(people.get(name) or people.setdefault(name, Rater(name, PERSON)), key, decision)
@@ -276,19 +266,21 @@ def ratings_of(labelled: Labelled) -> tuple[tuple[str, Decision | None], ...]:
     return labelled.ratings or ((LABEL, labelled.label),)
 
 
-def _asked(
-    judges: Sequence[Judge], labels: Iterable[Labelled], options: AgreementOptions, progress: Progress | None
+def _judged(
+    judges: Sequence[Judge],
+    labels: Iterable[Labelled],
+    progress: Progress | None,
+    workers: int | None,
+    concurrency: int,
 ) -> Iterator[tuple[Labelled, tuple[Verdict, ...]]]:
     """Yield each item with the verdicts of the judges on it."""
     if not judges:
         yield from ((labelled, ()) for labelled in labels)
         return
-    from faircount.judging.many import judged
-
     # Judges are a few chunks ahead of what is taken down; so many items wait between the two.
     items, ahead = itertools.tee(labels)
     attempts = (labelled.attempt for labelled in ahead)
-    verdicts = judged(judges, attempts, workers=options.workers, concurrency=options.concurrency)
+    verdicts = judged(judges, attempts, workers=workers, concurrency=concurrency)
     for pair in zip(items, verdicts, strict=True):
         yield pair
         if progress is not None:
@@ -298,7 +290,7 @@ def _asked(
 # -- one rater, two raters --------------------------------------------------------------------------------------
 
 
-def _rater_figures(table: RatingTable, options: AgreementOptions) -> Iterator[RaterFigures]:
+def _rater_figures(table: RatingTable, options: AgreeOptions) -> Iterator[RaterFigures]:
     for index, rater in enumerate(table.raters):
         decisions = table.decisions[index]
         decided = int((decisions != MISSING).sum())
@@ -330,9 +322,7 @@ def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:
     yield from sorted(every, key=lambda pair: (kinds[pair[0]] == kinds[pair[1]], kinds[pair[0]] == JUDGE))
 
 
-def _pair(
-    table: RatingTable, raters: Sequence[RaterFigures], places: tuple[int, int], options: AgreementOptions
-) -> Pair:
+def _pair(table: RatingTable, raters: Sequence[RaterFigures], places: tuple[int, int], options: AgreeOptions) -> Pair:
     counts = table.pair(*places)
     n = int(counts.sum())
     hits = int(counts.sum(axis=0)[1] + counts.sum(axis=1)[1])
@@ -354,7 +344,7 @@ def _pair(
 # -- all of them ------------------------------------------------------------------------------------------------
 
 
-def _together(table: RatingTable, options: AgreementOptions) -> Iterator[GroupAgreement]:
+def _together(table: RatingTable, options: AgreeOptions) -> Iterator[GroupAgreement]:
     people, judges = table.of_kind(PERSON), table.of_kind(JUDGE)
     mixed = [*people, *judges] if people and judges else []
     for who, raters in ((ALL, mixed), (PEOPLE, people), (JUDGES, judges)):
@@ -366,7 +356,7 @@ def _together(table: RatingTable, options: AgreementOptions) -> Iterator[GroupAg
             yield from _on_scores(table, who, scorers, options)
 
 
-def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions) -> GroupAgreement:
+def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: AgreeOptions) -> GroupAgreement:
     import numpy as np
 
     passes, hits = table.counts(raters)
@@ -385,9 +375,7 @@ def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: 
     return GroupAgreement(who, DECISIONS, len(raters), "nominal", alpha, fleiss)
 
 
-def _on_scores(
-    table: RatingTable, who: str, raters: Sequence[int], options: AgreementOptions
-) -> Iterator[GroupAgreement]:
+def _on_scores(table: RatingTable, who: str, raters: Sequence[int], options: AgreeOptions) -> Iterator[GroupAgreement]:
     import numpy as np
 
     scores = np.stack([table.scores[rater] for rater in raters], axis=1)
@@ -402,7 +390,7 @@ def _on_scores(
         yield GroupAgreement(who, SCORES, len(raters), measurement, alpha, step=step)
 
 
-def _alpha(kinds: Any, times: Any, values: Any, measurement: Measurement, options: AgreementOptions) -> Estimate:
+def _alpha(kinds: Any, times: Any, values: Any, measurement: Measurement, options: AgreeOptions) -> Estimate:
     return alpha_of_kinds(
         kinds,
         times,

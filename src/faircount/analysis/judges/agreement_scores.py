@@ -37,7 +37,7 @@ def label_scores(labels: Labels) -> Iterator[tuple[str, Scores]]:
     for labelled, (place, scores) in zip(labels, _records(labels), strict=True):
         if labelled.place != place:
             raise AssertionError(f"{place} was read where {labelled.place} was expected")
-        if labels.options.invert:
+        if labels.options.invert_labels:
             scores = tuple((rater, 1 - score) for rater, score in scores)
         if scores:
             yield labelled.item, scores

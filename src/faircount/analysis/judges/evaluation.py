@@ -11,18 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from msgspec import Struct
-
 from faircount.analysis.judges.balancing import balanced
+from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import (
     Confusion,
     Evaluation,
-    EvaluationSettings,
     JudgeQuality,
     JudgeTrouble,
     LabelDoubt,
     LabelSource,
-    QualityOptions,
     Scores,
     quality_of,
 )
@@ -35,46 +32,40 @@ from faircount.reading.labels import Labelled, Labels
 from faircount.text import visible
 
 
-class EvaluateOptions(Struct, frozen=True):
-    """How judges are measured, and how the work is done."""
-
-    settings: EvaluationSettings
-    workers: int | None = None
-    concurrency: int = DEFAULT_CONCURRENCY
-
-
-class Listeners(Struct, frozen=True):
-    """Who hears of every item: as it is taken, and as it is judged."""
-
-    taken: Callable[[Labelled], None] = lambda _: None
-    judged: Callable[[Labelled, Sequence[Verdict]], None] = lambda *_: None
-
-
 def evaluate(
-    judges: Sequence[Judge], labels: Labels, options: EvaluateOptions, listeners: Listeners | None = None
+    judges: Sequence[Judge],
+    labels: Labels,
+    options: MeasureOptions,
+    *,
+    workers: int | None = None,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    taken: Callable[[Labelled], None] = lambda _: None,
+    told: Callable[[Labelled, Sequence[Verdict]], None] = lambda *_: None,
 ) -> Evaluation:
-    """Measure judges against labels. Items without a label, and those that balancing leaves out, are not judged."""
-    hears = listeners or Listeners()
+    """Measure judges against labels. Items without a label, and those that balancing leaves out, are not judged.
+
+    `taken` hears of every item before it is judged, `told` of the verdicts on it.
+    """
     counters = [_Counter(judge) for judge in judges]
     waiting: deque[Labelled] = deque()
 
     def attempts() -> Iterator[Attempt]:
-        for item in _chosen(labels, options.settings):
-            hears.taken(item)
+        for item in _chosen(labels, options):
+            taken(item)
             waiting.append(item)
             yield item.attempt
 
-    for verdicts in judged(judges, attempts(), workers=options.workers, concurrency=options.concurrency):
+    for verdicts in judged(judges, attempts(), workers=workers, concurrency=concurrency):
         item = waiting.popleft()
         for counter, verdict in zip(counters, verdicts, strict=True):
             counter.add(item.label is Decision.HIT, verdict)
-        hears.judged(item, verdicts)
+        told(item, verdicts)
     _refuse_unlabelled(labels)
-    return _evaluation(counters, labels, options.settings)
+    return _evaluation(counters, labels, options)
 
 
-def _chosen(labels: Labels, settings: EvaluationSettings) -> Iterator[Labelled]:
-    kept = balanced(labels, settings.seed) if settings.balance else None
+def _chosen(labels: Labels, options: MeasureOptions) -> Iterator[Labelled]:
+    kept = balanced(labels, options.seed) if options.balance else None
     for number, item in enumerate(labels):
         if item.label is not None and (kept is None or kept[number]):
             yield item
@@ -121,13 +112,13 @@ class _Counter:
         )
 
 
-def _evaluation(counters: Sequence[_Counter], labels: Labels, settings: EvaluationSettings) -> Evaluation:
+def _evaluation(counters: Sequence[_Counter], labels: Labels, options: MeasureOptions) -> Evaluation:
     decided = [counter for counter in counters if counter.confusion().n]
     silent = [counter for counter in counters if not counter.confusion().n]
     return Evaluation(
-        qualities=tuple(_quality(counter, settings) for counter in decided),
+        qualities=tuple(_quality(counter, options) for counter in decided),
         labels=tuple(_label_sources(labels)),
-        settings=settings,
+        options=options,
         evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
         errors=tuple(
             JudgeTrouble(counter.judge.called, f"it decided none of the items: {counter.first_error}")
@@ -135,6 +126,7 @@ def _evaluation(counters: Sequence[_Counter], labels: Labels, settings: Evaluati
         ),
         notes=tuple(_taken_columns(labels)),
         doubts=tuple(_doubts(labels)),
+        inverted=labels.options.invert_labels,
     )
 
 
@@ -167,16 +159,15 @@ def _label_sources(labels: Labels) -> Iterator[LabelSource]:
         )
 
 
-def _quality(counter: _Counter, settings: EvaluationSettings) -> JudgeQuality:
+def _quality(counter: _Counter, options: MeasureOptions) -> JudgeQuality:
     judge = counter.judge
     threshold = judge.parameters.get("threshold", judge.parameters.get("at"))
-    options = QualityOptions(
-        level=settings.level,
-        replicates=settings.replicates,
-        seed=settings.seed,
-        wanted_fpr=settings.wanted_fpr,
+    return quality_of(
+        judge.called,
+        judge.identity,
+        counter.confusion(),
+        scores=Scores(counter.labels, counter.scores) if judge.scores else None,
+        options=options,
         string_matcher=judge.string_matcher,
         threshold=threshold if isinstance(threshold, float | int) else None,
     )
-    scores = Scores(counter.labels, counter.scores) if judge.scores else None
-    return quality_of(judge.called, judge.identity, counter.confusion(), scores=scores, options=options)

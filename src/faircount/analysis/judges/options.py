@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from faircount.options import MAX_LINE_BYTES, Option, Options
+from faircount.options import Option, Options
 
 RANKED_BY = (
     "hit_f1",
@@ -34,8 +34,8 @@ class TryJudgeOptions(Options, frozen=True, kw_only=True):
     latency: Annotated[float | None, Option("response time", metavar="SECONDS", least=0)] = None
 
 
-class LabelOptions(Options, frozen=True, kw_only=True):
-    """Which judges, and which labelled data."""
+class JudgesAndLabels(Options, frozen=True, kw_only=True):
+    """Which judges, and which files of labels."""
 
     judges: Annotated[tuple[str, ...], Option(_JUDGE, metavar="JUDGE", positional=True)] = ()
     labels: Annotated[
@@ -47,26 +47,6 @@ class LabelOptions(Options, frozen=True, kw_only=True):
             several=True,
         ),
     ] = ()
-    results: Annotated[
-        tuple[str, ...],
-        Option(
-            "result files with the responses, if --labels has only labels by entry id", metavar="FILE", several=True
-        ),
-    ] = ()
-    text_column: Annotated[str | None, Option("column of the responses", metavar="NAME", default="guessed")] = None
-    prompt_column: Annotated[str | None, Option("column of the prompts", metavar="NAME", default="guessed")] = None
-    label_column: Annotated[
-        tuple[str, ...], Option("column of the labels, one for each rater", metavar="NAME", default="guessed")
-    ] = ()
-    id_column: Annotated[str | None, Option("column of the ids", metavar="NAME", default="guessed")] = None
-    label_threshold: Annotated[
-        float | None,
-        Option("labels are scores; this score or more is a hit", metavar="SCORE", default="0.5"),
-    ] = None
-    invert_labels: Annotated[bool, Option("labels mean the opposite of what the judges look for")] = False
-    max_line: Annotated[int, Option("skip and report lines longer than this", metavar="BYTES", least=1)] = (
-        MAX_LINE_BYTES
-    )
 
 
 class MeasureOptions(Options, frozen=True, kw_only=True):
@@ -79,6 +59,7 @@ class MeasureOptions(Options, frozen=True, kw_only=True):
             "use N bootstrap replicates for F1, as garak does with 10000",
             metavar="N",
             default="exact, without resampling",
+            least=1,
         ),
     ] = None
     seed: Annotated[int, Option("random seed of --balance and --replicates", metavar="N")] = 42
@@ -87,10 +68,14 @@ class MeasureOptions(Options, frozen=True, kw_only=True):
         Option(
             "for judges with scores: find the threshold that keeps the false positive rate below this",
             metavar="SHARE",
+            above=0,
+            below=1,
         ),
     ] = 0.05
     level: Level = 0.95
-    output: Annotated[str, Option("summary file", "output", flags=("-o", "--output"), metavar="FILE")] = SUMMARY
+    output: Annotated[
+        str | None, Option("summary file", "output", flags=("-o", "--output"), metavar="FILE", default=SUMMARY)
+    ] = None
     predictions: Annotated[
         str | None, Option("write each judge's verdict on each item, as JSONL", "output", metavar="FILE")
     ] = None
@@ -117,6 +102,10 @@ class AgreeOptions(Options, frozen=True, kw_only=True):
     cases: Annotated[int, Option("show N items they disagree on", metavar="N", least=0)] = 10
     seed: Annotated[int, Option("random seed of the bootstrap", metavar="N")] = 42
     level: Level = 0.95
+    every_case: bool = False
+    """Whether all items on which raters differ are wanted by their ids, or only those that are shown."""
+    replicates: int = 2000
+    """Replicates of the bootstrap."""
 
 
 class WorkOptions(Options, frozen=True, kw_only=True):

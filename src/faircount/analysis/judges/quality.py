@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from faircount import formats
+from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
-from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.judging.verdict import Identity
 from faircount.model import Estimate
-from faircount.stats.detector_bootstrap import DEFAULT_SEED, f1_bca, f1_bootstrap, f1_bootstrap_mean
+from faircount.stats.detector_bootstrap import f1_bca, f1_bootstrap, f1_bootstrap_mean
 from faircount.stats.detector_scores import (
     OperatingPoint,
     ThresholdSweep,
@@ -28,7 +28,7 @@ from faircount.stats.detector_scores import (
     threshold_sweep,
 )
 from faircount.stats.detectors import balanced_accuracy, confusion_metrics
-from faircount.stats.proportion import DEFAULT_LEVEL, undefined, wilson
+from faircount.stats.proportion import undefined, wilson
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,20 +76,6 @@ class Scores(Struct, frozen=True):
     scores: npt.ArrayLike
 
 
-class QualityOptions(Struct, frozen=True):
-    """How quality is measured. Without `replicates` the bootstrap is exact and `seed` is not used.
-
-    `threshold` is the one that the judge decides by, where it has one; `wanted_fpr` the false positive rate to hold.
-    """
-
-    level: float = DEFAULT_LEVEL
-    replicates: int | None = None
-    seed: int = DEFAULT_SEED
-    wanted_fpr: float | None = None
-    string_matcher: bool = False
-    threshold: float | None = None
-
-
 class Step(Struct, frozen=True):
     """What a judge would do with another threshold: a hit is a score of at least so much."""
 
@@ -127,13 +113,15 @@ class ScoreQuality(Struct, frozen=True):
 class JudgeQuality(Struct, frozen=True):
     """How good a judge is. Estimates without a value are undefined; F1 has an interval from 50 samples on.
 
-    `hit_f1_mean` and `pass_f1_mean` are the means over the bootstrap, where there is one.
+    `threshold` is the one that the judge decides by, where it has one. `hit_f1_mean` and `pass_f1_mean` are the means
+    over the bootstrap, where there is one.
     """
 
     called: str
     identity: Identity
     counts: Confusion
-    options: QualityOptions
+    string_matcher: bool
+    threshold: float | None
     accuracy: Estimate
     hit_precision: Estimate
     hit_recall: Estimate
@@ -173,18 +161,6 @@ class LabelSource(Struct, frozen=True):
     bad: int = 0
 
 
-class EvaluationSettings(Struct, frozen=True):
-    """How an evaluation was done."""
-
-    level: float = DEFAULT_LEVEL
-    replicates: int | None = None
-    seed: int = DEFAULT_SEED
-    balance: bool = False
-    save_datasets: bool = False
-    inverted: bool = False
-    wanted_fpr: float | None = None
-
-
 class JudgeTrouble(Struct, frozen=True):
     """Why a judge could not be evaluated."""
 
@@ -208,26 +184,35 @@ class Evaluation(Struct, frozen=True):
 
     qualities: tuple[JudgeQuality, ...]
     labels: tuple[LabelSource, ...]
-    settings: EvaluationSettings
+    options: MeasureOptions
     evaluated_at: str
     errors: tuple[JudgeTrouble, ...] = ()
     notes: tuple[str, ...] = ()
     doubts: tuple[LabelDoubt, ...] = ()
+    inverted: bool = False
+    """Whether the labels say hit where the judges should say pass."""
 
 
 def quality_of(
-    called: str, identity: Identity, counts: Confusion, *, scores: Scores | None, options: QualityOptions
+    called: str,
+    identity: Identity,
+    counts: Confusion,
+    *,
+    scores: Scores | None,
+    options: MeasureOptions,
+    string_matcher: bool = False,
+    threshold: float | None = None,
 ) -> JudgeQuality:
     """Return how good a judge is from what it said of labelled items."""
-    _check(options)
     hit_f1, hit_mean = _f1(counts.tp, counts.fn, counts.tn, counts.fp, options)
     pass_f1, pass_mean = _f1(counts.tn, counts.fp, counts.tp, counts.fn, options)
-    measured = None if scores is None else score_quality(scores, counts.n, options)
+    measured = None if scores is None else score_quality(scores, counts.n, options, threshold)
     return JudgeQuality(
         called=called,
         identity=identity,
         counts=counts,
-        options=options,
+        string_matcher=string_matcher,
+        threshold=threshold,
         **proportions(counts, options.level),
         hit_f1=hit_f1,
         pass_f1=pass_f1,
@@ -237,17 +222,8 @@ def quality_of(
         pass_f1_mean=pass_mean,
         tier=tier_of(hit_f1),
         scores=measured,
-        notes=(*_doubts(counts, hit_f1, pass_f1, options), *_doubts_about_scores(measured)),
+        notes=(*_doubts(counts, hit_f1, pass_f1, string_matcher), *_doubts_about_scores(measured)),
     )
-
-
-def _check(options: QualityOptions) -> None:
-    if not 0 < options.level < 1:
-        raise UsageError(f"--level must be between 0 and 1, not {options.level:g}")
-    if options.replicates is not None and options.replicates < 1:
-        raise UsageError("--replicates must be 1 or more; leave it out for the exact form")
-    if options.wanted_fpr is not None and not 0 < options.wanted_fpr < 1:
-        raise UsageError(f"a false positive rate must be between 0 and 1, not {options.wanted_fpr:g}")
 
 
 # -- counts -----------------------------------------------------------------------------------------------------
@@ -268,7 +244,7 @@ def proportions(counts: Confusion, level: float) -> dict[str, Estimate]:
     }
 
 
-def f1_of(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> Estimate:
+def f1_of(tp: int, fn: int, tn: int, fp: int, options: MeasureOptions) -> Estimate:
     """Estimate F1 of the first class; below 50 samples it has no interval, without samples no value."""
     n = tp + fn + tn + fp
     if not tp + fn:
@@ -281,7 +257,7 @@ def f1_of(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> Estima
     )
 
 
-def _f1(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> tuple[Estimate, float | None]:
+def _f1(tp: int, fn: int, tn: int, fp: int, options: MeasureOptions) -> tuple[Estimate, float | None]:
     """Return F1 with its interval, and its mean over the same bootstrap."""
     estimate = f1_of(tp, fn, tn, fp, options)
     if estimate.low is None:
@@ -292,7 +268,7 @@ def _f1(tp: int, fn: int, tn: int, fp: int, options: QualityOptions) -> tuple[Es
 # -- scores -----------------------------------------------------------------------------------------------------
 
 
-def score_quality(scores: Scores, decided: int, options: QualityOptions) -> ScoreQuality:
+def score_quality(scores: Scores, decided: int, options: MeasureOptions, threshold: float | None) -> ScoreQuality:
     """Return the quality of scores: ROC, precision and recall, thresholds, and the one that holds a wanted rate."""
     import numpy as np
 
@@ -301,9 +277,7 @@ def score_quality(scores: Scores, decided: int, options: QualityOptions) -> Scor
     values = np.where(np.isfinite(given), given, np.nan)
     auc = roc_auc(scores.labels, values, unit=UNIT, level=options.level)
     sweep = threshold_sweep(scores.labels, values)
-    wanted, point = options.wanted_fpr, None
-    if wanted is not None:
-        point = operating_point(scores.labels, values, wanted, unit=UNIT, level=options.level)
+    point = operating_point(scores.labels, values, options.false_positive_rate, unit=UNIT, level=options.level)
     return ScoreQuality(
         n=auc.n,
         unscored=max(decided - auc.n, 0),
@@ -313,7 +287,7 @@ def score_quality(scores: Scores, decided: int, options: QualityOptions) -> Scor
         sweep=() if sweep is None else tuple(_step(sweep, at) for at in spread(len(sweep.thresholds), _MOST_STEPS)),
         best=None if sweep is None else _step(sweep, sweep.thresholds.index(sweep.best_threshold)),
         best_count=0 if sweep is None else sweep.best_count,
-        in_use=_at(sweep, options.threshold),
+        in_use=_at(sweep, threshold),
         operating_point=point,
         operating_step=None if point is None else _at(sweep, point.threshold),
         roc=() if sweep is None else _roc(sweep),
@@ -365,7 +339,7 @@ def spread(count: int, most: int) -> list[int]:
 # -- doubts -----------------------------------------------------------------------------------------------------
 
 
-def _doubts(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, options: QualityOptions) -> Iterator[str]:
+def _doubts(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, string_matcher: bool) -> Iterator[str]:
     """Yield what keeps the figures from saying what they seem to say."""
     if counts.errors:
         yield f"the judge failed on {counted(counts.errors, 'item')}, not counted here"
@@ -375,17 +349,15 @@ def _doubts(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, options: Qua
     if not counts.hits or not counts.passes:
         missing, there = ("hits", "passes") if not counts.hits else ("passes", "hits")
         yield f"the data hold no {missing}: F1 of {missing} is undefined, and that of {there} says little"
-    if options.string_matcher:
+    if string_matcher:
         yield STRING_MATCHER
     if counts.n < LEAST_SAMPLES:
         yield f"{counted(counts.n, 'sample')}: F1 has an interval from {LEAST_SAMPLES} samples on"
         return
-    yield from _doubts_about_intervals(counts, hit_f1, pass_f1, options)
+    yield from _doubts_about_intervals(counts, hit_f1, pass_f1)
 
 
-def _doubts_about_intervals(
-    counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, options: QualityOptions
-) -> Iterator[str]:
+def _doubts_about_intervals(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate) -> Iterator[str]:
     flat = [name for name, f1 in (("hits", hit_f1), ("passes", pass_f1)) if f1.low is not None and f1.low == f1.high]
     if flat:
         yield (
@@ -401,12 +373,12 @@ def _doubts_about_intervals(
     if 0 in (counts.tp, counts.fn, counts.tn, counts.fp):
         reasons.append("a cell of the table is empty")
     if reasons:
-        yield f"the interval of F1 is too narrow, because {' and '.join(reasons)}{_better(counts, hit_f1, options)}"
+        yield f"the interval of F1 is too narrow, because {' and '.join(reasons)}{_better(counts, hit_f1)}"
 
 
-def _better(counts: Confusion, hit_f1: Estimate, options: QualityOptions) -> str:
+def _better(counts: Confusion, hit_f1: Estimate) -> str:
     """Return the interval that is closer to its level in small samples, where it says something else."""
-    bca = f1_bca(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=options.level)
+    bca = f1_bca(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=hit_f1.level)
     if bca.low is None or bca.high is None or bca.low == bca.high or (bca.low, bca.high) == (hit_f1.low, hit_f1.high):
         return ""
     return f"; corrected for that (BCa), the interval of hits is {formats.interval(bca)}"

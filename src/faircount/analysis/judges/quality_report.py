@@ -58,12 +58,10 @@ def as_report(evaluation: Evaluation) -> Report:
 def _opening(evaluation: Evaluation) -> Iterator[Block]:
     if evaluation.labels:
         yield _labels(evaluation)
-    settings = evaluation.settings
-    if settings.balance:
-        yield Paragraph(
-            f"Both classes have the same size: items of the larger one were left out, seed {settings.seed}."
-        )
-    if settings.inverted:
+    if evaluation.options.balance:
+        seed = evaluation.options.seed
+        yield Paragraph(f"Both classes have the same size: items of the larger one were left out, seed {seed}.")
+    if evaluation.inverted:
         yield Paragraph("The labels were inverted: a hit there is a pass here.")
     if not evaluation.qualities:
         yield Paragraph("No judge was measured.")
@@ -141,10 +139,10 @@ def _in_short(evaluation: Evaluation) -> Iterator[Fact]:
 
 
 def _how(evaluation: Evaluation) -> str:
-    settings = evaluation.settings
-    drawn = "exact" if settings.replicates is None else f"{settings.replicates:,} replicates, seed {settings.seed}"
+    options = evaluation.options
+    drawn = "exact" if options.replicates is None else f"{options.replicates:,} replicates, seed {options.seed}"
     return (
-        f"{formats.exact_percent(settings.level)} intervals: F1 by the percentiles of the bootstrap stratified by "
+        f"{formats.exact_percent(options.level)} intervals: F1 by the percentiles of the bootstrap stratified by "
         f"class ({drawn}), from {LEAST_SAMPLES} samples on; balanced accuracy by Newcombe; the others by Wilson. "
         "Tiers by F1 of hits: Excellent above 80%, Good above 60%, Moderate above 40%, Poor above 20%, else Critical."
     )

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.judges.options import RANKED_BY
+from faircount.analysis.judges.options import RANKED_BY, MeasureOptions
 from faircount.analysis.judges.quality import (
     STRING_MATCHER,
     UNIT,
     Confusion,
-    QualityOptions,
     f1_of,
     proportions,
 )
@@ -177,9 +176,9 @@ def _estimate(record: JudgeRecord, by: str, level: float) -> Estimate | None:
 
 def _counted(counts: Confusion, by: str, level: float) -> Estimate:
     if by == "hit_f1":
-        return f1_of(counts.tp, counts.fn, counts.tn, counts.fp, QualityOptions(level=level))
+        return f1_of(counts.tp, counts.fn, counts.tn, counts.fp, MeasureOptions(level=level))
     if by == "pass_f1":
-        return f1_of(counts.tn, counts.fp, counts.tp, counts.fn, QualityOptions(level=level))
+        return f1_of(counts.tn, counts.fp, counts.tp, counts.fn, MeasureOptions(level=level))
     if by == "balanced_accuracy":
         return balanced_accuracy(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=level)
     if by == "mcc":

@@ -105,12 +105,12 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 
 def metadata_of(evaluation: Evaluation) -> Metadata:
     """Return what a summary says of an evaluation as a whole."""
-    settings = evaluation.settings
+    options = evaluation.options
     return Metadata(
         evaluation.evaluated_at,
-        settings.seed,
-        settings.balance,
-        settings.save_datasets,
+        options.seed,
+        options.balance,
+        options.save_datasets,
         evaluation.errors,
         evaluation.labels,
     )
@@ -151,10 +151,10 @@ def _result(quality: JudgeQuality, metadata: Metadata) -> dict[str, Any]:
         "balanced_accuracy": quality.balanced_accuracy.value,
         "tier": {**asdict(quality.tier), "reaches": list(quality.tier.reaches)},
         "intervals": {name: asdict(getattr(quality, name)) for name in (*_ESTIMATES, "pass_recall")},
-        "threshold": quality.options.threshold,
+        "threshold": quality.threshold,
         "scores": None if quality.scores is None else _scores(quality.scores),
         "identity": identity_data(quality.identity),
-        "string_matcher": quality.options.string_matcher,
+        "string_matcher": quality.string_matcher,
         "labels": [asdict(source) for source in metadata.labels],
         "evaluated_at": metadata.evaluation_date,
         "random_seed": metadata.random_seed,
