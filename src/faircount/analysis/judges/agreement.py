@@ -32,7 +32,6 @@ from faircount.analysis.judges.predictions import (
     PredictionsSource,
     prediction_line,
     read_predictions,
-    whole,
 )
 from faircount.errors import InputError
 from faircount.model import Document, Estimate, Finding
@@ -48,6 +47,7 @@ from faircount.stats.agreement import (
     pabak,
 )
 from faircount.stats.proportion import DEFAULT_LEVEL, wilson
+from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -306,7 +306,7 @@ def _rater_figures(table: RatingTable, options: AgreementOptions) -> Iterator[Ra
         yield RaterFigures(
             _name(table, rater),
             rater.kind,
-            whole(rater.name) if rater.kind == JUDGE else None,
+            replace_surrogates(rater.name) if rater.kind == JUDGE else None,
             rater.identity or None,
             decided,
             len(table.items) - decided,
@@ -320,7 +320,7 @@ def _rater_figures(table: RatingTable, options: AgreementOptions) -> Iterator[Ra
 def _name(table: RatingTable, rater: Rater) -> str:
     """Return a rater's name; a judge that is there in several versions also has the beginning of its digest."""
     versions = sum(other.kind == rater.kind and other.name == rater.name for other in table.raters)
-    return whole(f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name)
+    return replace_surrogates(f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name)
 
 
 def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:
