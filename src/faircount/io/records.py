@@ -30,7 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from faircount.errors import InputError
-from faircount.findings import counted
+from faircount.findings import Notes, counted
 from faircount.io.archives import ZIP_MAGIC, Archive, split_member
 from faircount.options import MAX_LINE_BYTES
 from faircount.reading import loose
@@ -54,9 +54,10 @@ _LARGEST_LONG = 2**31 - 1
 _NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 _SURROGATE_ESCAPED = b"\\ud"
 _ARRAY_BEGINS = re.compile(r"(?:\s+|#[^\n]*\n)*\[")
-_BETWEEN_ITEMS = re.compile(r"[\s,]*")
+_BETWEEN_ITEMS = re.compile(r"[ \t\r\n,]*")
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 Row = Sequence[str]
 
 
@@ -71,6 +72,12 @@ class Problem(enum.Enum):
 
 Report = Callable[[Problem, str, int], None]
 """Hears of a problem: which, the reason in our words, and the line."""
+_CODES = {Problem.BAD_LINE: "F001", Problem.CUT_SHORT: "F002"}
+
+
+def report_to(notes: Notes) -> Report:
+    """Return what notes the records of a file that could not be read, as findings."""
+    return lambda problem, reason, line: notes.add(_CODES[problem], reason, line) if problem in _CODES else None
 
 
 class RecordType(Struct, Generic[T], frozen=True):
@@ -97,6 +104,16 @@ class RecordType(Struct, Generic[T], frozen=True):
 def all_fields(**options: Any) -> RecordType[dict[str, Any]]:
     """Return the type of records that are all their fields; options are those of a `RecordType`."""
     return RecordType(msgspec.json.Decoder(dict[str, Any]), lambda fields: fields, **options)
+
+
+def some_fields(struct: type[S], **options: Any) -> RecordType[S]:
+    """Return the type of records that are a struct of some of their fields; options are those of a `RecordType`."""
+    known = [field.name for field in msgspec.structs.fields(struct)]
+    return RecordType(
+        msgspec.json.Decoder(struct),
+        lambda fields: struct(**{name: fields[name] for name in known if name in fields}),
+        **options,
+    )
 
 
 def some_values(names: Sequence[str], once: Sequence[str] | None = None) -> RecordType[Sequence[Any]]:
@@ -191,9 +208,24 @@ class Records(Generic[T]):
             start = _start_of(self._stream)
         elif member is not None:
             raise InputError(f"{self.name}: {file} is not a zip archive")
-        self.format = _format_of(start, inner_name)
+        suffix = _suffix(inner_name)
+        self.format = self._format_of(start, suffix)
         if self.format == CSV:
-            self.header, self._rows = self._csv(_TextLines(self._stream, max_line), _suffix(inner_name))
+            self.header, self._rows = self._csv(_TextLines(self._stream, max_line), suffix)
+
+    def _format_of(self, start: bytes, suffix: str) -> str:
+        """Return how a file is written: as its first line that is no comment shows, or else as its name says."""
+        lines = start.removeprefix(codecs.BOM_UTF8).lstrip()
+        while lines.startswith(_COMMENT.encode()):
+            lines = lines.partition(b"\n")[2].lstrip()
+        known, is_array = _SUFFIXES.get(suffix), lines.startswith(b"[")
+        if _SURELY_JSON.match(lines) or known == JSON:
+            return JSON if is_array else JSONL
+        if known in (CSV, JSONL):
+            return known
+        if not lines:
+            raise InputError(f"{self.name}: the file is empty")
+        return JSON if is_array else JSONL if lines.startswith(b"{") else CSV
 
     @property
     def in_place(self) -> bool:
@@ -395,7 +427,7 @@ class Records(Generic[T]):
             lines.begin_record()
             try:
                 row = next(reader)
-                good = (len(row) == width and row[0] and not lines.damaged) or self._is_good(row, width)
+                good = (len(row) == width and row[0] and not lines.damaged) or self._is_good(row, width, lines.damaged)
             except StopIteration:
                 break
             except (csv.Error, _TooLong, BadLine) as error:
@@ -405,12 +437,12 @@ class Records(Generic[T]):
                 yield start, row
         self.lines = lines.number
 
-    def _is_good(self, row: Row, width: int) -> bool:
+    def _is_good(self, row: Row, width: int, damaged: bool) -> bool:
         """Return whether a row holds anything; raise where it is not as the header says."""
         if not any(row):
             self.blank += 1
             return False
-        if _has_surrogates(row):
+        if damaged and _has_surrogates(row):
             raise BadLine("not UTF-8")
         if len(row) < width or any(row[width:]):
             raise BadLine(f"{counted(len(row), 'field')}, but the header has {width}")
@@ -428,7 +460,7 @@ class Records(Generic[T]):
 
     def _sheet(self, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Iterator[tuple[int, Row]]]:
         """Return the header of a sheet, and what reads its other rows."""
-        for _, row in rows:
+        for self.lines, row in rows:
             if not row[0].startswith(_COMMENT):
                 return [name.strip() for name in row], self._sheet_rows(rows, len(row))
             self.blank += 1
@@ -442,7 +474,7 @@ class Records(Generic[T]):
             try:
                 if sum(map(len, row)) > self._max_line:
                     raise BadLine(f"longer than {self._max_line:,} characters")
-                self._is_good(row, width)
+                self._is_good(row, width, damaged=False)
             except BadLine as reason:
                 self._note_bad(reason, line)
             else:
@@ -532,24 +564,21 @@ def distinct(header: Row) -> tuple[str, ...]:
 
 def without_surrogates(value: Any) -> Any:
     """Return a value without lone surrogates, which no UTF-8 can hold."""
-    if isinstance(value, str):
-        return replace_surrogates(value)
-    if isinstance(value, list):
-        return list(map(without_surrogates, value))
-    if isinstance(value, dict):
-        return {without_surrogates(key): without_surrogates(inner) for key, inner in value.items()}
-    return value
+    return _with_each(value, lambda inner: replace_surrogates(inner) if isinstance(inner, str) else inner)
 
 
 def _finite(value: Any) -> Any:
     """Return a value in which numbers that JSON cannot hold are null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    return _with_each(value, lambda inner: None if isinstance(inner, float) and not math.isfinite(inner) else inner)
+
+
+def _with_each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value in which every text, number and key is changed."""
     if isinstance(value, list):
-        return list(map(_finite, value))
+        return [_with_each(inner, change) for inner in value]
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    return value
+        return {change(key): _with_each(inner, change) for key, inner in value.items()}
+    return change(value)
 
 
 def without_suffixes(name: str) -> str:
@@ -582,22 +611,6 @@ def _start_of(stream: Stream) -> bytes:
     start = next(stream.chunks, b"")
     stream.chunks = chain([start], stream.chunks)
     return start
-
-
-def _format_of(start: bytes, name: str) -> str:
-    """Return how a file is written: as its first line that is no comment shows, or else as its name says."""
-    lines = start.removeprefix(codecs.BOM_UTF8).lstrip()
-    while lines.startswith(_COMMENT.encode()):
-        lines = lines.partition(b"\n")[2].lstrip()
-    known = _SUFFIXES.get(_suffix(name))
-    is_array = lines.startswith(b"[")
-    if _SURELY_JSON.match(lines) or known == JSON:
-        return JSON if is_array else JSONL
-    if known in (CSV, JSONL):
-        return known
-    if not lines:
-        raise InputError(f"{name}: the file is empty")
-    return JSON if is_array else JSONL if lines.startswith(b"{") else CSV
 
 
 def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:

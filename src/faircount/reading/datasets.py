@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from faircount.errors import InputError
 from faircount.findings import Notes
-from faircount.io.records import Batch, Problem, Records, RecordType, all_fields
+from faircount.io.records import Batch, Records, RecordType, all_fields, report_to, some_fields
 from faircount.ledger.schema import Lexicon, id_number
 from faircount.model import Source
 from faircount.options import MAX_LINE_BYTES
@@ -148,16 +148,13 @@ class Dataset:
 
     def read(self, max_line: int) -> None:
         """Read what identifies the rows of the file."""
-        records = Records(self.path, _ROW, self._note, max_line=max_line)
+        records = Records(self.path, _ROW, report_to(self.notes), max_line=max_line)
         for batch in records.batches():
             self._add(batch)
         self._in_place = records.in_place
         self._max_line = max_line
         self._read, self._bad, self._blank = records.lines, records.bad, records.blank
         self._bytes = records.source.bytes_read
-
-    def _note(self, problem: Problem, reason: str, line: int) -> None:
-        self.notes.add("F002" if problem is Problem.CUT_SHORT else "F001", reason, line)
 
     def _add(self, batch: Batch[_Row]) -> None:
         """Add rows column by column."""
@@ -333,11 +330,4 @@ class RowNames(msgspec.Struct, gc=False):
 
 def names_of_rows(path: str, max_line: int = MAX_LINE_BYTES) -> dict[int, RowNames]:
     """Return the names that the rows of a result file have, by their lines."""
-    return dict(Records(path, _NAMES, max_line=max_line))
-
-
-_NAMES = RecordType(
-    msgspec.json.Decoder(RowNames),
-    lambda fields: RowNames(**{name: fields[name] for name in RowNames.__struct_fields__ if name in fields}),
-    keep_surrogates=True,
-)
+    return dict(Records(path, some_fields(RowNames, keep_surrogates=True), max_line=max_line))

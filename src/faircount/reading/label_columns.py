@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
 from faircount.io.columns import ID_NAMES, ColumnFinder, Role, plain
-from faircount.io.records import Records, RecordType, Report, Sha256, column_names, some_values
+from faircount.io.records import RECORDS_SAMPLED, Records, Report, Sha256, column_names, some_values
 from faircount.reading.labelled import Columns, LabelOptions
 
 TEXT_NAMES = (
@@ -23,8 +24,6 @@ LATE_LABEL_NAMES = ("expected", "gold", "truth")
 """Taken for labels only where nothing else is one: an expected answer is no label."""
 KEY_NAMES = (("id",), ("entry_id",), ("long_id",), ("row_id",), ("key",), ("item",), ("place",))
 FILE_NAMES = ("file", "results_file", "result_file", "source_file")
-MAYBE_FILE_NAMES = ("source",)
-"""Taken for the name of a results file only if it is one."""
 
 _TEXT = Role("text", TEXT_NAMES, "contains the responses", "--text-column")
 _PROMPT = Role("prompt", PROMPT_NAMES, option="--prompt-column")
@@ -32,6 +31,9 @@ _LABELS = Role("labels", (LABEL_NAMES,), "contains labels", "--label-column")
 _OTHER_LABELS = Role("labels", (RATINGS_NAMES, LATE_LABEL_NAMES), option="--label-column")
 _ITEM = Role("item", ID_NAMES, option="--id-column", any_of_rank=True)
 _KEY = Role("item", KEY_NAMES, "names the rows of the results", "--id-column", any_of_rank=True)
+_FILE = Role("file", (FILE_NAMES,), any_of_rank=True)
+_SOURCE = Role("file", (("source",),), any_of_rank=True)
+"""Taken for the name of a results file only if it is one."""
 _RATER = re.compile(r"(humanscore|humanlabel|label|rater|annotator|rating)([0-9]+)")
 _NAMED_RATER = re.compile(r"(rater|annotator)(.+)")
 _NO_RATER = frozenset(["id", "ids", "name", "names", "count", "comment", "comments", "note", "notes", "agreement"])
@@ -75,47 +77,42 @@ class LabelFile(Struct, frozen=True):
 
     def records(self, report: Report, max_line: int, digest: Sha256 | None = None) -> Records[Sequence[Any]]:
         """Return the records of the file: the values of the wanted columns."""
-        kind: RecordType[Sequence[Any]] = some_values(self.wanted, self.columns.labels)
+        kind = some_values(self.wanted, self.columns.labels)
         return Records(self.path, kind, report, name=self.name, max_line=max_line, digest=digest)
 
 
-def label_file(name: str, path: str, options: LabelOptions) -> LabelFile:
-    """Choose the columns of a file with items: responses and labels."""
+def label_file(name: str, path: str, options: LabelOptions, results: Container[str] = ()) -> LabelFile:
+    """Choose the columns of a file of labels; `results` has the names of the results files whose rows they name."""
     names, all_known = column_names(path, name=name, max_line=options.max_line)
     finder = ColumnFinder(name, names, all_known=all_known)
-    labels, text, prompt, item = _named(finder, options)
+    labels = tuple(dict.fromkeys(finder.named(_LABELS, label) for label in options.label_columns))
+    asked = [(_ITEM, options.id_column)]
+    if not options.results:
+        asked += [(_TEXT, options.text_column), (_PROMPT, options.prompt_column)]
+    named = {role.name: finder.named(role, column) for role, column in asked if column is not None}
     labels = labels or _guessed_labels(finder)
-    item = item or finder.guess(_ITEM)
-    text = text or finder.guess(_TEXT)
-    prompt = prompt or finder.guess(_PROMPT)
+    item = named.get("item") or finder.guess(_KEY if options.results else _ITEM)
+    if options.results:
+        if item is None:
+            raise finder.missing(_KEY)
+        file = finder.guess(_FILE) or _source_of_rows(finder, path, name, options.max_line, results)
+        return LabelFile(name, path, Columns(labels, item=item, file=file, guessed=tuple(finder.guessed)))
+    text = named.get("text") or finder.guess(_TEXT)
+    prompt = named.get("prompt") or finder.guess(_PROMPT)
     if text is None and options.text_needed and finder.free():
         raise finder.missing(_TEXT)
     columns = Columns(labels, text, prompt, item, guessed=tuple(finder.guessed))
     return LabelFile(name, path, columns, _more_columns(finder.free()))
 
 
-def keyed_label_file(name: str, path: str, options: LabelOptions, *, source_is_file: bool) -> LabelFile:
-    """Choose the columns of a file whose labels name rows of results; a column `source` may name the results file."""
-    names, all_known = column_names(path, name=name, max_line=options.max_line)
-    finder = ColumnFinder(name, names, all_known=all_known)
-    labels, _, _, item = _named(finder, options)
-    labels = labels or _guessed_labels(finder)
-    item = item or finder.guess(_KEY)
-    if item is None:
-        raise finder.missing(_KEY)
-    ranks = (FILE_NAMES, MAYBE_FILE_NAMES) if source_is_file else (FILE_NAMES,)
-    file = finder.guess(Role("file", ranks, any_of_rank=True))
-    return LabelFile(name, path, Columns(labels, item=item, file=file, guessed=tuple(finder.guessed)))
-
-
-def _named(finder: ColumnFinder, options: LabelOptions) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
-    """Return the columns that options name: those of labels, the text, the prompt and the id."""
-    labels = tuple(dict.fromkeys(finder.named(_LABELS, name) for name in options.label_columns))
-    asked = [(_TEXT, options.text_column), (_PROMPT, options.prompt_column), (_ITEM, options.id_column)]
-    if options.results:
-        asked = asked[-1:]
-    found = {role.name: finder.named(role, name) for role, name in asked if name is not None}
-    return labels, found.get("text"), found.get("prompt"), found.get("item")
+def _source_of_rows(finder: ColumnFinder, path: str, name: str, max_line: int, results: Container[str]) -> str | None:
+    """Return the column `source` if any of its first values is the name of a results file."""
+    found = [column for column in finder.free() if plain(column) == "source"]
+    if not found:
+        return None
+    records = Records(path, some_values(found[:1]), name=name, max_line=max_line)
+    named = any(str(value) in results for _, (value,) in islice(records, RECORDS_SAMPLED))
+    return finder.guess(_SOURCE) if named else None
 
 
 def _guessed_labels(finder: ColumnFinder) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,13 @@ from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
-from faircount.io.columns import listed, plain
-from faircount.io.records import Records, Sha256, column_names, some_values, without_surrogates
+from faircount.io.columns import listed
+from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.judging.attempt import Attempt
 from faircount.ledger.schema import Mark
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
-from faircount.reading.label_columns import MAYBE_FILE_NAMES, LabelFile, keyed_label_file
+from faircount.reading.label_columns import LabelFile, label_file
 from faircount.reading.label_values import LabelReader, LabelTally, Told, attempt_fields
 from faircount.reading.labelled import (
     Columns,
@@ -50,7 +49,6 @@ _MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), 
 _BOOLEAN_WORDS = ("True", "False")
 _NO_ANSWERS = (b"", b"null", b"true", b"false", b'"True"', b'"False"')
 _LINE_KEY = re.compile(r"(.+):([1-9][0-9]{0,14})", re.DOTALL)
-_ROWS_SAMPLED = 1000
 _AMBIGUOUS_TOLD = 3
 
 _BY_LINE, _BY_ID, _BY_ENTRY, _BY_LONG_ID = range(4)
@@ -78,7 +76,7 @@ class KeyedLabels:
     def __init__(self, files: Sequence[tuple[str, str]], options: LabelOptions) -> None:
         self._options = options
         self._results = _results(options.results)
-        self._files = [self._choose(name, path) for name, path in files]
+        self._files = [label_file(name, path, options, _by_file_name(self._results)) for name, path in files]
 
     @property
     def columns(self) -> tuple[tuple[str, Columns], ...]:
@@ -116,16 +114,6 @@ class KeyedLabels:
     @cached_property
     def _index(self) -> _Index:
         return _Index(self._files, self._results, self._options)
-
-    def _choose(self, name: str, path: str) -> LabelFile:
-        """Choose the columns of a file; one called `source` names results files if any of its first values does."""
-        names, _ = column_names(path, name=name, max_line=self._options.max_line)
-        maybe = [column for column in names if plain(column) in MAYBE_FILE_NAMES][:1]
-        known, source_is_file = _by_file_name(self._results), False
-        if maybe:
-            records = Records(path, some_values(maybe), name=name, max_line=self._options.max_line)
-            source_is_file = any(str(value) in known for _, (value,) in islice(records, _ROWS_SAMPLED))
-        return keyed_label_file(name, path, self._options, source_is_file=source_is_file)
 
 
 def _results(files: Sequence[str]) -> list[str]:

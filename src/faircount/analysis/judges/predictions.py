@@ -18,7 +18,7 @@ import msgspec
 from faircount.analysis.recorded import masked
 from faircount.errors import UsageError
 from faircount.findings import Notes, counted, finding
-from faircount.io.records import Problem, Records, RecordType, Sha256, without_surrogates
+from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
 from faircount.judging.verdict import Decision, Verdict
 from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _LONGEST_FAULT = 120
 _PACKED_AT_ONCE = 1 << 20
 _REASONS_KEPT = 4096
-_CODES = {Problem.BAD_LINE: "F001", Problem.CUT_SHORT: "F002"}
 _REPEATED_REASON = 300
 """Pattern judges give the same short reasons over and over: those are masked once."""
 
@@ -144,11 +143,7 @@ class _PredictionsFile:
 
     def __init__(self, path: str, max_line: int) -> None:
         self._notes, self._digest, self._good = Notes(path), Sha256(), 0
-        self._records = Records(path, _PREDICTION, self._note, max_line=max_line, digest=self._digest)
-
-    def _note(self, problem: Problem, reason: str, line: int) -> None:
-        if problem in _CODES:
-            self._notes.add(_CODES[problem], reason, line)
+        self._records = Records(path, _PREDICTION, report_to(self._notes), max_line=max_line, digest=self._digest)
 
     def predictions(self) -> Iterator[Prediction]:
         """Yield the predictions that can be read."""
