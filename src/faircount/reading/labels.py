@@ -46,20 +46,6 @@ from faircount.reading.labelled import (
 )
 from faircount.reading.streams import STDIN
 
-__all__ = [
-    "Columns",
-    "Doubt",
-    "DoubtKind",
-    "LabelOptions",
-    "LabelSource",
-    "LabelState",
-    "Labelled",
-    "Labels",
-    "ResultsSource",
-    "read_labels",
-    "saved_row",
-]
-
 _SPOOL_STEP = 1024 * 1024
 _REASONS_TOLD = 3
 _NOTHING_EXPECTED = Expected()
