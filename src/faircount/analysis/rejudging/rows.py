@@ -10,6 +10,7 @@ attack, and the case is decided by its own rule. What its metrics had said makes
 
 from __future__ import annotations
 
+import codecs
 import enum
 import json
 import re
@@ -34,7 +35,6 @@ from faircount.reading.run_rows import Measured, strategy_of, verdict_over
 from faircount.reading.spikee import policy_block_of
 from faircount.reading.spikee_rows import EMPTY
 
-BOM = b"\xef\xbb\xbf"
 _PROMPT_FIELDS = ("input", "content", "text")
 _BOOLEANS = {b"true": True, b"false": False, b'"True"': True, b'"False"': False}
 _BOOLEAN_WORDS = {"True": True, "False": False}
@@ -434,7 +434,7 @@ def _metric(said: Measured) -> dict[str, Any]:
 
 def unchanged(line: bytes) -> bytes:
     """Return a row as it is, as a line with its end."""
-    return line.removeprefix(BOM).rstrip(b"\r") + b"\n"
+    return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r") + b"\n"
 
 
 def _written(fields: Mapping[str, Raw | bytes]) -> bytes:
