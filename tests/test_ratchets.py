@@ -146,13 +146,13 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     modules_with_one_importer: (106, 25),
     class_names_that_mean_several_classes: (86, 10),
     number_of_modules: (403, 200),
-    names_that_tests_take_from_inside_packages: (214, 100),
+    names_that_tests_take_from_inside_packages: (212, 100),
 }
 """Each count as it is, and where it is to end."""
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 73_528
+    assert lines() <= 73_522
 
 
 def test_counts_only_fall() -> None:

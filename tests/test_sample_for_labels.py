@@ -19,7 +19,7 @@ import pytest
 
 from faircount import InputError, Outcome, UsageError
 from faircount.analysis import Sample, SampleOptions, allocation, columns_of, sample_for_labels, sheet_rows, spread
-from faircount.io import Records, all_fields, archives
+from faircount.io import Records, all_fields
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 
 LANGUAGES = ("de", "en", "fr", "it")
@@ -279,9 +279,9 @@ _LAUGHS = """<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE x [<!ENTITY a "aaa
 def test_a_workbook_that_is_a_bomb_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sheet: bytes, members: int, reason: str
 ) -> None:
-    monkeypatch.setattr(archives, "_MOST_ROWS", 100_000)
+    monkeypatch.setattr("faircount.io.archives._MOST_ROWS", 100_000)
     if reason.startswith("expands"):
-        monkeypatch.setattr(archives, "EXPANSION_CHECKED_FROM", 1 << 16)
+        monkeypatch.setattr("faircount.io.archives.EXPANSION_CHECKED_FROM", 1 << 16)
     path = _book(tmp_path / "bomb.xlsx", sheet, members=members)
     del sheet
     tracemalloc.start()
