@@ -22,6 +22,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -59,6 +60,10 @@ _BETWEEN_ITEMS = re.compile(r"[ \t\r\n,]*")
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 Row = Sequence[str]
+_SheetRow = tuple[int, list[str]]
+Make = Callable[[Row], Any]
+_Rows = Callable[[Make], Iterator[tuple[int, Any]]]
+"""Yields the rows of a table with their lines, each as what the given function makes of it."""
 
 
 class Problem(enum.Enum):
@@ -194,7 +199,7 @@ class Records(Generic[T]):
         self._kind, self._report, self._max_line = kind, report, max_line
         self._keys = [json.dumps(key, ensure_ascii=False).encode("utf-8", "replace") for key in kind.once]
         self._begun = False
-        self._rows: Iterator[tuple[int, Row]] = iter(())
+        self._rows: _Rows = lambda _: iter(())
         file, member = split_member(path)
         self.source = self._stream = open_stream(file, self.name, digest)
         start, inner_name = _start_of(self.source), self.name
@@ -241,8 +246,7 @@ class Records(Generic[T]):
         if self._kind.from_row is None:
             yield from ((line, value) for line, value, _ in self._row_values(self.header))
         else:
-            make = self._kind.from_row(self.header)
-            yield from ((line, make(row)) for line, row in self._rows)
+            yield from self._rows(self._kind.from_row(self.header))
         self._finish()
 
     def batches(self) -> Iterator[Batch[T]]:
@@ -383,8 +387,9 @@ class Records(Generic[T]):
     def _row_values(self, header: Row) -> Iterator[tuple[int, T, dict[str, Any]]]:
         """Yield the rows of a table as values, with their fields: a table cannot tell an empty text from nothing."""
         names = distinct(header)
-        for line, row in self._rows:
-            fields = {name: value or None for name, value in zip(names, row, strict=False)}
+        for line, fields in self._rows(
+            lambda row: {name: cell or None for name, cell in zip(names, row, strict=False)}
+        ):
             try:
                 value = self._kind.from_fields(fields)
             except BadLine as reason:
@@ -392,7 +397,7 @@ class Records(Generic[T]):
             else:
                 yield line, value, fields
 
-    def _csv(self, lines: _TextLines, suffix: str) -> tuple[list[str], Iterator[tuple[int, Row]]]:
+    def _csv(self, lines: _TextLines, suffix: str) -> tuple[list[str], _Rows]:
         """Return the header of a CSV file, and what reads its rows."""
         if csv.field_size_limit() < (wanted := min(self._max_line, _LARGEST_LONG)):
             csv.field_size_limit(wanted)  # it is one limit for the whole process, so it is never lowered
@@ -407,7 +412,7 @@ class Records(Generic[T]):
             raise InputError(f"{self.name}:{header_line}: cannot read the header: {reason}") from None
         if _has_surrogates(header):
             raise InputError(f"{self.name}:{header_line}: the header is not UTF-8; convert the file first")
-        return [name.strip() for name in header], self._csv_rows(lines, reader, len(header))
+        return [name.strip() for name in header], partial(self._csv_rows, lines, reader, len(header))
 
     def _first_line(self, lines: _TextLines) -> str:
         """Return the first line that is neither empty nor a comment."""
@@ -421,7 +426,7 @@ class Records(Generic[T]):
             pass
         raise InputError(f"{self.name}: has no header, so there are no columns to read")
 
-    def _csv_rows(self, lines: _TextLines, reader: Iterator[list[str]], width: int) -> Iterator[tuple[int, Row]]:
+    def _csv_rows(self, lines: _TextLines, reader: Iterator[Row], width: int, make: Make) -> Iterator[tuple[int, Any]]:
         while True:
             start = lines.number + 1
             lines.begin_record()
@@ -434,7 +439,7 @@ class Records(Generic[T]):
                 self._note_bad(self._reason(error), start)
                 continue
             if good:
-                yield start, row
+                yield start, make(row)
         self.lines = lines.number
 
     def _is_good(self, row: Row, width: int, damaged: bool) -> bool:
@@ -458,15 +463,15 @@ class Records(Generic[T]):
             return "text after the closing quote of a field"
         return visible(message)
 
-    def _sheet(self, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Iterator[tuple[int, Row]]]:
+    def _sheet(self, rows: Iterator[_SheetRow]) -> tuple[list[str], _Rows]:
         """Return the header of a sheet, and what reads its other rows."""
         for self.lines, row in rows:
             if not row[0].startswith(_COMMENT):
-                return [name.strip() for name in row], self._sheet_rows(rows, len(row))
+                return [name.strip() for name in row], partial(self._sheet_rows, rows, len(row))
             self.blank += 1
         raise InputError(f"{self.name}: has no header, so there are no columns to read")
 
-    def _sheet_rows(self, rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, Row]]:
+    def _sheet_rows(self, rows: Iterator[_SheetRow], width: int, make: Make) -> Iterator[tuple[int, Any]]:
         for line, row in rows:
             self.lines = line
             # A row ends with its last cell that holds something.
@@ -478,7 +483,7 @@ class Records(Generic[T]):
             except BadLine as reason:
                 self._note_bad(reason, line)
             else:
-                yield line, row
+                yield line, make(row)
 
 
 class _TooLong(Exception):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from faircount.reading.labels import Labels
-
-_STDIN = "-"
+from faircount.io.records import Records, some_values
+from faircount.reading.label_values import is_number, ratings_in
+from faircount.reading.labels import Labels
+from faircount.reading.streams import STDIN
 
 Scores = tuple[tuple[str, float], ...]
 """Raters, and what number each gave."""
@@ -21,7 +21,7 @@ Scores = tuple[tuple[str, float], ...]
 
 def has_scores(labels: Labels) -> bool:
     """Tell whether labels are scores that can be read again: not from standard input, and not keyed to results."""
-    readable = not labels.options.results and all(source.path != _STDIN for source in labels.sources)
+    readable = not labels.options.results and all(source.path != STDIN for source in labels.sources)
     return readable and any(source.scores for source in labels.sources)
 
 
@@ -41,9 +41,6 @@ def label_scores(labels: Labels) -> Iterator[tuple[str, Scores]]:
 
 
 def _records(labels: Labels) -> Iterator[tuple[str, Scores]]:
-    from faircount.io.records import Records, some_values
-    from faircount.reading.label_values import ratings_in
-
     for name, columns in labels.columns:
         # What is doubtful was told when the items were read.
         for line, values in Records(name, some_values(columns.labels), max_line=labels.options.max_line):
@@ -52,8 +49,6 @@ def _records(labels: Labels) -> Iterator[tuple[str, Scores]]:
 
 
 def _number(value: Any) -> float | None:
-    from faircount.reading.label_values import is_number
-
     if isinstance(value, str):
         value = float(value) if is_number(value) else None
     if value is None or isinstance(value, bool) or not isinstance(value, int | float):
