@@ -45,6 +45,7 @@ LAYERS = {
     "ledger": 2,
     "query": 2,
     "chat": 2,
+    "io": 3,
     "judging": 3,
     "config": 3,
     "reading": 3,
@@ -126,6 +127,18 @@ def test_no_module_imports_upwards(name: str, path: Path) -> None:
     for imported in imports(path):
         assert LAYERS[room(imported)] <= LAYERS[room(name)], f"{name} imports {imported}"
         assert (room(name), room(imported)) not in FORBIDDEN, f"{name} imports {imported}"
+
+
+BYTES = {"reading.streams", "reading.loose", "reading.identity"}
+"""What belongs to io and stands in reading as yet: bytes as blocks of lines, lenient JSON, digests."""
+
+
+@pytest.mark.parametrize(("name", "path"), [found for found in modules() if room(found[0]) == "io"])
+def test_records_know_nothing_of_who_reads_them(name: str, path: Path) -> None:
+    higher = {
+        imported for imported in imports(path) if LAYERS[room(imported)] >= LAYERS["io"] and room(imported) != "io"
+    }
+    assert higher <= BYTES, name
 
 
 @pytest.mark.parametrize(("name", "path"), [found for found in modules() if room(found[0]) != "ledger"])

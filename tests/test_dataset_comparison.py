@@ -15,9 +15,10 @@ import pytest
 from faircount.analysis import ComparedDataset, DatasetComparisonOptions, compare_dataset, dataset_matching
 from faircount.analysis.dataset_comparison_report import as_report
 from faircount.errors import InputError, UsageError
+from faircount.io import Records
 from faircount.model import Estimate
 from faircount.present import console, html, json_text, markdown
-from faircount.reading import datasets, read_dataset, with_rate
+from faircount.reading import read_dataset, with_rate
 from faircount.report import Grid, HeatMap, Label, Record
 from faircount.stats import cluster_wilson, wilson
 from tests.conftest import Cli, Lines, Write, attack, standard
@@ -499,7 +500,7 @@ def test_a_dataset_is_read_in_blocks(files: Files, monkeypatch: pytest.MonkeyPat
     assert dataset.place(150).endswith(":152")
     lines = list(dataset.rows_with_rates([199, 0], [0.5, 1.0]))
     assert [json.loads(line)["id"] for line in lines] == [199, 0]
-    monkeypatch.setattr(datasets, "_one_on_every_line", lambda *_: False)
+    monkeypatch.setattr(Records, "_at_once", lambda *_: None)
     assert read_dataset(path).contents == dataset.contents
 
 

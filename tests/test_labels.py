@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from faircount.analysis import balanced
 from faircount.errors import InputError, UsageError
+from faircount.io import ID_NAMES
 from faircount.judging import Attempt, Decision, Expected, ToolCall, Turn
 from faircount.reading import (
     HIT_WORDS,
-    ID_NAMES,
     KEY_NAMES,
     LABEL_NAMES,
     LATE_LABEL_NAMES,
@@ -520,7 +520,7 @@ def test_what_is_no_text_is_no_response(write: Write, value: Any, text: str | No
         (b'{"response": "x", "other": "\xff", "label": 1}', "not UTF-8"),
         (b'{"label": 0, "response": "x", "label": 1}', "the key label appears twice, with different values"),
         (b'{"response": "x", "label": 1, "o": ' + b"[" * 200 + b"]" * 200 + b"}", "nested more than 128 levels deep"),
-        (b'{"response": "' + b"x" * 70_000 + b'", "label": 1}', "longer than 65000 bytes"),
+        (b'{"response": "' + b"x" * 70_000 + b'", "label": 1}', "longer than 65,000 bytes"),
     ],
 )
 @pytest.mark.parametrize("among", [1, 3000])
@@ -562,8 +562,8 @@ def test_comments_blank_lines_and_windows_line_ends_are_fine(write: Write) -> No
 def test_jsonl_is_known_by_what_it_holds(tmp_path: Path) -> None:
     row = '{"response": "r", "label": 1}\n'
     assert said(labels_in(write_text(tmp_path, row * 2, "labels.txt"))) == [HIT, HIT]
-    with pytest.raises(InputError, match="is a JSON array; write one object per line"):
-        labels_in(write_text(tmp_path, f"[{row}]", "labels.json"))
+    assert said(labels_in(write_text(tmp_path, f"[{row}]", "labels.json"))) == [HIT]
+    assert said(labels_in(write_text(tmp_path, row * 2, "labels.csv"))) == [HIT, HIT]
     with pytest.raises(InputError, match="no line is a JSON object"):
         labels_in(write_text(tmp_path, "text,label\na,1\n", "labels.jsonl"))
 

@@ -285,7 +285,7 @@ def test_a_role_without_a_column_is_not_guessed(dataset: Dataset) -> None:
     ("rows", "mapped", "message"),
     [
         ([{"question": "a", "instruction": "b"}], [], r"several columns could be the prompt: .* --map prompt=COLUMN"),
-        ([{"foo": "a"}], [], r"no column with prompts found; .* --map prompt=COLUMN\. Its columns: foo"),
+        ([{"foo": "a"}], [], r"no column that contains prompts; .* --map prompt=COLUMN\. Its columns: foo"),
         ([{"foo": "a"}], ["prompt=bar"], r"has no column bar \(--map prompt=…\); its columns: foo"),
         ([{"prompt": "a", "system": "b", "system_prompt": "c"}], [], r"could be the system: .* --map system=COLUMN"),
         ([{"prompt": "a"}], ["promt=a"], r"--map promt=a: give ROLE=COLUMN"),

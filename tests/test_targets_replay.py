@@ -109,10 +109,13 @@ def test_errors_blocks_and_decisions_are_what_they_were(results: Written) -> Non
     assert (yes.let_through, no.let_through, text.let_through) == (True, False, None)
 
 
-def test_damaged_lines_answer_nothing_and_do_no_harm(results: Written) -> None:
+def test_damaged_lines_answer_nothing_and_are_reported(results: Written) -> None:
     path = results("{torn", '{"id": 1, "input": "a", "response": NaN}', "[]", "", row(2, input="b", response="\ud800"))
-    told = outcomes(ReplayTarget(str(path)), asked("a", 1), asked("b", 2))
+    said: list[str] = []
+    told = outcomes(ReplayTarget(str(path), said.append), asked("a", 1), asked("b", 2))
     assert texts(told) == ["", "\ud800"]
+    assert [sentence.rpartition(":")[2] for sentence in said] == ["1", "3"]
+    assert all("1 line could not be read and was skipped" in sentence for sentence in said)
 
 
 def test_a_packed_file_is_read_too(results: Written) -> None:
@@ -212,7 +215,7 @@ def test_a_replay_is_named_and_made_again(results: Written) -> None:
 
 
 def test_a_file_without_answers_is_refused(results: Written, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         make_target('replay(file="gone.jsonl")', TargetSetting())
     with pytest.raises(InputError, match="no saved answers"):
         ReplayTarget(str(results({"id": 1, "prompt": "a"})))

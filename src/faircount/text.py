@@ -9,6 +9,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
 
+LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which no UTF-8 can hold."""
+
 _NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # Letters and marks that draw nothing although Unicode does not call them control or format characters:
@@ -60,6 +63,11 @@ def _is_hidden(character: str) -> bool:
     category = unicodedata.category(character)
     # Any space but the usual one: a name with one would look like another.
     return category in _HIDDEN_CATEGORIES or ord(character) in _INVISIBLE or (category == "Zs" and character != " ")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return text that UTF-8 can hold: a lone surrogate becomes U+FFFD."""
+    return LONE_SURROGATES.sub("\ufffd", text)
 
 
 def visible(text: str) -> str:

@@ -21,6 +21,7 @@ from faircount.errors import UsageError
 from faircount.judging.json_text import NotJson, ReadInVain, values
 from faircount.judging.parameters import check_number
 from faircount.judging.verdict import Usage
+from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.answer import ChatAnswer, ChatError
@@ -38,7 +39,6 @@ _CUT_SHORT = {
     "content_filter": "was stopped by a content filter",
 }
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _OWN = ("model", "temperature", "response_format")
 
 
@@ -203,12 +203,7 @@ def _refuses_form(error: ChatError) -> bool:
 
 def _repair(text: str, problem: str) -> list[Message]:
     asked = f"That answer cannot be used: {problem}. Answer again, with the one JSON object that was asked for alone."
-    return [{"role": "assistant", "content": whole_characters(text)}, {"role": "user", "content": asked}]
-
-
-def whole_characters(text: str) -> str:
-    """Return a text without halves of characters, which JSON can hold and UTF-8 cannot."""
-    return _HALF_CHARACTER.sub("\ufffd", text)
+    return [{"role": "assistant", "content": replace_surrogates(text)}, {"role": "user", "content": asked}]
 
 
 def fence_for(*texts: str) -> str:
@@ -228,7 +223,7 @@ def fence_for(*texts: str) -> str:
 
 def between_fences(fence: str, parts: Sequence[tuple[str, str]]) -> str:
     """Return named texts, each between its fences."""
-    blocks = (f"[{fence} {name} begins]\n{whole_characters(text)}\n[{fence} {name} ends]" for name, text in parts)
+    blocks = (f"[{fence} {name} begins]\n{replace_surrogates(text)}\n[{fence} {name} ends]" for name, text in parts)
     return "\n\n".join(blocks)
 
 

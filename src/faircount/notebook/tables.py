@@ -8,7 +8,6 @@ them. What is missing or null is null.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from itertools import islice
@@ -19,7 +18,7 @@ from msgspec import Struct
 
 from faircount.errors import UsageError
 from faircount.query.values import text_of
-from faircount.text import visible
+from faircount.text import LONE_SURROGATES, visible
 
 if TYPE_CHECKING:
     import pandas
@@ -31,7 +30,6 @@ EXTRA = "pip install 'faircount[notebook]'"
 
 _LARGEST_WHOLE = 2**63 - 1
 _EXACT_AS_NUMBER = 2**53
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 class Kind(Enum):
@@ -174,7 +172,7 @@ def _is_exact(piece: Piece) -> bool:
 
 def spelled_out(text: str) -> str:
     """Return a text that UTF-8 has bytes for: lone surrogates are spelled out."""
-    return text if text.isascii() else _HALF_A_CHARACTER.sub(lambda half: visible(half[0]), text)
+    return text if text.isascii() else LONE_SURROGATES.sub(lambda half: visible(half[0]), text)
 
 
 def _apart(names: Sequence[str]) -> list[str]:

@@ -16,14 +16,13 @@ from itertools import chain
 
 from faircount.present.sheet_cells import Value, number_text
 from faircount.present.sheet_text import is_plain, spelled_out
-from faircount.text import visible
+from faircount.text import LONE_SURROGATES, visible
 
 _FORMULA = "=+\\-@＝＋－＠"
 # A byte order mark at the start of a file is not part of the first cell.
 _AT_THE_START = re.compile(rf"[\s\ufeff]*[{_FORMULA}]|[\t\r\n]")
 # Where the semicolon separates, a quotation mark behind it begins a quoted cell.
 _FURTHER_ON = re.compile(rf"[;\t\r\n](?=(?:[^\S\t\r\n]|\")*[{_FORMULA}])")
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[Value]], *, raw: bool = False) -> Iterator[str]:
@@ -61,7 +60,7 @@ def _safe(value: Value) -> str:
 
 def _raw(value: Value) -> str:
     if isinstance(value, str):
-        return value if is_plain(value) else _HALF_A_CHARACTER.sub(lambda half: visible(half[0]), value)
+        return value if is_plain(value) else LONE_SURROGATES.sub(lambda half: visible(half[0]), value)
     return _other(value)
 
 

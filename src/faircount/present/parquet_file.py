@@ -6,7 +6,6 @@ does not follow their number. Names of columns come from records: the engine is 
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from msgspec import Struct, field
 
 from faircount.present.sheet_cells import Value, number_text
 from faircount.query.values import number_of
-from faircount.text import visible
+from faircount.text import replace_surrogates, visible
 
 Connect = Callable[[Path], Any]
 """Starts an engine that may read and write the files of one folder."""
@@ -25,8 +24,6 @@ SQL_TYPES = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "truth": 
 """The type in the file of each kind of column."""
 
 _ARRAY_TYPES = {"text": "O", "whole": "q", "number": "d", "truth": "?"}
-_HALF_A_CHARACTER = re.compile("[\\ud800-\\udfff]")
-_REPLACEMENT = "\ufffd"
 _SPELLED = {"true": True, "false": False}
 _INT64 = 2**63
 _PART_ROWS, _PART_CHARACTERS = 20_000, 8_000_000
@@ -179,7 +176,7 @@ def _text(value: Value, stored: Stored) -> str | None:
         return ("true" if value else "false") if isinstance(value, bool) else number_text(value)
     if value.isascii():
         return value
-    whole = _HALF_A_CHARACTER.sub(_REPLACEMENT, value)
+    whole = replace_surrogates(value)
     stored.replaced += whole != value
     return whole
 

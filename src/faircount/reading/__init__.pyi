@@ -19,14 +19,12 @@ from faircount.reading.inputs import distinct as distinct
 from faircount.reading.inputs import expand as expand
 from faircount.reading.inputs import expand_folder as expand_folder
 from faircount.reading.journal_rows import target_of as target_of
-from faircount.reading.label_columns import ID_NAMES as ID_NAMES
 from faircount.reading.label_columns import KEY_NAMES as KEY_NAMES
 from faircount.reading.label_columns import LABEL_NAMES as LABEL_NAMES
 from faircount.reading.label_columns import LATE_LABEL_NAMES as LATE_LABEL_NAMES
 from faircount.reading.label_columns import PROMPT_NAMES as PROMPT_NAMES
 from faircount.reading.label_columns import RATINGS_NAMES as RATINGS_NAMES
 from faircount.reading.label_columns import TEXT_NAMES as TEXT_NAMES
-from faircount.reading.label_sheet import write_as_csv as write_as_csv
 from faircount.reading.label_values import HIT_WORDS as HIT_WORDS
 from faircount.reading.label_values import PASS_WORDS as PASS_WORDS
 from faircount.reading.label_values import UNRATED_WORDS as UNRATED_WORDS
@@ -36,7 +34,7 @@ from faircount.reading.labelled import Labelled as Labelled
 from faircount.reading.labelled import LabelOptions as LabelOptions
 from faircount.reading.labels import Labels as Labels
 from faircount.reading.labels import read_labels as read_labels
-from faircount.reading.labels_saved import saved_row as saved_row
+from faircount.reading.labels import saved_row as saved_row
 from faircount.reading.loading import PARALLEL_FROM_BYTES as PARALLEL_FROM_BYTES
 from faircount.reading.loading import Loader as Loader
 from faircount.reading.loose import BadLine as BadLine

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 from faircount.findings import Notes
-from faircount.text import clip, mask_secrets, visible
+from faircount.text import clip, mask_secrets, replace_surrogates, visible
 
 TRUE_WORDS = frozenset(["true", "yes", "y", "t", "1", "on"])
 FALSE_WORDS = frozenset(["false", "no", "n", "f", "0", "off"])
 
 LARGEST_COUNT = 10**15
 _LONGEST_SECONDS = 10**12
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Cleaner:
@@ -100,8 +98,8 @@ class Cleaner:
         return self.label("attack_name", value) if value else None
 
     def whole(self, field: str, text: str) -> str:
-        """Return text that can be stored; half a surrogate pair becomes U+FFFD, with a note."""
-        kept = _SURROGATES.sub("\ufffd", text)
+        """Return text that can be stored; a lone surrogate becomes U+FFFD, with a note."""
+        kept = replace_surrogates(text)
         if kept != text:
             self.notes.add("F025", field, self.line)
         return kept

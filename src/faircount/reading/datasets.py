@@ -19,16 +19,14 @@ from xxhash import xxh3_64_intdigest
 
 from faircount.errors import InputError
 from faircount.findings import Notes
+from faircount.io.records import Batch, Records, RecordType, all_fields, report_to, some_fields
 from faircount.ledger.schema import Lexicon, id_number
 from faircount.model import Source
 from faircount.options import MAX_LINE_BYTES
 from faircount.reading import loose
 from faircount.reading.loose import BadLine
 from faircount.reading.raw_rows import members_of
-from faircount.reading.readers import open_stream, reads_ranges
 from faircount.reading.rows import EMPTY
-from faircount.reading.spikee_rows import is_utf8
-from faircount.reading.streams import TOO_LONG, Block, blocks
 
 RATE_FIELD = "success_rate"
 
@@ -36,7 +34,6 @@ _NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _CONTENT_FIELDS = ("content", "text", "input")
 """Where the content may stand: since 0.8, before, and in a row of results."""
 _RESULT_FIELDS = ("success", "response", "error")
-_LINE_FEED, _OPEN, _CLOSE = b"\n{}"
 
 
 def checksum(text: Raw | bytes) -> int:
@@ -58,9 +55,6 @@ class _Row(msgspec.Struct, gc=False):
     result_parent_id: int | str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Row)
-
-
 class Dataset:
     """The rows of a dataset in their order: an index in the columns below is a row."""
 
@@ -76,7 +70,8 @@ class Dataset:
         self._offsets = array("q")
         self._lengths = array("q")
         self._checksums = array("Q")
-        self._read = self._bad = self._blank = self._bytes = 0
+        self._read = self._bad = self._blank = self._bytes = self._max_line = 0
+        self._in_place = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -151,56 +146,19 @@ class Dataset:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def take(self, block: Block, max_line: int) -> None:
-        """Take the rows of a block: all at once if every line is a clean row, else line by line."""
-        if not self._take_clean(block):
-            offset = block.offset
-            for line in block.lines:
-                self._read += 1
-                try:
-                    row = _decoded(line, max_line)
-                except BadLine as reason:
-                    self._note_bad(line, str(reason))
-                else:
-                    self._lines.append(self._read)
-                    self._offsets.append(offset)
-                    self._add([row], [line])
-                offset += len(line) + 1
+    def read(self, max_line: int) -> None:
+        """Read what identifies the rows of the file."""
+        records = Records(self.path, _ROW, report_to(self.notes), max_line=max_line)
+        for batch in records.batches():
+            self._add(batch)
+        self._in_place = records.in_place
+        self._max_line = max_line
+        self._read, self._bad, self._blank = records.lines, records.bad, records.blank
+        self._bytes = records.source.bytes_read
 
-    def _take_clean(self, block: Block) -> bool:
-        buffer, length = block.buffer, block.length
-        lines = memoryview(buffer)[:length]
-        if buffer is TOO_LONG or not (buffer.isascii() or is_utf8(lines)):
-            return False
-        try:
-            rows = _decoder.decode_lines(lines)
-        except _NOT_STRICT:
-            return False
-        ends = _ends(buffer, length)
-        if len(ends) != len(rows) or not _one_on_every_line(buffer, ends):
-            return False
-        starts = [0, *(end + 1 for end in ends)]
-        self._lines.extend(range(self._read + 1, self._read + 1 + len(rows)))
-        self._offsets.fromlist([block.offset + start for start in starts[:-1]])
-        self._read += len(rows)
-        self._add(rows, [lines[start:end] for start, end in zip(starts, ends, strict=False)])
-        return True
-
-    def end(self, raw_bytes: int, truncated: str | None) -> None:
-        """Hear that there is no more."""
-        self._bytes = raw_bytes
-        if truncated:
-            self.notes.add("F002", truncated, self._read)
-
-    def _note_bad(self, line: bytes, reason: str) -> None:
-        if not line.strip():
-            self._blank += 1
-            return
-        self._bad += 1
-        self.notes.add("F001", reason, self._read)
-
-    def _add(self, rows: Sequence[_Row], lines: Sequence[bytes | memoryview]) -> None:
-        """Add rows column by column, but for their places."""
+    def _add(self, batch: Batch[_Row]) -> None:
+        """Add rows column by column."""
+        rows, texts = batch.values, batch.texts
         for index, row in enumerate(rows, start=len(self.ids)):
             if row.result_parent_id is not None:
                 self._parents[index] = str(row.result_parent_id)
@@ -208,14 +166,16 @@ class Dataset:
         self.long_ids += [row.long_id for row in rows]
         contents = array("Q", [xxh3_64_intdigest(_content(row)) for row in rows])
         self.contents.frombytes(contents.tobytes())
-        self._lengths.fromlist(list(map(len, lines)))
-        self._checksums.fromlist(list(map(xxh3_64_intdigest, lines)))
+        self._lines.extend(batch.lines)
+        self._offsets.extend(batch.offsets)
+        self._lengths.extend(map(len, texts))
+        self._checksums.extend(map(xxh3_64_intdigest, texts))
 
     @cached_property
     def _other_forms(self) -> dict[int, frozenset[int]]:
         """Other ways to write the contents, found when they are first wanted: mostly they never are."""
         rows = range(len(self))
-        forms = ((row, _other_forms(bytes(_content(_decoded(line, 0))))) for row, line in self._numbered(rows))
+        forms = ((row, _other_forms(bytes(_content(_row(line))))) for row, line in self._numbered(rows))
         return {row: found for row, found in forms if found}
 
     # -- the lines again -----------------------------------------------------------------------------------------
@@ -233,11 +193,11 @@ class Dataset:
             yield row, line
 
     def _lines_of(self, rows: Sequence[int]) -> Iterator[bytes]:
-        if reads_ranges(self.path):
+        if self._in_place:
             yield from self._lines_at_their_places(rows)
         else:
             found = self._lines_gathered(rows)
-            yield from (found.get(self._lines[row], b"") for row in rows)
+            yield from (found.get(row, b"") for row in rows)
 
     def _lines_at_their_places(self, rows: Iterable[int]) -> Iterator[bytes]:
         try:
@@ -249,73 +209,32 @@ class Dataset:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 
     def _lines_gathered(self, rows: Iterable[int]) -> dict[int, bytes]:
-        """Return lines of a compressed file, which can only be read from its beginning."""
-        wanted = {self._lines[row] for row in rows}
-        found, number = dict[int, bytes](), 0
-        for block in blocks(open_stream(self.path, self.path), max(self._lengths)):
-            for line in block.lines:
-                number += 1
-                if number in wanted:
-                    found[number] = line
+        """Return the texts of rows of a file that can only be read from its beginning."""
+        wanted, found, row = set(rows), dict[int, bytes](), 0
+        for batch in Records(self.path, _ROW, max_line=self._max_line).batches():
+            for text in batch.texts:
+                if row in wanted:
+                    found[row] = text
+                row += 1
         return found
 
 
 def read_dataset(path: str, max_line: int = MAX_LINE_BYTES) -> Dataset:
     """Read what identifies the rows of a dataset."""
     dataset = Dataset(path)
-    stream = open_stream(path, path)
-    for block in blocks(stream, max_line):
-        dataset.take(block, max_line)
-    dataset.end(stream.bytes_read, stream.truncated)
+    dataset.read(max_line)
     return dataset
 
 
 def is_dataset(path: str, max_line: int = MAX_LINE_BYTES) -> bool:
     """Return whether the first row that can be read has content, and nothing that only results have."""
-    for block in blocks(open_stream(path, path), max_line):
-        for line in block.lines:
-            try:
-                fields = loose.parse(line)[0].keys()
-            except BadLine:
-                continue
-            return not fields.isdisjoint(_CONTENT_FIELDS) and fields.isdisjoint(_RESULT_FIELDS)
+    for _, fields in Records(path, all_fields(), max_line=max_line):
+        return not fields.keys().isdisjoint(_CONTENT_FIELDS) and fields.keys().isdisjoint(_RESULT_FIELDS)
     return False
 
 
-def _ends(buffer: bytes | bytearray, length: int) -> list[int]:
-    """Return where the lines at the beginning of a buffer end; the last may have no line feed."""
-    ends, end = [], buffer.find(b"\n", 0, length)
-    while end >= 0:
-        ends.append(end)
-        end = buffer.find(b"\n", end + 1, length)
-    if length and buffer[length - 1] != _LINE_FEED:
-        ends.append(length)
-    return ends
-
-
-def _one_on_every_line(buffer: bytes | bytearray, ends: Sequence[int]) -> bool:
-    """Return whether every line begins and ends like an object, so that none can reach over the end of a line."""
-    start = 0
-    for end in ends:
-        if buffer[start] != _OPEN or (buffer[end - 1] != _CLOSE and buffer[end - 2 : end] != b"}\r"):
-            return False
-        start = end + 1
-    return True
-
-
-def _decoded(line: bytes, max_line: int) -> _Row:
-    if line is TOO_LONG:
-        raise BadLine(f"longer than {max_line} bytes")
-    if line.isascii() or is_utf8(line):
-        try:
-            return _decoder.decode(line)
-        except _NOT_STRICT:
-            pass
-    return _decoded_loosely(line)
-
-
-def _decoded_loosely(line: bytes) -> _Row:
-    values, _ = loose.parse(line)
+def _from_fields(values: dict[str, Any]) -> _Row:
+    """Make a row of what is not clean JSON, or of the row of a table."""
     name = values.get("id")
     if isinstance(name, float) and name.is_integer():
         name = int(name)
@@ -332,8 +251,20 @@ def _decoded_loosely(line: bytes) -> _Row:
     )
 
 
+def _row(text: bytes) -> _Row:
+    """Return the row that a text was read as."""
+    try:
+        row: _Row = _ROW.decoder.decode(text)
+        return row
+    except _NOT_STRICT:
+        return _from_fields(loose.parse(text)[0])
+
+
 def _raw(value: Any) -> Raw:
     return Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+_ROW = RecordType(msgspec.json.Decoder(_Row), _from_fields, keep_surrogates=True)
 
 
 def _content(row: _Row) -> Raw:
@@ -364,7 +295,8 @@ def _other_forms(text: bytes) -> frozenset[int]:
 
 def with_rate(line: bytes, rate: float) -> bytes:
     """Return a row with its success rate, and everything else byte for byte; a rate that is there is replaced."""
-    written = line.strip()
+    # The text of an item in a JSON array may go over several lines, none of which ends inside a string.
+    written = line.strip().replace(b"\n", b" ").replace(b"\r", b" ")
     value = json.dumps(rate).encode()
     if RATE_FIELD.encode() in written:
         fields = members_of(written)
@@ -396,27 +328,6 @@ class RowNames(msgspec.Struct, gc=False):
         return str(self.long_id).removesuffix("-ERROR")
 
 
-_names_decoder = msgspec.json.Decoder(RowNames)
-
-
 def names_of_rows(path: str, max_line: int = MAX_LINE_BYTES) -> dict[int, RowNames]:
     """Return the names that the rows of a result file have, by their lines."""
-    names: dict[int, RowNames] = {}
-    number = 0
-    for block in blocks(open_stream(path, path), max_line):
-        for line in block.lines:
-            number += 1
-            try:
-                names[number] = _names_decoder.decode(line)
-            except _NOT_STRICT:
-                names[number] = _names_loosely(line)
-    return names
-
-
-def _names_loosely(line: bytes) -> RowNames:
-    try:
-        values, _ = loose.parse(line)
-    except BadLine:
-        return RowNames()
-    known = {name: values[name] for name in RowNames.__struct_fields__ if name in values}
-    return RowNames(**known)
+    return dict(Records(path, some_fields(RowNames, keep_surrogates=True), max_line=max_line))

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
+from faircount.io.archives import split_member
 from faircount.reading import loose
 from faircount.reading.readers import open_stream
 from faircount.reading.streams import STDIN
@@ -46,7 +47,7 @@ def expand(files: Sequence[str]) -> list[str]:
 
 
 def _expand_file(name: str) -> list[str]:
-    if name == STDIN or Path(name).is_file():
+    if name == STDIN or Path(name).is_file() or split_member(name)[1] is not None:
         return [name]
     if Path(name).is_dir():
         return results_in(name)[0]

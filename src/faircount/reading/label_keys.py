@@ -21,15 +21,14 @@ from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
+from faircount.io.columns import listed
+from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.judging.attempt import Attempt
 from faircount.ledger.schema import Mark
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
-from faircount.reading.label_columns import MAYBE_FILE_NAMES, find_columns, listed, plain
-from faircount.reading.label_fields import attempt_fields
-from faircount.reading.label_items import ChosenColumns, new_tally, source_of
-from faircount.reading.label_rows import LabelFile, Sha256, names_of, records_of, without_halves
-from faircount.reading.label_values import LabelReader, Told
+from faircount.reading.label_columns import LabelFile, label_file
+from faircount.reading.label_values import LabelReader, LabelTally, Told, attempt_fields
 from faircount.reading.labelled import (
     Columns,
     Doubt,
@@ -51,7 +50,6 @@ _MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), 
 _BOOLEAN_WORDS = ("True", "False")
 _NO_ANSWERS = (b"", b"null", b"true", b"false", b'"True"', b'"False"')
 _LINE_KEY = re.compile(r"(.+):([1-9][0-9]{0,14})", re.DOTALL)
-_ROWS_SAMPLED = 1000
 _AMBIGUOUS_TOLD = 3
 
 _BY_LINE, _BY_ID, _BY_ENTRY, _BY_LONG_ID = range(4)
@@ -76,15 +74,15 @@ class _Key(Struct):
 class KeyedLabels:
     """Labels whose texts are rows of result files. Iterate to read them; every pass reads the results again."""
 
-    def __init__(self, files: Sequence[LabelFile], options: LabelOptions) -> None:
+    def __init__(self, files: Sequence[tuple[str, str]], options: LabelOptions) -> None:
         self._options = options
         self._results = _results(options.results)
-        self._files = [self._choose(file) for file in files]
+        self._files = [label_file(name, path, options, _by_file_name(self._results)) for name, path in files]
 
     @property
     def columns(self) -> tuple[tuple[str, Columns], ...]:
         """Each file of labels, and which of its columns was taken for what."""
-        return tuple((chosen.file.name, chosen.columns) for chosen in self._files)
+        return tuple((file.name, file.columns) for file in self._files)
 
     @property
     def sources(self) -> tuple[LabelSource, ...]:
@@ -118,28 +116,12 @@ class KeyedLabels:
     def _index(self) -> _Index:
         return _Index(self._files, self._results, self._options)
 
-    def _choose(self, file: LabelFile) -> ChosenColumns:
-        names, all_known = names_of(file, self._options.max_line)
-        maybe = [name for name in names if plain(name) in MAYBE_FILE_NAMES][:1]
-        known = _by_file_name(self._results)
-        named = any(str(value) in known for value in _first_values(file, maybe, self._options.max_line))
-        columns = find_columns(file.name, names, self._options, all_known=all_known, source_is_file=named)
-        return ChosenColumns(file, columns)
-
 
 def _results(files: Sequence[str]) -> list[str]:
     paths = [file.path for file in inputs.distinct(inputs.expand(files))]
     if STDIN in paths:
         raise UsageError("the results that labels refer to are read more than once; give a file, not standard input")
     return paths
-
-
-def _first_values(file: LabelFile, column: Sequence[str], max_line: int) -> Iterator[Any]:
-    if not column:
-        return
-    records = records_of(file, open_stream(file.path, file.name), column, max_line, Doubts())
-    for _, (_, values) in zip(range(_ROWS_SAMPLED), records, strict=False):
-        yield values[0]
 
 
 def _by_file_name(paths: Sequence[str]) -> dict[str, set[int]]:
@@ -159,12 +141,12 @@ def _rows(path: str, max_line: int, digest: Sha256) -> tuple[RawReader, Iterator
 class _Index:
     """Which line of which result file every key names, and how all files fared."""
 
-    def __init__(self, files: Sequence[ChosenColumns], results: Sequence[str], options: LabelOptions) -> None:
+    def __init__(self, files: Sequence[LabelFile], results: Sequence[str], options: LabelOptions) -> None:
         self._options, self._paths = options, results
         self._by_name = _by_file_name(results)
         self.doubts = Doubts()
         self._keys: dict[tuple[int | None, str], _Key] = {}
-        self._read = [self._read_labels(number, chosen) for number, chosen in enumerate(files)]
+        self._read = [self._read_labels(number, file) for number, file in enumerate(files)]
         self._lines = self._keys_of_lines()
         found = [self._find_rows(number) for number in range(len(results))]
         self._refuse_ambiguous()
@@ -175,17 +157,15 @@ class _Index:
         )
         self.sources = tuple(self._source(number, *read) for number, read in enumerate(self._read))
         if not any(source.good for source in self.sources):
-            raise InputError(f"{files[0].file.name}: no readable labels")
+            raise InputError(f"{files[0].name}: no readable labels")
         if not any(self.rows):
-            raise InputError(f"{files[0].file.name}: none of its keys matches a row of the results")
+            raise InputError(f"{files[0].name}: none of its keys matches a row of the results")
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
-    def _read_labels(self, number: int, chosen: ChosenColumns) -> tuple[ChosenColumns, Sha256, Any, int]:
-        file, columns, digest = chosen.file, chosen.columns, Sha256()
-        names = chosen.wanted
-        stream = open_stream(file.path, file.name, digest)
-        records = records_of(file, stream, names, self._options.max_line, self.doubts, columns.labels)
+    def _read_labels(self, number: int, file: LabelFile) -> tuple[LabelFile, Sha256, Records[Any], int]:
+        columns, digest, names = file.columns, Sha256(), file.wanted
+        records = file.records(self.doubts.of_records(file.name), self._options.max_line, digest)
         labels_of = itemgetter(*map(names.index, columns.labels))
         item_at = names.index(columns.item or "")
         file_at = None if columns.file is None else names.index(columns.file)
@@ -202,7 +182,7 @@ class _Index:
                 continue
             which = self._which_file(results_file, place) if results_file else None
             self._add(_Key(name, which, number, place, told_of(labels_of(values))))
-        return chosen, digest, records.fared, total
+        return file, digest, records, total
 
     def _which_file(self, name: str, place: str) -> int:
         found = self._by_name[name]
@@ -285,12 +265,12 @@ class _Index:
                 self._merge(before, key)
         return rows
 
-    def _source(self, number: int, chosen: ChosenColumns, digest: Sha256, fared: Any, total: int) -> LabelSource:
-        tallied = new_tally()
+    def _source(self, number: int, file: LabelFile, digest: Sha256, records: Records[Any], total: int) -> LabelSource:
+        tally = LabelTally()
         for key in (key for rows in self.rows for key in rows.values() if key.label_file == number):
-            tallied.count(key.told, key.place, self.doubts)
-            tallied.no_text += not key.answered
-        return source_of(chosen, digest, fared, tallied, total - sum(tallied.states))
+            tally.count(key.told, key.place, self.doubts)
+            tally.no_text += not key.answered
+        return tally.source(file, records, digest, total - sum(tally.states))
 
 
 def _offer(key: _Key, rank: tuple[int, bool], number: int, raw: RawRow) -> None:
@@ -313,7 +293,7 @@ _decoder = values_decoder(("response", *_PROMPT_FIELDS, *(name for _, name in _M
 
 def _attempt(raw: RawRow) -> Attempt:
     """Return a row of results as judges see it."""
-    values: Mapping[str, Any] = without_halves(values_of(raw.line, _decoder))
+    values: Mapping[str, Any] = without_surrogates(values_of(raw.line, _decoder))
     prompt = next((values[name] for name in _PROMPT_FIELDS if values.get(name) not in (None, "")), "")
     fields = ((role, name, values.get(name)) for role, name in _MORE_FIELDS)
     # A field of results that no judge can use is no fault of the labels.

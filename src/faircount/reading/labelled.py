@@ -7,10 +7,12 @@ about results: nothing here changes how an attempt is counted.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Annotated
 
 from msgspec import Struct
 
+from faircount.io.records import Problem, Report
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Decision
 from faircount.options import MAX_LINE_BYTES, Option, Options
@@ -150,6 +152,14 @@ class DoubtKind(enum.StrEnum):
     KEY_WITHOUT_ROW = "a key without a row in the results"
 
 
+_OF_RECORDS: dict[Problem, Callable[[str], tuple[DoubtKind, str]]] = {
+    Problem.BAD_LINE: lambda reason: (DoubtKind.BAD_LINE, reason),
+    Problem.CUT_SHORT: lambda reason: (DoubtKind.BAD_LINE, f"the rest was not read: {reason}"),
+    Problem.CHANGED_TEXT: lambda reason: (DoubtKind.CHANGED_TEXT, reason),
+    Problem.CHANGED_NUMBER: lambda _: (DoubtKind.WRONG_KIND, Problem.CHANGED_NUMBER.value),
+}
+
+
 class Doubt(Struct, frozen=True):
     """A doubt, how often it came up, and the first places."""
 
@@ -174,6 +184,10 @@ class Doubts:
         count[0] += 1
         if len(places) < PLACES_KEPT:
             places.append(place)
+
+    def of_records(self, name: str) -> Report:
+        """Return what hears of problems with the records of a file."""
+        return lambda problem, reason, line: self.add(*_OF_RECORDS[problem](reason), f"{name}:{line}")
 
     def told(self) -> tuple[Doubt, ...]:
         """Return what was gathered, in the order of the kinds."""

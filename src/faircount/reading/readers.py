@@ -197,11 +197,11 @@ def default_reader() -> Reader:
     return _built_in(_BUILT_IN[-1][1])
 
 
-def recognise(probe: Probe, shown: str) -> Reader:
-    """Return the reader of a file. Formats of other packages are asked for files that are none of ours."""
+def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
+    """Return the reader of a file. Of files that are none of ours, other packages are asked if that is wanted."""
     readers = [_built_in(place) for word, place in _BUILT_IN if word in probe.head]
     claims = [reader for reader in readers if reader.sniff(probe)]
-    if not claims and probe.head.strip():
+    if offered and not claims and probe.head.strip():
         claims = [reader for reader in _offered() if reader.sniff(probe)]
     if len(claims) > 1:
         names = " and ".join(reader.name for reader in claims)

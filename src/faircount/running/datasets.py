@@ -8,30 +8,23 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, KeysView, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faircount.errors import InputError, UsageError
+from faircount.io.records import Records, Sha256, all_fields, holds_records, without_suffixes
 from faircount.patterns import SlowPattern
 from faircount.query import parse
 from faircount.reading.labelled import Doubt, DoubtKind, Doubts
-from faircount.reading.loose import BadLine
+from faircount.reading.loose import MAX_DEPTH, BadLine
+from faircount.reading.readers import Probe, default_reader, recognise
 from faircount.running.case import Case, entry_case
 from faircount.running.chosen import Chosen
 from faircount.running.dataset_choice import RANDOM_SEED, DatasetChoice, settled
-from faircount.running.dataset_columns import CONTENT_TYPE, Columns, checked_map, find_columns
+from faircount.running.dataset_columns import CONTENT_TYPE, DatasetColumns, checked_roles, find_columns
 from faircount.running.dataset_judges import EntryJudges, judged_by
 from faircount.running.dataset_prompts import Prompts, prompts_of
-from faircount.running.dataset_rows import (
-    CSV_SUFFIXES,
-    JSON_SUFFIXES,
-    PACKED_SUFFIXES,
-    EntryFields,
-    Places,
-    Rows,
-    base_name,
-)
 from faircount.running.discovery import NAME_MARK
 from faircount.running.sampling import drawn, read_seed, sample_size
 from faircount.running.selecting import select
@@ -42,6 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DatasetChoice", "are_datasets", "choose_entries", "is_dataset", "settled"]
 
+LONGEST_ROW = 8 * 1024 * 1024
+"""A row stands in the record of its case, twice and with everything but ASCII escaped; records have a limit."""
+
+_ROW = all_fields(once=("id", "content", "text", "prompt", "judge_args"), finite=True, max_depth=MAX_DEPTH - 8)
+_SHARED_VALUES = 4000
 _LONGEST_NAME = 200
 _REASONS_TOLD = 5
 _PLACES_TOLD = 3
@@ -49,7 +47,7 @@ _PLACES_TOLD = 3
 
 def is_dataset(path: str) -> bool:
     """Return whether a path of `run` names a dataset, and not a file or folder of tests: by how its name ends."""
-    return base_name(path.partition(NAME_MARK)[0]).endswith((*CSV_SUFFIXES, *JSON_SUFFIXES))
+    return holds_records(path.partition(NAME_MARK)[0])
 
 
 def are_datasets(paths: Sequence[str]) -> bool:
@@ -151,6 +149,90 @@ def _judged(choice: DatasetChoice, setting: Setting, cases: Sequence[Case], doub
     )
 
 
+# -- rows ----------------------------------------------------------------------------------------------------
+
+Places = Mapping[str, int]
+"""The names of columns, each with the place of its value."""
+
+
+class EntryFields(Mapping[str, Any]):
+    """What a dataset says of an entry. Entries with the same columns share the names of them."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, places: Places, values: tuple[Any, ...]) -> None:
+        self._places = places
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[self._places[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the fields."""
+        return self._places.keys()
+
+    def __repr__(self) -> str:
+        return f"EntryFields({dict(self)!r})"
+
+
+class _SharedValues:
+    """Values that came before in the same column, so that each is kept once; a column that has too many is given up."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._rows = 0
+        self._columns: list[tuple[int, dict[Any, Any]]] = [(place, {}) for place in range(len(names))]
+
+    def values(self, values: list[Any]) -> tuple[Any, ...]:
+        """Return the values of a row, those that came before as the very ones that came before."""
+        self._rows += 1
+        if self._rows % _SHARED_VALUES == 0:
+            self._columns = [(place, seen) for place, seen in self._columns if 0 < len(seen) < _SHARED_VALUES // 2]
+        for place, seen in self._columns:
+            value = values[place]
+            if type(value) is str:
+                values[place] = seen.setdefault(value, value)
+            elif type(value) is list and value and set(map(type, value)) == {str}:
+                values[place] = seen.setdefault(tuple(value), value)
+        return tuple(values)
+
+
+class _Rows:
+    """The rows of one file, all of them in memory, and the SHA-256 of the file.
+
+    Nothing of a row is lost or chosen here. What repeats itself from row to row is kept once: names of columns, and
+    values that came before.
+    """
+
+    def __init__(self, path: str, doubts: Doubts) -> None:
+        self._shared: dict[tuple[str, ...], _SharedValues] = {}
+        name, digest = visible(path), Sha256()
+        records = Records(path, _ROW, doubts.of_records(name), name=name, max_line=LONGEST_ROW, digest=digest)
+        if recognise(Probe(records.head, path), name, offered=False) is not default_reader():
+            raise InputError(
+                f"{name}: holds the results of a run, not a dataset; "
+                "`faircount results extract` makes a dataset from it"
+            )
+        self.rows = [self._row(line, fields) for line, fields in records]
+        self.names = tuple(dict.fromkeys(name for names in self._shared for name in names))
+        self._shared.clear()
+        self.sha256 = digest.hexdigest()
+
+    def _row(self, line: int, fields: dict[str, Any]) -> tuple[int, tuple[str, ...], tuple[Any, ...]]:
+        """Return a row: its line, the names of its columns, and its values in their order."""
+        names = tuple(fields)
+        shared = self._shared.get(names)
+        if shared is None:
+            shared = self._shared[names] = _SharedValues(names)
+        return line, shared.names, shared.values(list(fields.values()))
+
+
 # -- from rows to cases -----------------------------------------------------------------------------------------
 
 
@@ -171,9 +253,9 @@ class _Entries:
         self._attempts = choice.attempts
         self._notes: list[str] = []
         self._names = _Names()
-        mapped = checked_map(choice.columns)
+        mapped = checked_roles(choice.columns)
         for file in self._given(choice.paths):
-            rows = Rows(file.path, self.doubts)
+            rows = _Rows(file.path, self.doubts)
             self.files.append((file.path, rows.sha256))
             if rows.rows:
                 columns = find_columns(visible(file.path), rows.names, mapped)
@@ -202,7 +284,7 @@ class _Entries:
             found[os.path.realpath(path)] = before._replace(names=joined)
         return list(found.values())
 
-    def _add(self, file: _File, rows: Rows, columns: Columns) -> None:
+    def _add(self, file: _File, rows: _Rows, columns: DatasetColumns) -> None:
         stem, name = _stem(file.path), visible(file.path)
         plans: dict[tuple[str, ...], _Plan] = {}
         wanted, missing = set(file.names), set(file.names)
@@ -241,7 +323,7 @@ class _Plan(NamedTuple):
     id: int | None
 
 
-def _plan(names: Sequence[str], columns: Columns) -> _Plan:
+def _plan(names: Sequence[str], columns: DatasetColumns) -> _Plan:
     own = {name: place for place, name in enumerate(names)}
     # A column that has a role stands there by its own name, and by that of its role.
     places = own | {name: own[column] for name, column in columns.fields if column in own}
@@ -341,13 +423,7 @@ def _made_safe(name: str) -> str:
 
 
 def _stem(path: str) -> str:
-    name = PurePath(path).name
-    for suffixes in (PACKED_SUFFIXES, (*CSV_SUFFIXES, *JSON_SUFFIXES)):
-        for suffix in suffixes:
-            if name.casefold().endswith(suffix) and len(name) > len(suffix):
-                name = name[: -len(suffix)]
-                break
-    return _made_safe(name)
+    return _made_safe(without_suffixes(PurePath(path).name))
 
 
 # -- what is said -----------------------------------------------------------------------------------------------

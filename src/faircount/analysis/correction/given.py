@@ -7,6 +7,7 @@ prove nothing, since every file has an entry 1. Nothing is corrected here.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -64,7 +65,7 @@ def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
 def _is_summary(path: str) -> bool:
     """Tell a summary, which is one JSON object over the whole file, from lines of labels."""
     with Path(path).open("rb") as file:
-        first = file.readline(_FIRST_LINE).removeprefix(b"\xef\xbb\xbf").strip()
+        first = file.readline(_FIRST_LINE).removeprefix(codecs.BOM_UTF8).strip()
     if not first.startswith(b"{"):
         return False
     try:

@@ -33,7 +33,6 @@ from faircount.analysis.judges.predictions import (
     PredictionsSource,
     prediction_line,
     read_predictions,
-    whole,
 )
 from faircount.errors import InputError
 from faircount.judging.many import DEFAULT_CONCURRENCY, judged
@@ -48,6 +47,7 @@ from faircount.stats.agreement import (
     pabak,
 )
 from faircount.stats.proportion import wilson
+from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -298,7 +298,7 @@ def _rater_figures(table: RatingTable, options: AgreeOptions) -> Iterator[RaterF
         yield RaterFigures(
             _name(table, rater),
             rater.kind,
-            whole(rater.name) if rater.kind == JUDGE else None,
+            replace_surrogates(rater.name) if rater.kind == JUDGE else None,
             rater.identity or None,
             decided,
             len(table.items) - decided,
@@ -312,7 +312,7 @@ def _rater_figures(table: RatingTable, options: AgreeOptions) -> Iterator[RaterF
 def _name(table: RatingTable, rater: Rater) -> str:
     """Return a rater's name; a judge that is there in several versions also has the beginning of its digest."""
     versions = sum(other.kind == rater.kind and other.name == rater.name for other in table.raters)
-    return whole(f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name)
+    return replace_surrogates(f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name)
 
 
 def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:

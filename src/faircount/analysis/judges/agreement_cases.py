@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
-from faircount.analysis.judges.predictions import Prediction, whole
+from faircount.analysis.judges.predictions import Prediction
 from faircount.analysis.recorded import masked
 from faircount.judging.verdict import Decision
+from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.reading.labelled import Labelled
@@ -95,7 +96,7 @@ def cases_of(
         for key, row, distance in zip(keys[:shown], parting, distances, strict=False)
     )
     return cases, tuple(
-        Disagreement(whole(told[key].item), _decisions(table, int(row), patterns))
+        Disagreement(replace_surrogates(told[key].item), _decisions(table, int(row), patterns))
         for key, row in zip(keys, parting, strict=True)
     )
 
@@ -136,7 +137,14 @@ def _decisions(
 
 def _case(table: RatingTable, row: int, distance: float, told: _Told) -> Case:
     opinions = tuple(_opinion(table, rater, row, told.reasons or {}) for rater in range(len(table.raters)))
-    return Case(whole(told.item), whole(told.place) or None, distance, opinions, told.prompt, told.response)
+    return Case(
+        replace_surrogates(told.item),
+        replace_surrogates(told.place) or None,
+        distance,
+        opinions,
+        told.prompt,
+        told.response,
+    )
 
 
 def _opinion(table: RatingTable, rater: int, row: int, reasons: dict[tuple[str, str], Prediction]) -> Opinion:
@@ -154,7 +162,7 @@ def _opinion(table: RatingTable, rater: int, row: int, reasons: dict[tuple[str, 
 def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> Excerpt:
     """Return the beginning of a text without its secrets."""
     # Masking looks a little further than is shown, so that no half of a secret stands at the end.
-    shown = whole(masked(text[: longest + _LOOKED_AT]))
+    shown = replace_surrogates(masked(text[: longest + _LOOKED_AT]))
     cut = len(shown) > longest or len(text) > longest + _LOOKED_AT
     return Excerpt(shown[:longest], len(text), cut)
 

@@ -28,7 +28,8 @@ from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.many import DEFAULT_CONCURRENCY, judged
 from faircount.judging.verdict import Decision, Verdict
-from faircount.reading.labels import Labelled, Labels
+from faircount.reading.labelled import Labelled
+from faircount.reading.labels import Labels
 from faircount.text import visible
 
 

@@ -1,4 +1,4 @@
-"""Predictions: what judges said of labelled items, one line of JSON for each judge and item.
+"""Predictions: what judges said of labelled items, a record for each judge and item.
 
 `judges evaluate --predictions` writes such lines and `judges agree` reads them. A line that cannot be read is counted
 and told with its place, and the lines around it still count. Nothing here decides which of two lines counts.
@@ -6,8 +6,8 @@ and told with its place, and the lines around it still count. Nothing here decid
 
 from __future__ import annotations
 
+import contextlib
 import math
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -18,19 +18,17 @@ import msgspec
 from faircount.analysis.recorded import masked
 from faircount.errors import UsageError
 from faircount.findings import Notes, counted, finding
+from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
 from faircount.judging.verdict import Decision, Verdict
 from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
-from faircount.reading.label_rows import Sha256
-from faircount.reading.loose import BadLine, parse
-from faircount.reading.readers import open_stream
-from faircount.reading.streams import STDIN, TOO_LONG, Stream, blocks
+from faircount.reading.loose import BadLine
+from faircount.reading.streams import STDIN
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.reading.labelled import Labelled
 
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _LONGEST_FAULT = 120
 _PACKED_AT_ONCE = 1 << 20
 _REASONS_KEPT = 4096
@@ -78,17 +76,8 @@ def prediction_line(judge: str, identity: str, labelled: Labelled, verdict: Verd
     try:
         return _encoder.encode(line) + b"\n"
     except UnicodeEncodeError:
-        # Half a surrogate pair, which no UTF-8 can hold.
-        return _encoder.encode({key: _whole(value) for key, value in line.items()}) + b"\n"
-
-
-def _whole(value: Any) -> Any:
-    return whole(value) if isinstance(value, str) else value
-
-
-def whole(text: str) -> str:
-    """Return text that every JSON parser reads: half a surrogate pair becomes U+FFFD."""
-    return _HALF_CHARACTER.sub("\ufffd", text)
+        # A lone surrogate, which no UTF-8 can hold.
+        return _encoder.encode(without_surrogates(line)) + b"\n"
 
 
 def _masked(text: str) -> str:
@@ -153,80 +142,53 @@ class _PredictionsFile:
     """One file, read once."""
 
     def __init__(self, path: str, max_line: int) -> None:
-        self.path = path
-        self.notes = Notes(path)
-        self.digest = Sha256()
-        self._max_line = max_line
-        self._lines = self._good = self._blank = 0
-        self._stream: Stream | None = None
+        self._notes, self._digest, self._good = Notes(path), Sha256(), 0
+        self._records = Records(path, _PREDICTION, report_to(self._notes), max_line=max_line, digest=self._digest)
 
     def predictions(self) -> Iterator[Prediction]:
-        """Yield the lines that can be read."""
-        self._stream = open_stream(self.path, self.path, self.digest)
-        decode = _decoder.decode
-        for block in blocks(self._stream, self._max_line):
-            for line in block.lines:
-                self._lines += 1
-                try:
-                    prediction = decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    careful = self._carefully(line)
-                    if careful is None:
-                        continue
-                    prediction = careful
-                self._good += 1
-                yield prediction
-
-    def _carefully(self, line: bytes) -> Prediction | None:
-        """Read a line that is not clean; None and a note if there is no way."""
-        if not line.strip():
-            self._blank += 1
-            return None
-        try:
-            return _loosely(line, self._max_line)
-        except BadLine as fault:
-            self.notes.add("F001", str(fault), self._lines)
-        return None
+        """Yield the predictions that can be read."""
+        for _, prediction in self._records:
+            self._good += 1
+            yield prediction
 
     @property
     def source(self) -> PredictionsSource:
         """How the lines fared."""
-        return PredictionsSource(
-            self.path,
-            self.digest.hexdigest(),
-            0 if self._stream is None else self._stream.bytes_read,
-            self._lines,
-            self._good,
-            self.notes.total("F001"),
-            self._blank,
-        )
+        records = self._records
+        digest = self._digest.hexdigest()
+        counts = records.source.bytes_read, records.lines, self._good, records.bad, records.blank
+        return PredictionsSource(records.path, digest, *counts)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is doubtful about the file."""
-        bad = self.notes.total("F001")
+        bad = self._notes.total("F001")
         if bad:
-            what = "; ".join(f"{subject} ({count:,})" for subject, count in self.notes.subjects("F001"))
+            what = "; ".join(f"{subject} ({count:,})" for subject, count in self._notes.subjects("F001"))
             is_ = "is" if bad == 1 else "are"
             message = f"{counted(bad, 'line')} could not be read and {is_} not counted: {clip(what, 400)}"
-            yield finding("F001", bad, message, self.notes.where("F001"))
-        if self._stream is not None and self._stream.truncated:
-            message = f"{self._stream.truncated}: what came before the break is counted, the rest is missing"
-            yield finding("F002", 1, message, [self.path])
+            yield finding("F001", bad, message, self._notes.where("F001"))
+        for reason, _ in self._notes.subjects("F002"):
+            message = f"{reason}: what came before the break is counted, the rest is missing"
+            yield finding("F002", 1, message, [self._records.path])
 
 
-def _loosely(line: bytes, max_line: int) -> Prediction:
-    """Read a line that is JSON only to forgiving readers, or raise `BadLine`; NaN is no score."""
-    if line is TOO_LONG:
-        raise BadLine(f"longer than {max_line:,} bytes")
-    fields, _ = parse(line)
+def _from_fields(fields: dict[str, Any]) -> Prediction:
+    """Make a prediction of what is not clean JSON, or of the row of a table; NaN is no score."""
     score = fields.get("score")
+    with contextlib.suppress(ValueError):
+        fields["score"] = score = float(score) if isinstance(score, str) else score
     if isinstance(score, float) and not math.isfinite(score):
         fields["score"] = None
-    known = {name: _whole(fields[name]) for name in Prediction.__struct_fields__ if name in fields}
+    # Where an empty cell of a table is nothing, only a decision that is nothing means something.
+    told = {name: fields[name] for name in Prediction.__struct_fields__ if name in fields}
+    known = {name: value for name, value in told.items() if value is not None or name == "decision"}
     try:
         return msgspec.convert(known, Prediction)
     except msgspec.ValidationError as error:
         raise BadLine(f"no prediction: {clip(visible(str(error)), _LONGEST_FAULT)}") from None
+
+
+_PREDICTION = RecordType(_decoder, _from_fields)
 
 
 # -- keeping ----------------------------------------------------------------------------------------------------

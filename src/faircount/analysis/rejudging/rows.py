@@ -10,6 +10,7 @@ attack, and the case is decided by its own rule. What its metrics had said makes
 
 from __future__ import annotations
 
+import codecs
 import enum
 import json
 import re
@@ -20,20 +21,19 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from faircount.io.records import without_surrogates
 from faircount.judging.attempt import Attempt, Expected, Turn
 from faircount.judging.judge import Turns
 from faircount.judging.verdict import Decision, Verdict
 from faircount.judging.verdict_store import KeptVerdict
 from faircount.reading.aggregation import ERROR, FAILED, PASSED
 from faircount.reading.clean import scalar_text
-from faircount.reading.label_fields import attempt_fields
-from faircount.reading.label_rows import without_halves
+from faircount.reading.label_values import attempt_fields
 from faircount.reading.loose import MAX_DEPTH, depth
 from faircount.reading.raw_rows import Members, RawRow, members_of, values_decoder, values_of
 from faircount.reading.rows import EMPTY, policy_block_of
 from faircount.reading.run_rows import Measured, strategy_of, verdict_over
 
-BOM = b"\xef\xbb\xbf"
 _PROMPT_FIELDS = ("input", "content", "text")
 _BOOLEANS = {b"true": True, b"false": False, b'"True"': True, b'"False"': False}
 _BOOLEAN_WORDS = {"True": True, "False": False}
@@ -110,14 +110,14 @@ def is_empty(raw: RawRow) -> bool:
 def parts_of(raw: RawRow, *, each_turn: bool, run: bool) -> tuple[Shape, tuple[Part, ...]]:
     """Return what of a row is judged: its response, or each of its turns; nothing where all is empty."""
     if run:
-        return Shape.CASE, tuple(_run_parts(without_halves(values_of(raw.line, _turns_decoder))))
+        return Shape.CASE, tuple(_run_parts(without_surrogates(values_of(raw.line, _turns_decoder))))
     if not is_simple(raw, each_turn=each_turn, run=run):
-        shape, parts = _turn_parts(without_halves(values_of(raw.line, _turns_decoder)))
+        shape, parts = _turn_parts(without_surrogates(values_of(raw.line, _turns_decoder)))
         if parts:
             return shape, tuple(parts)
     if is_empty(raw):
         return Shape.ONE, ()
-    values = without_halves(values_of(raw.line, _row_decoder))
+    values = without_surrogates(values_of(raw.line, _row_decoder))
     return Shape.ONE, (Part(_attempt(values, scalar_text(values.get("response")) or "")),)
 
 
@@ -361,9 +361,9 @@ def _put_together(line: bytes, new: NewVerdict) -> bytes:
 def _provenance(new: NewVerdict, before: bytes) -> bytes:
     told = new.deciding
     turns = UNSET if new.shape is Shape.ONE else [_turn(turn, verdict) for turn, verdict in new.parts]
-    reason = without_halves(told.reason)
+    reason = without_surrogates(told.reason)
     return msgspec.json.encode(
-        _Provenance(new.judge, new.identity, told.score, reason, told.at, Raw(before), without_halves(turns))
+        _Provenance(new.judge, new.identity, told.score, reason, told.at, Raw(before), without_surrogates(turns))
     )
 
 
@@ -433,7 +433,7 @@ def _metric(said: Measured) -> dict[str, Any]:
 
 def unchanged(line: bytes) -> bytes:
     """Return a row as it is, as a line with its end."""
-    return line.removeprefix(BOM).rstrip(b"\r") + b"\n"
+    return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r") + b"\n"
 
 
 def _written(fields: Mapping[str, Raw | bytes]) -> bytes:

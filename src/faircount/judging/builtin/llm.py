@@ -24,12 +24,12 @@ from faircount.judging.asking import (
     identity_of,
     object_schema,
     settings_for,
-    whole_characters,
 )
 from faircount.judging.attempt import Attempt
 from faircount.judging.model_judge import ModelJudge
 from faircount.judging.parameters import check_number, text_or_file
 from faircount.judging.verdict import Decision, Verdict
+from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
@@ -153,7 +153,7 @@ class Rubric(ModelJudge):
         parts = list(_shown(attempt))
         fence = fence_for(self._rubric, *(text for _, text in parts))
         messages = [
-            {"role": "system", "content": whole_characters(self._task(fence))},
+            {"role": "system", "content": replace_surrogates(self._task(fence))},
             {"role": "user", "content": f"{between_fences(fence, parts)}\n\n{_REQUEST}"},
         ]
         reply = self._questioner.ask(messages, self._form)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faircount.errors import UsageError
-from faircount.judging.asking import Form, OffMenu, between_fences, fence_for, object_schema, whole_characters
+from faircount.judging.asking import Form, OffMenu, between_fences, fence_for, object_schema
 from faircount.judging.parameters import check_choice
 from faircount.running.attacks.attacker import Assisted, Attacker, Told, is_refusal
 from faircount.running.attacks.built_in import check_seed
@@ -17,6 +17,7 @@ from faircount.running.attacks.conversing import script
 from faircount.running.attacks.seam import Entry, Play, Prompt, Step, with_text
 from faircount.running.attacks.wording import Wording, wording_of
 from faircount.running.lots import lots_for
+from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
@@ -190,7 +191,7 @@ def _question(wording: Wording) -> list[Mapping[str, Any]]:
     fence = fence_for(wording.payload)
     task = _TASK.replace("{fence}", fence)
     if kept:
-        task += _KEPT.replace("{kept}", whole_characters("\n".join(kept)))
+        task += _KEPT.replace("{kept}", replace_surrogates("\n".join(kept)))
     return [
         {"role": "system", "content": task},
         {"role": "user", "content": between_fences(fence, [("request", wording.payload)])},
@@ -211,7 +212,7 @@ def _form(wording: Wording) -> Form[list[str]]:
         for text in kept:
             if not any(text in part for part in parts):
                 raise OffMenu("a text that must stay exactly as it is stands in no part")
-        return [whole_characters(part) for part in parts]
+        return [replace_surrogates(part) for part in parts]
 
     schema = object_schema(parts={"type": "array", "items": {"type": "string"}})
     return Form(_PARTS, _PARTS, schema, read)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from faircount.errors import UsageError
-from faircount.judging.asking import Form, Message, OffMenu, between_fences, fence_for, object_schema, whole_characters
+from faircount.judging.asking import Form, Message, OffMenu, between_fences, fence_for, object_schema
 from faircount.judging.parameters import check_texts
 from faircount.running.attacks.attacker import Assisted, Attacker, Told, is_refusal
 from faircount.running.attacks.built_in import check_whole
@@ -20,7 +20,7 @@ from faircount.running.attacks.conversing import after, opening, script, user
 from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Entry, Messages, Play, Prompt, Step
 from faircount.testing.messages import text_of
-from faircount.text import clip
+from faircount.text import clip, replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
@@ -209,4 +209,4 @@ def _read(answer: Mapping[str, Any]) -> _Move:
         raise OffMenu('"message" is a refusal and not what a user would say')
     if not isinstance(drop, bool):
         raise OffMenu('"drop_last" is neither true nor false')
-    return _Move(whole_characters(message), drop, reasoning if isinstance(reasoning, str) else "")
+    return _Move(replace_surrogates(message), drop, reasoning if isinstance(reasoning, str) else "")

@@ -23,6 +23,7 @@ What a file may hold beside is refused: a word that is misspelt would be dropped
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import pathlib
 from typing import Any
@@ -123,7 +124,7 @@ def _decoded(path: str, content: bytes) -> Any:
     if not path.endswith(".json"):
         return toml_of(content, path)
     try:
-        return msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
+        return msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else visible(str(error))
         raise UsageError(f"{visible(path)}: not JSON: {why}") from None

@@ -158,7 +158,7 @@ def _of_file(name: str, path: str, setting: TargetSetting) -> HttpTarget:
 
 
 def _replay(call: Call, setting: TargetSetting) -> ReplayTarget:
-    return ReplayTarget(_file(call, setting, "results.jsonl"))
+    return ReplayTarget(_file(call, setting, "results.jsonl"), setting.tell)
 
 
 def _file(call: Call, setting: TargetSetting, example: str) -> str:
@@ -364,8 +364,8 @@ def _spikee_again(settings: Mapping[str, Any], tell: Callable[[str], None]) -> T
     return target
 
 
-def _replay_again(settings: Mapping[str, Any], _: Callable[[str], None]) -> Target:
-    return ReplayTarget(msgspec.convert(settings, _FileRecord).file)
+def _replay_again(settings: Mapping[str, Any], tell: Callable[[str], None]) -> Target:
+    return ReplayTarget(msgspec.convert(settings, _FileRecord).file, tell)
 
 
 _LIMITS = ("timeout", "tries", "concurrency", "requests_per_minute")

@@ -10,6 +10,7 @@ which the client is made.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import threading
@@ -98,7 +99,7 @@ def read_api_config(path: str) -> ApiConfig:
     except OSError as error:
         raise InputError(f"{shown}: cannot be read: {error.strerror or error}") from None
     try:
-        told = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
+        told = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # The words of the decoder name a place and quote nothing.
         raise InputError(f"{shown}: not JSON: {visible(str(error))}") from None

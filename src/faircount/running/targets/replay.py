@@ -5,23 +5,27 @@ know the two together, by the prompt alone. Several answers to the same prompt a
 made, each once; in a journal the answer of the same attempt goes first. A prompt without a saved answer, or with none
 left, is an error of the kind "not recorded". What was an error is one again, and so is what a guardrail stopped.
 
-The file is read once, and only checksums and places are kept: an answer is read when it is asked for. A packed file is
-unpacked into a temporary one. Nothing of the file is executed.
+The file is read once, and only checksums and places are kept: an answer is read when it is asked for. A file that is
+compressed, or a table, is written into a temporary one. Nothing of the file is executed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from faircount.errors import InputError
+from faircount.findings import Notes
+from faircount.io.records import Records, report_to, some_fields
 from faircount.policy_blocks import known_pattern
 from faircount.reading import loose
 from faircount.reading.journals import decode_record
@@ -35,7 +39,6 @@ from faircount.text import clip, mask_secrets, visible
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _LONGEST_MESSAGE = 500
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _ATTACK = "-attack"
 _ANY_ATTEMPT = -1
 _WHOLE = -1
@@ -114,22 +117,21 @@ class ReplayTarget(Target):
 
     name = "replay"
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, tell: Callable[[str], None] = lambda _: None) -> None:
         self._path = str(Path(path).absolute())
         self._shown = visible(path)
         self._index = _Index()
         self._lock = threading.Lock()
-        self._file = _opened(self._path, self._shown)
+        journal = self._is_journal()
+        self._saved = _Journal(self._path) if journal else _Rows(self._path, self._shown, tell)
         try:
-            self._saved: _Journal | _Rows = self._recognised()
             for found in self._saved.answers():
                 self._index.add(found)
+            if not self._index.count:
+                raise InputError(f"{self._shown}: no saved answers; give a file of results or the journal of a run")
         except BaseException:
-            self._file.close()
+            self._saved.close()
             raise
-        if not self._index.count:
-            self._file.close()
-            raise InputError(f"{self._shown}: no saved answers; give a file of results or the journal of a run")
 
     def settings(self) -> Mapping[str, Any]:
         """Return which file answers."""
@@ -149,42 +151,66 @@ class ReplayTarget(Target):
 
     async def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._saved.close()
 
-    def _recognised(self) -> _Journal | _Rows:
-        first = self._file.readline(_LONGEST_LINE)
-        self._file.seek(0)
-        with contextlib.suppress(BadLine):
+    def _is_journal(self) -> bool:
+        with contextlib.suppress(BadLine, OSError), Path(self._path).open("rb") as file:
+            first = file.readline(_LONGEST_LINE)
             header = decode_record(first if first.endswith(b"\n") else first + b"\n")
-            if header.get("kind") == "run" and "schema" in header:
-                return _Journal(self._path, self._file)
-        return _Rows(self._file, self._shown)
+            return header.get("kind") == "run" and "schema" in header
+        return False
 
 
 # -- rows of results --------------------------------------------------------------------------------------------
 
 
-class _Rows(Struct, frozen=True):
-    """spikee's result files, a row on each line."""
+class _Answered(Struct, gc=False):
+    """What of a row tells which answer it holds."""
 
-    file: BinaryIO
-    shown: str
+    id: Any = ""
+    input: Any = UNSET
+    content: Any = UNSET
+    text: Any = UNSET
+    response: Raw | UnsetType = UNSET
+    error: Any = None
+    attempt_history: Any = None
+
+
+class _Rows:
+    """Rows of results; those of a file that cannot be read from anywhere are kept in a temporary one."""
+
+    def __init__(self, path: str, shown: str, tell: Callable[[str], None]) -> None:
+        self._notes, self._tell = Notes(shown), tell
+        kind = some_fields(_Answered, keep_surrogates=True)
+        self._records = Records(path, kind, report_to(self._notes), name=shown, max_line=_LONGEST_LINE)
+        self._in_place = self._records.in_place
+        self._file = Path(path).open("rb") if self._in_place else tempfile.TemporaryFile()  # noqa: SIM115
 
     def answers(self) -> Iterator[_Found]:
-        """Yield every answer of the file. A line that cannot be read is passed over: it answers nothing."""
-        offset = 0
-        while line := self.file.readline(_LONGEST_LINE):
-            row = _row(line)
-            if row is not None:
+        """Yield every answer of the file. A record that cannot be read answers nothing, and is reported."""
+        for batch in self._records.batches():
+            if self._in_place:
+                offsets = batch.offsets
+            else:
+                # The text of an item in a JSON array may go over several lines.
+                written = [text.replace(b"\n", b" ") + b"\n" for text in batch.texts]
+                offsets = list(accumulate(map(len, written), initial=self._file.tell()))
+                self._file.writelines(written)
+            for row, offset in zip(batch.values, offsets, strict=False):
                 yield from _in_row(row, offset)
-            offset += len(line)
+        for problem in self._notes.problems():
+            self._tell(problem)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
     def read(self, place: _Place) -> Answer:
         """Return one answer, or raise what was an error."""
-        self.file.seek(place.offset)
-        row = _row(self.file.readline(_LONGEST_LINE)) or {}
+        self._file.seek(place.offset)
+        row = _row(self._file.readline(_LONGEST_LINE))
         told = row if place.part == _WHOLE else row["attempt_history"][place.part]
-        if told.get("guardrail") is True:
+        if str(told.get("guardrail")) in ("True", "true"):  # a table has words
             message = _words(told.get("error")) or "the guardrail stopped it"
             raise TargetError(BLOCKED, message, categories=categories_of(told.get("guardrail_categories")))
         pattern = known_pattern(told.get("policy_block"))
@@ -193,44 +219,43 @@ class _Rows(Struct, frozen=True):
         if told.get("error"):
             raise TargetError("replayed", _words(told["error"]))
         response = told.get("response")
-        seconds = told.get("response_time")
         return Answer(
             output=response if isinstance(response, str) else "",
-            latency=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < float("inf") else 0.0,
+            latency=_seconds(told.get("response_time")),
             let_through=_let_through(told, response),
         )
 
 
-_decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """Return the row on a line, or None where it holds none with a prompt."""
-    line = line.removeprefix(b"\xef\xbb\xbf")
-    if not line.strip():
-        return None
+def _seconds(value: Any) -> float:
+    """Return a duration; in a table it is a text."""
     try:
-        return _decoder.decode(line)
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return seconds if 0 <= seconds < math.inf else 0.0
+
+
+def _row(text: bytes) -> dict[str, Any]:
+    """Return the row that a text was read as."""
+    try:
+        return dict(msgspec.json.decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return loose.parse(line)[0]
-    except BadLine:
-        return None
+        return loose.parse(text)[0]
 
 
-def _in_row(row: Mapping[str, Any], offset: int) -> Iterator[_Found]:
-    entry = str(row.get("id", ""))
-    history = row.get("attempt_history")
+def _in_row(row: _Answered, offset: int) -> Iterator[_Found]:
+    entry = str(row.id).removesuffix(_ATTACK)
+    history = row.attempt_history
     if isinstance(history, list) and history:
-        parent = entry.removesuffix(_ATTACK)
         for part, tried in enumerate(history):
             if isinstance(tried, dict) and isinstance(tried.get("input"), str):
-                yield _Found(parent, tried["input"], _Place(offset, part))
+                yield _Found(entry, tried["input"], _Place(offset, part))
         return
-    prompt = row.get("input", row.get("content", row.get("text")))
-    if isinstance(prompt, str) and ("response" in row or row.get("error")):
-        yield _Found(entry.removesuffix(_ATTACK), prompt, _Place(offset))
+    prompt = row.input
+    if prompt is UNSET:
+        prompt = row.text if row.content is UNSET else row.content
+    if isinstance(prompt, str) and (row.response is not UNSET or row.error):
+        yield _Found(entry, prompt, _Place(offset))
 
 
 def _let_through(row: Mapping[str, Any], response: object) -> bool | None:
@@ -245,9 +270,13 @@ def _let_through(row: Mapping[str, Any], response: object) -> bool | None:
 class _Journal:
     """A journal of a run: the attempts that count."""
 
-    def __init__(self, path: str, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, path: str) -> None:
         self._reader: JournalReader = read_journal(path)
+        self._file = Path(path).open("rb")  # noqa: SIM115  it is closed with the target
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
     def answers(self) -> Iterator[_Found]:
         """Yield every answer of the journal, and of conversations those before the last."""
@@ -306,31 +335,6 @@ def _last_prompt(messages: list[Any]) -> str:
 
 def _role(message: object) -> object:
     return message.get("role") if isinstance(message, Mapping) else None
-
-
-# -- files ------------------------------------------------------------------------------------------------------
-
-
-def _opened(path: str, shown: str) -> BinaryIO:
-    """Open a file; one that is packed, unpacked."""
-    try:
-        file = Path(path).open("rb")  # noqa: SIM115  it is closed with the target
-    except FileNotFoundError:
-        raise InputError(f"{shown}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{shown}: cannot be read: {error.strerror or error}") from None
-    packed = file.read(4).startswith(_PACKED)
-    file.seek(0)
-    if not packed:
-        return file
-    file.close()
-    from faircount.reading.readers import open_stream
-
-    unpacked = tempfile.TemporaryFile()  # noqa: SIM115  it is closed with the target
-    for chunk in open_stream(path, shown).chunks:
-        unpacked.write(chunk)
-    unpacked.seek(0)
-    return unpacked
 
 
 def _words(told: object) -> str:

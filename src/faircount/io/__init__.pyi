@@ -1,0 +1,10 @@
+from faircount.io.columns import ID_NAMES as ID_NAMES
+from faircount.io.columns import ColumnFinder as ColumnFinder
+from faircount.io.columns import Role as Role
+from faircount.io.columns import read_map as read_map
+from faircount.io.records import Problem as Problem
+from faircount.io.records import Records as Records
+from faircount.io.records import Sha256 as Sha256
+from faircount.io.records import all_fields as all_fields
+from faircount.io.records import column_names as column_names
+from faircount.io.records import some_values as some_values
