@@ -25,7 +25,7 @@ from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Pass
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.readers import open_stream, reads_ranges
+from faircount.reading.readers import lines_are_rows, open_stream
 from faircount.reading.rows import ReadOptions
 from faircount.reading.spikee import NINE_FIELDS, SpikeeLines
 from faircount.reading.streams import STDIN, Stream, blocks, open_range
@@ -130,7 +130,7 @@ def lines_again(
     if path == STDIN or not Path(path).is_file():
         return {}, READ_ONCE if path == STDIN or Path(path).exists() else VANISHED
     try:
-        lines = dict(_near_anchors(path, wanted, anchors, max_line)) if reads_ranges(path) else {}
+        lines = dict(_near_anchors(path, wanted, anchors, max_line)) if lines_are_rows(path) else {}
         rest = [row for row in wanted if row.line not in lines]
         return lines | dict(_pick(open_stream(path, path), 1, rest, max_line)), ""
     except (OSError, FaircountError):

@@ -3,6 +3,7 @@ from faircount.reading.aggregation import aggregated as aggregated
 from faircount.reading.aggregation import check_attempts as check_attempts
 from faircount.reading.aggregation import plain_names as plain_names
 from faircount.reading.aggregation import read_aggregation as read_aggregation
+from faircount.reading.attempt_rows import RowMaker as RowMaker
 from faircount.reading.cache import FOLDER_VARIABLE as FOLDER_VARIABLE
 from faircount.reading.cache import Cache as Cache
 from faircount.reading.clean import Cleaner as Cleaner
@@ -43,9 +44,14 @@ from faircount.reading.raw_rows import Origin as Origin
 from faircount.reading.raw_rows import RawReader as RawReader
 from faircount.reading.raw_rows import dataset_row as dataset_row
 from faircount.reading.raw_rows import rows_of as rows_of
+from faircount.reading.readers import Fields as Fields
+from faircount.reading.readers import Found as Found
+from faircount.reading.readers import Probe as Probe
+from faircount.reading.readers import Reader as Reader
 from faircount.reading.readers import open_source as open_source
 from faircount.reading.readers import open_stream as open_stream
 from faircount.reading.readers import reads_ranges as reads_ranges
+from faircount.reading.readers import recognise as recognise
 from faircount.reading.rejudged_runs import marked as marked
 from faircount.reading.rejudged_runs import recognised as recognised
 from faircount.reading.rows import ReadOptions as ReadOptions

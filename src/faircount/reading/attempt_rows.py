@@ -150,6 +150,36 @@ class RowMaker:
         """The names of the facets, in their order."""
         return (*FACETS, *self._unknown)
 
+    def single_row(
+        self,
+        line: int,
+        name: int | str,
+        *,
+        prompt: Any,
+        response: Any,
+        success: bool | None,
+        error: str | None = None,
+        blocked: bool | None = None,
+        seconds: float | None = None,
+        attack: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> LedgerRow:
+        """Return the row of one request on an entry, of a format that has a line for each."""
+        answer, kind = answer_of(as_json(response))
+        row = _Row(success, error, blocked, None, (), answer, kind, seconds)
+        return self._made(
+            line,
+            row,
+            None,
+            fields or {},
+            long_id="",
+            parent_id=name,
+            mark=Mark.STANDARD if attack is None else Mark.ATTACK,
+            attack=attack,
+            text_hash=checksum(as_json(prompt)),
+            objective_hash=0,
+        )
+
     def entry_row(
         self,
         line: int,
@@ -241,7 +271,7 @@ class RowMaker:
         self,
         line: int,
         row: _Row,
-        attempts: Sequence[AttemptFacts],
+        history: Sequence[AttemptFacts] | None,
         fields: Mapping[str, Any],
         *,
         long_id: str,
@@ -260,7 +290,8 @@ class RowMaker:
             found = judged(row, row.answer, self._options, self._notes, line)
         facets = self._labels(fields, line)
         named = family(self._clean("long_id", long_id), *(facets.get(field) for field in FAMILY_FIELDS))
-        history, refusals = history_of(attempts, policy_blocks=self._options.policy_blocks)
+        attempts = history or ()
+        counted, refusals = history_of(attempts, policy_blocks=self._options.policy_blocks)
         categories = [*some_categories(row.categories), *([] if found.refused is None else [found.refused])]
         for one in attempts:
             if one.blocked and one.policy_block is None:
@@ -277,15 +308,15 @@ class RowMaker:
             guardrail=found.guardrail,
             error_text=found.error_text,
             error_kind=found.error_kind,
-            requests=len(attempts),
+            requests=1 if history is None else len(attempts),
             response_time=row.response_time,
             answer=row.answer,
             text_hash=text_hash,
             objective_hash=objective_hash,
-            response_hash=history_hash(row.response, attempts),
+            response_hash=row.response if history is None else history_hash(row.response, attempts),
             family=0 if named is None else checksum(named.encode()),
             facets=facets,
-            history=history,
+            history=counted,
             categories=[self._clean("guardrail_categories", name) for name in (*categories, *refusals)],
         )
 

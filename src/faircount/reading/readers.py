@@ -255,14 +255,22 @@ def open_stream(path: str, name: str, content: ContentHash | None = None) -> Str
 
 def reads_ranges(path: str) -> bool:
     """Return whether a file can be read from anywhere: lines that stand by themselves, as they are on the disk."""
+    reader = _reader_of_plain(path)
+    return reader is not None and reader.ranges
+
+
+def lines_are_rows(path: str) -> bool:
+    """Return whether the lines of a file are rows in JSON, as they are on the disk."""
+    reader = _reader_of_plain(path)
+    return reader is not None and reader.ranges and reader.lines_are_rows
+
+
+def _reader_of_plain(path: str) -> Reader | None:
     try:
         with Path(path).open("rb") as file:
             head = file.read(HEAD_BYTES)
-    except OSError:
-        return False
-    if is_compressed(path) or is_utf16(head):
-        return False
-    try:
-        return recognise(Probe(head, path), path).ranges
-    except InputError:
-        return False
+        if is_compressed(path) or is_utf16(head):
+            return None
+        return recognise(Probe(head, path), path)
+    except (OSError, InputError):
+        return None

@@ -1,0 +1,156 @@
+"""Readers: a format is one module and one registration, recognised by content, read, shown and compared like any."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faircount import InputError, analyze, compare, open_results
+from faircount.ledger import Batch
+from faircount.reading import Found, Probe, Reader, ReadOptions, Stream, loading, readers, recognise
+from tests.conftest import ROOT, Cli, Write, analysis_of, codes, standard
+
+PLUGIN = ROOT / "tests" / "plugin_reader"
+TECHNIQUES = ("role play", "base64", "payload splitting")
+
+
+@pytest.fixture
+def prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install the sample package as an installer would: its modules, and what is known about it."""
+    folder = tmp_path / "site"
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shutil.copytree(PLUGIN / "faircount_plugin_reader", folder / "faircount_plugin_reader")
+    about = folder / "faircount_plugin_reader-0.3.0.dist-info"
+    about.mkdir()
+    about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.3.0\n")
+    offered = [f"{name} = {value}" for name, value in project["entry-points"]["faircount.readers"].items()]
+    about.joinpath("entry_points.txt").write_text("\n".join(["[faircount.readers]", *offered, ""]))
+    monkeypatch.syspath_prepend(str(folder))
+    known = dict(readers._loaded)
+    yield
+    readers._loaded.clear()
+    readers._loaded.update(known)
+    for name in [name for name in sys.modules if name.startswith("faircount_plugin_reader")]:
+        del sys.modules[name]
+
+
+def log(path: Path, requests: int = 60, *, damaged: bool = False) -> str:
+    verdicts = ("broken", "held", "held", "down")
+    lines = [
+        f"{number} | {TECHNIQUES[number % 3]} | {verdicts[number % 4]} | prompt {number} | answer {number}"
+        for number in range(requests)
+    ]
+    if damaged:
+        lines[5] = "what is this"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.usefixtures("prober")
+def test_a_format_of_another_package_is_counted(tmp_path: Path) -> None:
+    analysis = analysis_of(log(tmp_path / "run.log"))
+    (source,) = analysis.sources
+    assert (source.tool, source.reader, source.aim, source.good_lines) == ("prober", "prober", "attack", 60)
+    tally = analysis.tally
+    assert (tally.success, tally.failure, tally.error, tally.total) == (15, 30, 15, 60)
+    groups = {group.value: group.tally.total for group in analysis.breakdowns["technique"]}
+    assert groups == dict.fromkeys(TECHNIQUES, 20)
+
+
+@pytest.mark.usefixtures("prober")
+def test_a_bad_line_of_another_format_is_reported_and_the_others_count(tmp_path: Path) -> None:
+    analysis = analysis_of(log(tmp_path / "run.log", damaged=True))
+    assert analysis.tally.total == 59
+    (finding,) = [one for one in analysis.findings if one.code == "F001"]
+    assert finding.where == (f"{tmp_path}/run.log:6",)
+
+
+@pytest.mark.usefixtures("prober")
+@pytest.mark.parametrize("query", ["technique = base64", 'response contains "answer 1"'])
+def test_rows_of_another_format_can_be_chosen(tmp_path: Path, query: str) -> None:
+    path = log(tmp_path / "run.log")
+    chosen = analysis_of(path, where=query)
+    expected = 20 if "technique" in query else 11
+    assert (chosen.tally.total, codes(chosen)["F029"]) == (expected, 60 - expected)
+    with open_results(path) as results:
+        assert len(results.rows(query)) == expected
+        assert results.text(f"{path}:4").response == "answer 3"
+
+
+@pytest.mark.usefixtures("prober")
+def test_another_format_is_shown_extracted_and_found_in_a_folder(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    path = log(folder / "run.log")
+    (folder / "notes.txt").write_text("nothing")
+    found = analyze(path, evidence=[("successes", 2)])
+    assert [one.response.text for one in found.evidence[path][0].shown] == ["answer 0", "answer 4"]
+    assert cli("results", "analyze", str(folder)).code == 0
+    out = tmp_path / "new.jsonl"
+    assert cli("results", "extract", path, "--category", "success", "-o", str(out)).code == 0
+    assert {json.loads(line)["technique"] for line in out.read_text().splitlines()} == set(TECHNIQUES)
+
+
+@pytest.mark.usefixtures("prober")
+def test_another_format_is_compared_with_spikees(write: Write, tmp_path: Path) -> None:
+    rows = [standard(n, input=f"prompt {n}", response=f"answer {n}", success=n % 2 == 0) for n in range(60)]
+    comparison = compare(log(tmp_path / "run.log"), write(rows, "results_x.jsonl"))
+    assert comparison.pairs[0].paired == 45
+
+
+@pytest.mark.usefixtures("prober")
+def test_several_processes_read_a_format_whose_lines_stand_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log(tmp_path / "run.log", 4000, damaged=True)
+    alone = analysis_of(path)
+    monkeypatch.setattr(loading, "PARALLEL_FROM_BYTES", 1)
+    monkeypatch.setattr(loading, "RANGE_BYTES", 20_000)
+    assert analysis_of(path) == alone
+
+
+class _Greedy(Reader):
+    name = tool = "greedy"
+
+    def sniff(self, probe: Probe) -> bool:
+        return b" | " in probe.head
+
+    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
+        raise AssertionError((stream, options, found))
+
+
+@pytest.mark.usefixtures("prober")
+def test_a_file_that_two_readers_claim_is_refused_and_both_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log(tmp_path / "run.log")
+    both = [*readers._offered(), _Greedy()]
+    monkeypatch.setattr(readers, "_offered", lambda: both)
+    with pytest.raises(InputError, match="recognised as prober and greedy; it can be only one of them"):
+        analyze(path)
+
+
+def test_a_file_that_nobody_knows_is_read_as_spikees_and_says_what_is_wrong(tmp_path: Path) -> None:
+    path = log(tmp_path / "run.log")
+    with pytest.raises(InputError, match="cannot read any of its 60 lines as a spikee result"):
+        analyze(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b'{"id": 1, "success": true}\n', "spikee"),
+        (b'{"kind": "run", "schema": 1, "aim": "attack"}\n', "run journal"),
+        (b'{"metadata": {}, "test_cases": []}', "REBEL report"),
+        (b'{"rejudged_run": {"aim": "task", "tool": "rebel", "version": null}, "id": 1}\n', "rejudged run"),
+        (b"", "spikee"),
+    ],
+)
+def test_formats_are_recognised_by_how_a_file_begins(head: bytes, name: str) -> None:
+    assert recognise(Probe(head), "x").name == name
