@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from faircount import InputError, analyze, compare, open_results
+from faircount import InputError, UsageError, analyze, compare, open_results
 from faircount.ledger import Batch
 from faircount.reading import Found, Probe, Reader, ReadOptions, Stream, loading, readers, recognise
 from tests.conftest import ROOT, Cli, Write, analysis_of, codes, standard
+from tests.run_files import HEADER, attempt, case
 
 PLUGIN = ROOT / "tests" / "plugin_reader"
 TECHNIQUES = ("role play", "base64", "payload splitting")
@@ -154,3 +155,29 @@ def test_a_file_that_nobody_knows_is_read_as_spikees_and_says_what_is_wrong(tmp_
 )
 def test_formats_are_recognised_by_how_a_file_begins(head: bytes, name: str) -> None:
     assert recognise(Probe(head), "x").name == name
+
+
+def test_the_guide_shows_the_package_that_the_tests_install() -> None:
+    guide = (ROOT / "docs" / "guides" / "write-a-reader.md").read_text(encoding="utf-8")
+    module = (PLUGIN / "faircount_plugin_reader" / "prober.py").read_text(encoding="utf-8")
+    package = (PLUGIN / "pyproject.toml").read_text(encoding="utf-8").partition("\n")[2]
+    assert f"\n{module}```" in guide
+    assert f"\n{package}```" in guide
+
+
+# -- what a success means ---------------------------------------------------------------------------------------
+
+
+def test_the_user_says_what_a_success_means_where_a_format_cannot_know(write: Write) -> None:
+    rows = [standard(number, success=number < 3) for number in range(10)]
+    analysis = analysis_of(write(rows), aim="task")
+    assert (analysis.aim, analysis.role, analysis.rates.pass_rate) == ("task", "tests", analysis.rates.asr)
+    assert analysis.failed_cases is not None
+    assert analysis.failed_cases.total == 7
+
+
+def test_a_file_that_says_what_a_success_means_is_believed(write: Write) -> None:
+    path = write([HEADER, case("a"), attempt("a")], "run.jsonl")
+    assert analysis_of(path, aim="task").tally.total == 1
+    with pytest.raises(UsageError, match=r"--aim attack: .*run\.jsonl says itself that it is about tasks"):
+        analyze(path, aim="attack")

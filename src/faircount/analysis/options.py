@@ -91,6 +91,17 @@ Correction = Annotated[
 ]
 
 
+Aim = Annotated[
+    str | None,
+    Option(
+        "what a success means: attack, bad news; task, good news",
+        "counting",
+        choices=("attack", "task"),
+        default="as the format says",
+    ),
+]
+
+
 class Reading(Options, frozen=True, kw_only=True):
     """How result files are read."""
 
@@ -107,7 +118,7 @@ class Reading(Options, frozen=True, kw_only=True):
         by_spikee = getattr(self, "definition", FAIRCOUNT) == SPIKEE
         detected = getattr(self, "guardrail_success", BYPASSED) == DETECTED
         blocks = getattr(self, "policy_blocks", True) and not by_spikee
-        return ReadOptions(self.max_line, detected, policy_blocks=blocks)
+        return ReadOptions(self.max_line, detected, policy_blocks=blocks, aim=getattr(self, "aim", None))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -135,6 +146,7 @@ class AnalyzeOptions(Reading, frozen=True, kw_only=True):
         str | None,
         Option("measure a guardrail with a second run on benign prompts", "counting", metavar="BENIGN_FILE"),
     ] = None
+    aim: Aim = None
     guardrail_success: GuardrailSuccess = BYPASSED
     block_signal: Annotated[
         str,
@@ -212,6 +224,7 @@ class CompareOptions(Reading, frozen=True, kw_only=True):
             choices=MATCHES,
         ),
     ] = AUTO
+    aim: Aim = None
     guardrail_success: GuardrailSuccess = BYPASSED
     policy_blocks: PolicyBlocks = True
     cluster: Cluster = AUTO

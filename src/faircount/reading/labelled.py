@@ -7,15 +7,16 @@ about results: nothing here changes how an attempt is counted.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from faircount.io.records import Problem, Report
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Decision
 from faircount.options import MAX_LINE_BYTES, Option, Options
+
+if TYPE_CHECKING:
+    from faircount.io.records import Report
 
 DEFAULT_THRESHOLD = 0.5
 PLACES_KEPT = 5
@@ -152,14 +153,6 @@ class DoubtKind(enum.StrEnum):
     KEY_WITHOUT_ROW = "a key without a row in the results"
 
 
-_OF_RECORDS: dict[Problem, Callable[[str], tuple[DoubtKind, str]]] = {
-    Problem.BAD_LINE: lambda reason: (DoubtKind.BAD_LINE, reason),
-    Problem.CUT_SHORT: lambda reason: (DoubtKind.BAD_LINE, f"the rest was not read: {reason}"),
-    Problem.CHANGED_TEXT: lambda reason: (DoubtKind.CHANGED_TEXT, reason),
-    Problem.CHANGED_NUMBER: lambda _: (DoubtKind.WRONG_KIND, Problem.CHANGED_NUMBER.value),
-}
-
-
 class Doubt(Struct, frozen=True):
     """A doubt, how often it came up, and the first places."""
 
@@ -187,7 +180,17 @@ class Doubts:
 
     def of_records(self, name: str) -> Report:
         """Return what hears of problems with the records of a file."""
-        return lambda problem, reason, line: self.add(*_OF_RECORDS[problem](reason), f"{name}:{line}")
+        from faircount.io.records import Problem
+
+        def add(problem: Problem, reason: str, line: int) -> None:
+            kinds = {Problem.CHANGED_TEXT: DoubtKind.CHANGED_TEXT, Problem.CHANGED_NUMBER: DoubtKind.WRONG_KIND}
+            words = {
+                Problem.CUT_SHORT: f"the rest was not read: {reason}",
+                Problem.CHANGED_NUMBER: Problem.CHANGED_NUMBER.value,
+            }
+            self.add(kinds.get(problem, DoubtKind.BAD_LINE), words.get(problem, reason), f"{name}:{line}")
+
+        return add
 
     def told(self) -> tuple[Doubt, ...]:
         """Return what was gathered, in the order of the kinds."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.errors import InputError
+from faircount.errors import InputError, UsageError
 from faircount.findings import Notes
 from faircount.ledger import engine
 from faircount.ledger.joining import Joining, joined
@@ -192,8 +192,10 @@ class Loader:
 
     def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _Reading:
         source = reader.source(found, size)
-        if self.options.aim is not None:
-            source = replace(source, aim=self.options.aim)
+        aim = self.options.aim
+        if aim is not None and found.aim and aim != found.aim:
+            raise UsageError(f"--aim {aim}: {source.path} says itself that it is about {found.aim}s")
+        source = replace(source, aim=aim or source.aim)
         return _Reading(ReadSource(source, found.notes, found.anchors), tables, digests)
 
 
