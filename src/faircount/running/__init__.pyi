@@ -18,11 +18,11 @@ from faircount.running.budget import Budget as Budget
 from faircount.running.budget import Limits as Limits
 from faircount.running.budget import Tally as Tally
 from faircount.running.case import Case as Case
+from faircount.running.case import Chosen as Chosen
 from faircount.running.case import Measured as Measured
 from faircount.running.case import attempt_of as attempt_of
 from faircount.running.case import case_metric as case_metric
 from faircount.running.case import entry_case as entry_case
-from faircount.running.chosen import Chosen as Chosen
 from faircount.running.collecting import Collected as Collected
 from faircount.running.collecting import collect as collect
 from faircount.running.courses import STANDARD as STANDARD

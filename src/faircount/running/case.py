@@ -6,23 +6,25 @@ nothing from the answer or from other metrics.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import inspect
 import json
 import math
-from collections.abc import Mapping
+import threading
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from faircount.chat.background import Background
 from faircount.chat.key import Key
 from faircount.judging.attempt import Attempt
 from faircount.judging.outside import in_short, version_of
 from faircount.judging.verdict import Usage
 from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
-from faircount.running.waiting import awaited
 from faircount.testing.fields import Declared
 from faircount.testing.judged import attempt_from
 from faircount.testing.messages import AssistantInput, AssistantOutput
@@ -30,6 +32,7 @@ from faircount.testing.metrics import Metric, score_of, verdict_of
 from faircount.testing.plain import class_name, plain, secrets_in
 from faircount.text import clip, mask_secrets
 
+T = TypeVar("T")
 VerdictWord = Literal["passed", "failed", "error"]
 Output = Mapping[str, Any]
 """An answer as it stands in a journal: output, tools_called, context, execution_time."""
@@ -128,7 +131,7 @@ class CaseMetric(Struct, frozen=True):
         try:
             told = self.judge.measure(**_arguments(self.judge, case, output))
             if inspect.isawaitable(told):
-                told = awaited(told)
+                told = _awaited(told)
             return self._measured(told)
         except KeyboardInterrupt:
             raise
@@ -218,6 +221,14 @@ class Case(Struct, frozen=True):
         return told | {"turns": list(self.turns)} if self.turns else told
 
 
+class Chosen(Struct, frozen=True):
+    """The cases that are run, the files that they come from with their SHA-256, and what is to be said about them."""
+
+    cases: tuple[Case, ...]
+    files: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
 def entry_case(
     name: str,
     messages: tuple[Mapping[str, Any], ...],
@@ -286,6 +297,32 @@ def _call(judge: object, name: str) -> None:
     # REBEL's metrics are pydantic models: a field may have the name.
     if callable(method) and not is_rebel_metric(judge):
         method()
+
+
+# -- coroutine functions ----------------------------------------------------------------------------------------
+
+
+def _awaited(work: Awaitable[T]) -> T:
+    """Return what a coroutine function of a metric says; it runs on an event loop in another thread."""
+
+    async def wait() -> T:
+        return await work
+
+    return _loop().submit(wait()).result()
+
+
+def _loop() -> Background:
+    """Return the loop of all metrics: what one of them keeps (connections, say) works as long as the program does."""
+    global _background
+    with _lock:
+        if _background is None or not _background.is_here:
+            _background = Background()
+            atexit.register(_background.close)
+        return _background
+
+
+_lock = threading.Lock()
+_background: Background | None = None
 
 
 # -- making -----------------------------------------------------------------------------------------------------

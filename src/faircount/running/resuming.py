@@ -16,8 +16,7 @@ from msgspec import Struct
 from faircount.errors import InputError
 from faircount.judging.making import Setting
 from faircount.model import Outcome
-from faircount.running.case import Case
-from faircount.running.chosen import Chosen
+from faircount.running.case import Case, Chosen
 from faircount.running.engine import Earlier
 from faircount.running.journal import Journal, encode_record
 from faircount.running.journal_reading import JournalReader, State, checked, decode_record, read_journal

@@ -27,8 +27,7 @@ from faircount.judging.outside import in_short
 from faircount.reading.aggregation import check_attempts, read_aggregation
 from faircount.running.attacks.seam import Attack
 from faircount.running.budget import Limits
-from faircount.running.case import Case, Measuring
-from faircount.running.chosen import Chosen
+from faircount.running.case import Case, Chosen, Measuring
 from faircount.running.collecting import collect
 from faircount.running.courses import Tactics
 from faircount.running.dataset_choice import DatasetChoice
