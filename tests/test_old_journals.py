@@ -1,6 +1,7 @@
-"""Journals of schema 1 give the figures that the version gave that wrote them, also after they were resumed.
+"""Journals of schema 1, as the version before schema 2 wrote them, give the figures that that version gave.
 
-The runs were stopped halfway. `FOLDER` in the journals is the folder in which they began.
+Their verdicts on tests are the words passed and failed. The runs were stopped halfway, and resumed to their end by that
+version as well. `FOLDER` in the journals is the folder in which the runs began.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, analysis_of
+from tests.running import records, report_of
 
 DATA = Path(__file__).parent / "data" / "journals"
 Figures = tuple[int, int, int, int]
@@ -40,3 +42,10 @@ def test_a_journal_of_schema_1_is_analysed_and_resumed(
     assert figures(name) == stopped
     assert cli("resume", name).code == 0
     assert figures(name) == resumed
+    said = [verdict["verdict"] for record in records(name) for verdict in record.get("verdicts", ())]
+    assert records(name)[0]["schema"] == 1
+    assert {"success", "failure"} <= set(said)
+    if name != "attacks.jsonl":
+        assert {"passed", "failed"} <= set(said), "what an earlier version wrote stays as it is"
+        told = report_of(tmp_path / "results")["metadata"]["cases"]
+        assert (told["passed"], told["failed"]) == resumed[:2]

@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 
 from faircount.reading import journal_rows, rebel_reports, rejudged_runs
-from faircount.reading.journals import ATTACK, TASK, aim_of, decode_record
+from faircount.reading.journal_records import ATTACK, TASK, decode_record
 from faircount.reading.loose import BadLine
 from faircount.reading.other_tools import other_tool
 from faircount.reading.run_rows import FAIRCOUNT, REBEL, RunFile
@@ -42,7 +42,9 @@ def _aim_of_header(start: bytes) -> str:
         header = decode_record(line + b"\n")
     except BadLine:
         return ""
-    return aim_of(header) if header.get("kind") == "run" and "schema" in header and "id" not in header else ""
+    if header.get("kind") != "run" or "schema" not in header or "id" in header:
+        return ""
+    return ATTACK if header.get("aim") == ATTACK else TASK
 
 
 def rows(

@@ -27,7 +27,7 @@ BAD = b"?"
 """What stands on the line of something that could not be read; why is told beside the rows."""
 
 _SUCCESS = {PASSED: True, FAILED: False}
-_VERDICTS = frozenset([PASSED, FAILED, ERROR])
+_VERDICTS = {PASSED: PASSED, FAILED: FAILED, ERROR: ERROR, "success": PASSED, "failure": FAILED}
 _LONGEST_SECONDS = 10**12
 _ENCODER = msgspec.json.Encoder()
 
@@ -185,8 +185,8 @@ def blocked_of(error: Any) -> dict[str, Any]:
 
 
 def verdict_word(value: Any) -> str | None:
-    """Return a verdict if it is one."""
-    return value if isinstance(value, str) and value in _VERDICTS else None
+    """Return a verdict on a test if it is one, in the words of reports; journals have others."""
+    return _VERDICTS.get(value) if isinstance(value, str) else None
 
 
 def error_text(error: Any) -> str | None:
