@@ -533,9 +533,6 @@ def test_attempts_errors_and_calls_under_way_are_told_apart(tmp_path: Path) -> N
     assert (state.done, state.errors, state.lines) == (2, 1, 9)
     assert state.kinds == {"run": 1, "case": 2, "call": 3, "attempt": 2, "weather": 1}
     assert [state.is_done("a", number) for number in range(3)] == [True, True, False]
-    assert [state.is_error("a", number) for number in range(3)] == [False, True, False]
-    assert state.is_under_way("b", 0)
-    assert not state.is_under_way("a", 0)
     assert list(state.calls_under_way()) == [("b", 0)]
     assert list(state.failed_attempts()) == [("a", 1)]
     assert state.complete is None
@@ -647,10 +644,8 @@ def test_any_order_of_records_comes_to_what_plain_counting_says(
     expected = plainly(steps)
     pairs = [(name, number) for name in "ab" for number in range(3)]
     assert {pair for pair in pairs if state.is_done(*pair)} == expected["done"]
-    assert set(state.failed_attempts()) == {pair for pair in pairs if state.is_error(*pair)} == expected["errors"]
-    assert (
-        set(state.calls_under_way()) == {pair for pair in pairs if state.is_under_way(*pair)} == expected["under way"]
-    )
+    assert set(state.failed_attempts()) == expected["errors"]
+    assert set(state.calls_under_way()) == expected["under way"]
     assert (state.done, state.errors) == (len(expected["done"]), len(expected["errors"]))
     assert (len(state.doubled), state.repeated, state.void) == tuple(
         expected[name] for name in ("doubled", "repeated", "void")

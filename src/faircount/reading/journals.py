@@ -122,14 +122,6 @@ class State:
         """Return whether nothing more is to be tried on an entry."""
         return case in self.finished
 
-    def is_error(self, case: str, attempt: int) -> bool:
-        """Return whether the record that counts says that the attempt ended in an error."""
-        return bool(self._mark(case, attempt) & _ERROR)
-
-    def is_under_way(self, case: str, attempt: int) -> bool:
-        """Return whether an attempt was called and has no record that counts."""
-        return _waits(self._mark(case, attempt))
-
     def offset_of(self, case: str, attempt: int) -> int | None:
         """Return where the record of an attempt that counts begins."""
         return self._mark(case, attempt) >> _FLAG_BITS or None
