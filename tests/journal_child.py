@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError, UsageError
-from faircount.running import Journal, JournalError, State
+from faircount.reading import AttemptRecord, CallRecord, CaseRecord, OutputRecord, RunRecord, State
+from faircount.running import Journal, JournalError
 
 
 def say(*words: object) -> None:
@@ -29,7 +30,7 @@ def say(*words: object) -> None:
 def open_journal(path: str) -> tuple[Journal, State | None]:
     """Go on with the journal, or begin one; a file without a header is begun anew, as its message says."""
     try:
-        return Journal.create(path, {"run": "r", "settings": {}}), None
+        return Journal.create(path, RunRecord(schema=2, run="r", settings={})), None
     except UsageError:
         pass
     try:
@@ -37,7 +38,7 @@ def open_journal(path: str) -> tuple[Journal, State | None]:
     except InputError as error:
         assert "no whole header" in str(error)
         Path(path).unlink()
-        return Journal.create(path, {"run": "r", "settings": {}}), None
+        return Journal.create(path, RunRecord(schema=2, run="r", settings={})), None
 
 
 async def work(journal: Journal, state: State | None, order: dict[str, Any]) -> None:
@@ -46,19 +47,19 @@ async def work(journal: Journal, state: State | None, order: dict[str, Any]) -> 
     names = [f"case {number}" for number in range(order["cases"])]
     for name in names:
         if state is None or name not in state.cases:
-            journal.note({"kind": "case", "case": name})
+            journal.note(CaseRecord(name))
     todo = [(name, attempt) for attempt in range(order["attempts"]) for name in names]
     todo = [pair for pair in todo if state is None or not state.is_done(*pair)]
 
     async def one_after_the_other() -> None:
         while todo:
             case, attempt = todo.pop(0)
-            await journal.write({"kind": "call", "case": case, "attempt": attempt})
+            await journal.write(CallRecord(case, attempt))
             say("call", case.split()[1], attempt)
             for _ in range(rng.randrange(3)):
                 await asyncio.sleep(0)
             text = "answer " * rng.randrange(200)
-            await journal.append({"kind": "attempt", "case": case, "attempt": attempt, "output": text, "error": None})
+            await journal.append(AttemptRecord(case, attempt, output=OutputRecord(text)))
             say("durable", case.split()[1], attempt)
 
     async with asyncio.TaskGroup() as tasks:

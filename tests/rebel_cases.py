@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError
+from faircount.reading import OutputRecord
 from faircount.running import Case, collect
 
 PLAIN = """\
@@ -184,8 +185,8 @@ def told_by_rebel(folder: str) -> list[Any]:
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": 2}'}}
 
 
-def answer(text: str) -> dict[str, Any]:
-    return {"output": text, "tools_called": [CALL], "context": [], "execution_time": 0.1}
+def answer(text: str) -> OutputRecord:
+    return OutputRecord(text, [CALL], [], 0.1)
 
 
 def check(folder: Path) -> None:
@@ -205,11 +206,11 @@ def check(folder: Path) -> None:
     assert metrics[0].type == "test_plain.Letters" and metrics[0].parameters == {"letter": "r", "limit": 0.25}
     assert metrics[0].version.startswith("rebel-eval ") and metrics[0].digest != metrics[1].digest
     good = metrics[0].measure(first, answer("2"))
-    assert (good.score, good.verdict, good.reason, good.error) == (1.0, "passed", "rebel 0 1", None), good
+    assert (good.score, good.verdict, good.reason, good.error) == (1.0, "success", "rebel 0 1", None), good
     failed = metrics[0].measure(first, answer("many"))
     assert failed.score is None and failed.verdict == "error" and "invalid literal" in str(failed.error), failed
     tools = collected.cases[-1]
-    assert tools.metrics[0].measure(tools, answer("x")).verdict == "passed"
+    assert tools.metrics[0].measure(tools, answer("x")).verdict == "success"
     # The same file with its imports changed makes the same cases.
     file.write_text(ours(PLAIN))
     assert [told(case) for case in collect([str(folder)]).cases] == by_rebel

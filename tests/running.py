@@ -9,10 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from faircount.reading import RunRecord
 from faircount.running import Answer, Case, Ending, Engine, Journal, Limits, Request, Tactics, Target, case_metric
 from faircount.testing import EvaluationResult, Metric
 
-HEADER = {"run": "r", "started": "2026-01-02T03:04:05+00:00", "settings": {}}
+HEADER = RunRecord(schema=2, run="r", started="2026-01-02T03:04:05+00:00", settings={})
 Answering = Callable[[Request], Awaitable[Answer]]
 
 
@@ -98,7 +101,7 @@ class Run:
         self, folder: Path, cases: Sequence[Case], target: Target, *, tactics: Tactics | None = None, **limits: Any
     ) -> None:
         self.path = str(folder / "journal.jsonl")
-        self.journal = Journal.create(self.path, HEADER | ({"aim": "attack"} if tactics is not None else {}))
+        self.journal = Journal.create(self.path, replace(HEADER, aim="task" if tactics is None else "attack"))
         for one in cases:
             self.journal.note(one.record())
         self.engine = Engine(cases, target, self.journal, Limits(**limits), tactics=tactics)

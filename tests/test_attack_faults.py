@@ -385,7 +385,7 @@ def test_no_entry_is_counted_that_a_failing_disk_has_lost(
         def heard(tally: Tally, counts: list[int] = counts) -> None:
             counts.append(tally.done)
 
-        journal = Journal.create(str(path), {**HEADER, "aim": "attack"})
+        journal = Journal.create(str(path), replace(HEADER, aim="attack"))
         journal.append_all_now(case.record() for case in cases)
         tactics = Tactics(attack=Numbered(), iterations=2)
         engine = Engine(cases, Scripted(answering), journal, Limits(concurrency=3), tactics=tactics, heard=heard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faircount.model import Outcome
+from faircount.reading import VerdictWord
 from faircount.running import Answer, Budget, Limits, TargetError
 
 ERROR = TargetError("status", "HTTP 503", 3)
@@ -45,7 +46,8 @@ def test_errors_in_a_row_are_a_reason_to_stop_and_an_answer_between_them_is_none
 
 def test_attempts_and_entries_are_counted_by_what_became_of_them() -> None:
     budget = Budget(Limits(), 10)
-    for error, verdicts in ((ERROR, set()), (None, {"passed", "failed"}), (None, {"passed"}), (None, {"error"})):
+    won, lost, broke = VerdictWord
+    for error, verdicts in ((ERROR, set()), (None, {won, lost}), (None, {won}), (None, {broke})):
         budget.count_attempt(error, verdicts)
     for outcome in Outcome:
         budget.count_entry(outcome)

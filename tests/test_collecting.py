@@ -19,7 +19,8 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.errors import InputError
 from faircount.judging import Setting, is_there
-from faircount.running import Case, Collected, Measured, attempt_of, collect, discover, encode_record, rebel_files
+from faircount.reading import AttemptRecord, OutputRecord, VerdictRecord, VerdictWord, encode_record
+from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover, rebel_files
 from tests import peers, rebel_cases
 
 HEAD = """
@@ -391,7 +392,7 @@ def test_judges_that_files_name_are_made_with_the_setting_of_the_run(put: Put) -
 # -- metrics ----------------------------------------------------------------------------------------------------
 
 
-ANSWER = {"output": "Paris", "tools_called": [], "context": ["c"], "execution_time": 0.25}
+ANSWER = OutputRecord("Paris", [], ["c"], 0.25)
 
 
 def case_with(put: Put, body: str, group: str = "metrics=[Own()]", **words: str) -> Case:
@@ -400,7 +401,11 @@ def case_with(put: Put, body: str, group: str = "metrics=[Own()]", **words: str)
     return case
 
 
-def measured(put: Put, statement: str, *, word: str = "def") -> Measured:
+def said(score: float | None, verdict: str, reason: str, error: str | None = None, by: str = "Own") -> VerdictRecord:
+    return VerdictRecord(metric=by, score=score, verdict=VerdictWord(verdict), reason=reason, error=error)
+
+
+def measured(put: Put, statement: str, *, word: str = "def") -> VerdictRecord:
     body = f"class Own(Metric):\n    {word} measure(self, input, expected, actual):\n        {statement}\n"
     case = case_with(put, body)
     return case.metrics[0].measure(case, ANSWER)
@@ -414,55 +419,56 @@ WRONG_VERDICT = "the verdict must be passed, failed or error, not 'great'"
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("return EvaluationResult(score=0.5, verdict='failed', reason='r')", Measured(0.5, "failed", "r")),
-        ("return EvaluationResult(score=0, verdict='error', reason='r')", Measured(0.0, "error", "r", "r")),
-        ("raise ValueError('no')", Measured(None, "error", "no", "ValueError: no")),
-        ("raise ValueError('two\\nlines')", Measured(None, "error", "two\nlines", "ValueError: two")),
-        ("raise SystemExit(3)", Measured(None, "error", "3", "SystemExit: 3")),
-        ("raise TimeoutError", Measured(None, "error", "TimeoutError", "TimeoutError")),
-        ("return None", Measured(None, "error", NO_RESULT % "None", NO_RESULT % "None")),
-        ("return 0.5", Measured(None, "error", NO_RESULT % "a float", NO_RESULT % "a float")),
+        ("return EvaluationResult(score=0.5, verdict='failed', reason='r')", said(0.5, "failure", "r")),
+        ("return EvaluationResult(score=0, verdict='error', reason='r')", said(0.0, "error", "r", "r")),
+        ("raise ValueError('no')", said(None, "error", "no", "ValueError: no")),
+        ("raise ValueError('two\\nlines')", said(None, "error", "two\nlines", "ValueError: two")),
+        ("raise SystemExit(3)", said(None, "error", "3", "SystemExit: 3")),
+        ("raise TimeoutError", said(None, "error", "TimeoutError", "TimeoutError")),
+        ("return None", said(None, "error", NO_RESULT % "None", NO_RESULT % "None")),
+        ("return 0.5", said(None, "error", NO_RESULT % "a float", NO_RESULT % "a float")),
         (
             "from types import SimpleNamespace as N; return N(score=1, verdict='passed', reason=None)",
-            Measured(1.0, "passed", ""),
+            said(1.0, "success", ""),
         ),
         (
             "from types import SimpleNamespace as N; return N(score='x', verdict='passed', reason='')",
-            Measured(None, "error", WRONG_SCORE, f"TypeError: {WRONG_SCORE}"),
+            said(None, "error", WRONG_SCORE, f"TypeError: {WRONG_SCORE}"),
         ),
         (
             "from types import SimpleNamespace as N; return N(score=1, verdict='great', reason='')",
-            Measured(None, "error", WRONG_VERDICT, f"ValueError: {WRONG_VERDICT}"),
+            said(None, "error", WRONG_VERDICT, f"ValueError: {WRONG_VERDICT}"),
         ),
     ],
 )
-def test_whatever_a_metric_does_becomes_something_to_write_down(put: Put, statement: str, expected: Measured) -> None:
+def test_whatever_a_metric_does_becomes_something_to_write_down(
+    put: Put, statement: str, expected: VerdictRecord
+) -> None:
     assert measured(put, statement) == expected
 
 
 def test_a_score_that_is_no_number_is_kept_and_written_as_null(put: Put) -> None:
     told = measured(put, "return EvaluationResult(score=float('nan'), verdict='passed', reason='')")
     assert told.score is not None and told.score != told.score
-    record = told.record("Own")
-    assert (record["score"], record["score_as_told"]) == (None, "nan")
-    json.dumps(record, allow_nan=False)
-    assert "score_as_told" not in Measured(0.5, "passed").record("Own")
+    begun, half = AttemptRecord("a", 0), said(0.5, "success", "")
+    (record, other) = attempt_record(begun, None, None, [told, half]).verdicts
+    assert (record.score, record.score_as_told, other) == (None, "nan", half)
 
 
 ASYNC = "import asyncio; await asyncio.sleep(0); return EvaluationResult(score=1.0, verdict='passed', reason='later')"
 
 
 def test_coroutine_functions_are_waited_for_from_any_thread_and_inside_a_loop(put: Put) -> None:
-    assert measured(put, ASYNC, word="async def") == Measured(1.0, "passed", "later")
+    assert measured(put, ASYNC, word="async def") == said(1.0, "success", "later")
     case = collect(["."]).cases[0]
 
-    async def inside() -> Measured:
+    async def inside() -> VerdictRecord:
         return case.metrics[0].measure(case, ANSWER)
 
-    assert asyncio.run(inside()).verdict == "passed"
+    assert asyncio.run(inside()).verdict == "success"
     with ThreadPoolExecutor(4) as pool:
         verdicts = list(pool.map(lambda _: case.metrics[0].measure(case, ANSWER).verdict, range(20)))
-    assert verdicts == ["passed"] * 20
+    assert verdicts == ["success"] * 20
     failing = measured(put, "raise ValueError('later')", word="async def")
     assert failing.error == "ValueError: later"
 
@@ -489,7 +495,7 @@ def test_a_metric_that_changes_what_it_is_given_changes_it_for_nobody_else(put: 
     """
     case = case_with(put, body, "metrics=[Own(), Own()]", api_params="{'n': 1}")
     assert [metric.measure(case, ANSWER).reason for metric in case.metrics] == ["1 1 Paris"] * 2
-    assert ANSWER["context"] == ["c"] and case.api_params == {"n": 1}
+    assert ANSWER.context == ["c"] and case.api_params == {"n": 1}
 
 
 def test_anything_with_measure_is_a_metric(put: Put) -> None:
@@ -502,7 +508,7 @@ def test_anything_with_measure_is_a_metric(put: Put) -> None:
     case = case_with(put, body)
     metric = case.metrics[0]
     assert (metric.name, metric.parameters, metric.blocking) == ("Own", {}, True)
-    assert metric.measure(case, ANSWER) == Measured(1.0, "passed", "duck")
+    assert metric.measure(case, ANSWER) == said(1.0, "success", "duck")
     metric.ready()
     metric.close()
 
@@ -583,7 +589,7 @@ def test_judges_see_a_case_and_its_answer_as_an_attempt(put: Put) -> None:
 
 def test_calls_that_nobody_expected_mean_none_to_rebels_metric_and_nothing_to_the_judge(put: Put) -> None:
     case = case_with(put, "", "metrics=[ToolCallsAccuracy(), JudgeMetric(judge='tool-calls')]")
-    assert [metric.measure(case, ANSWER).verdict for metric in case.metrics] == ["passed", "error"]
+    assert [metric.measure(case, ANSWER).verdict for metric in case.metrics] == ["success", "error"]
 
 
 # -- REBEL ------------------------------------------------------------------------------------------------------
@@ -664,7 +670,7 @@ def test_a_file_of_rebels_runs_unchanged_where_a_rebel_is(put: Put, monkeypatch:
         ]
         assert cases[1].is_called("test_a") and cases[1].function == "test_a"
         assert cases[2].place == "tests/test_y.py:1"
-        assert cases[0].metrics[0].measure(cases[0], ANSWER) == Measured(1.0, "passed", "rebel.models Paris hi")
+        assert cases[0].metrics[0].measure(cases[0], ANSWER) == said(1.0, "success", "rebel.models Paris hi")
         registry = sys.modules["rebel.extractor.test_case_registry"]
         assert registry.test_suites == []
         put(body.replace("COUNT", "0"), name="tests/test_it.py")
@@ -686,8 +692,10 @@ def test_the_same_file_runs_with_only_its_imports_changed(put: Put) -> None:
     collected = collect(["."])
     assert len(collected.cases) == 13 and collected.passed_over == ("near.py",)
     tools, letters = collected.cases[-1], collected.cases[0]
-    assert tools.metrics[0].measure(tools, rebel_cases.answer("x")).verdict == "passed"
-    assert letters.metrics[0].measure(letters, rebel_cases.answer("2")) == Measured(1.0, "passed", "faircount 0 1")
+    assert tools.metrics[0].measure(tools, rebel_cases.answer("x")).verdict == "success"
+    assert letters.metrics[0].measure(letters, rebel_cases.answer("2")) == said(
+        1.0, "success", "faircount 0 1", by="Letters"
+    )
 
 
 def test_whether_a_file_imports_rebel_is_seen_without_executing_it() -> None:

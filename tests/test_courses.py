@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from faircount.model import Outcome
+from faircount.reading import STANDARD, AttemptRecord, ErrorRecord, OutputRecord, VerdictRecord, VerdictWord
 from faircount.running import (
-    STANDARD,
     Attack,
     Case,
     Course,
@@ -29,11 +29,16 @@ from faircount.running import (
 )
 
 Came = Mapping[str, Any]
-FAILED: Came = {"output": {"output": "no"}, "error": None, "verdicts": [{"verdict": "failure"}]}
-WON: Came = {"output": {"output": "yes"}, "error": None, "verdicts": [{"verdict": "success"}]}
-BROKEN: Came = {"output": None, "error": {"kind": "status", "message": "500"}, "verdicts": []}
-STOPPED: Came = {"output": None, "error": {"kind": "blocked", "message": "no"}, "verdicts": []}
-UNSURE: Came = {"output": {"output": "hm"}, "error": None, "verdicts": [{"verdict": "error"}]}
+
+
+def judged(text: str, word: VerdictWord) -> Came:
+    return {"output": OutputRecord(text), "verdicts": [VerdictRecord(metric="judge", verdict=word)]}
+
+
+FAILED, WON = judged("no", VerdictWord.FAILURE), judged("yes", VerdictWord.SUCCESS)
+UNSURE = judged("hm", VerdictWord.ERROR)
+BROKEN: Came = {"error": ErrorRecord("status", "500")}
+STOPPED: Came = {"error": ErrorRecord("blocked", "no")}
 
 
 class Counting(Attack):
@@ -74,9 +79,9 @@ def entry(attempts: int = 1, turns: tuple[str, ...] = ()) -> Case:
     return entry_case("e1", messages, {"plugin": "x"}, (), place="d.jsonl:1", attempts=attempts, turns=turns)
 
 
-def record(planned: Planned, came: Came) -> dict[str, Any]:
-    told = {"attempt": planned.number, "strategy": planned.strategy, "iteration": planned.iteration, **came}
-    return {**told, "messages": list(planned.messages), "note": planned.note}
+def record(planned: Planned, came: Came) -> AttemptRecord:
+    told = {"strategy": planned.strategy, "iteration": planned.iteration, **came}
+    return AttemptRecord("e1", planned.number, messages=list(planned.messages), note=planned.note, **told)
 
 
 def played(case: Case, tactics: Tactics, came: Callable[[int], Came]) -> tuple[list[Planned], Course]:

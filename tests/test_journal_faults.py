@@ -21,6 +21,16 @@ from typing import Any
 import pytest
 
 from faircount.errors import InputError, UsageError
+from faircount.reading import (
+    AttemptRecord,
+    CallRecord,
+    CaseRecord,
+    EndRecord,
+    ErrorRecord,
+    OutputRecord,
+    RetryRecord,
+    RunRecord,
+)
 from faircount.running import Journal, JournalError, read_journal
 
 CHILD = Path(__file__).with_name("journal_child.py")
@@ -164,15 +174,15 @@ def _tear(path: str, rng: random.Random) -> None:
 # Cut and damaged
 
 
-RECORDS: list[dict[str, Any]] = [
-    {"kind": "case", "case": "case 1"},
-    {"kind": "call", "case": "case 1", "attempt": 0},
-    {"kind": "attempt", "case": "case 1", "attempt": 0, "output": "é\ud800", "error": None},
-    {"kind": "attempt", "case": "case 1", "attempt": 1, "output": None, "error": {"kind": "timeout"}},
-    {"kind": "retry", "case": "case 1", "attempt": 1},
-    {"kind": "call", "case": "case 1", "attempt": 1},
-    {"kind": "attempt", "case": "case 1", "attempt": 1, "output": "x", "error": None},
-    {"kind": "end", "complete": True},
+RECORDS = [
+    CaseRecord("case 1"),
+    CallRecord("case 1", 0),
+    AttemptRecord("case 1", 0, output=OutputRecord("é\ud800")),
+    AttemptRecord("case 1", 1, error=ErrorRecord("timeout")),
+    RetryRecord("case 1", 1),
+    CallRecord("case 1", 1),
+    AttemptRecord("case 1", 1, output=OutputRecord("x")),
+    EndRecord(complete=True),
 ]
 
 
@@ -186,7 +196,7 @@ def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def content(place: str) -> bytes:
     """The bytes of a small journal."""
-    with Journal.create(place, {"run": "r"}) as journal:
+    with Journal.create(place, RunRecord(schema=2, run="r")) as journal:
         for record in RECORDS:
             journal.append_now(record)
     found = Path(place).read_bytes()
@@ -209,13 +219,13 @@ def test_wherever_the_file_is_cut_the_whole_records_before_it_come_back(place: s
         whole = content[: content.rindex(b"\n", 0, cut) + 1]
         journal, state = Journal.reopen(place)
         with journal:
-            journal.append_now({"kind": "call", "case": "case 1", "attempt": 9} if state.cases else {"kind": "x"})
+            journal.append_now(CallRecord("case 1", 9) if state.cases else EndRecord())
         assert state.lines == whole.count(b"\n")
         assert (state.end, state.torn) == (len(whole), cut - len(whole))
         after = Path(place).read_bytes()
         assert after.startswith(whole)
         added = [json.loads(line) for line in after[len(whole) :].splitlines()]
-        assert [record["kind"] for record in added] == ["resumed", "call" if state.cases else "x"]
+        assert [record["kind"] for record in added] == ["resumed", "call" if state.cases else "end"]
         assert added[0]["torn"] == state.torn
         assert (torn.read_bytes() if torn.exists() else b"").rstrip(b"\n") == content[len(whole) : cut]
         assert [line.record for line in read_journal(place)][1 : state.lines] == RECORDS[: state.lines - 1]
@@ -283,8 +293,8 @@ async def until_it_fails(journal: Journal) -> tuple[list[int], list[JournalError
     async def one(first: int) -> None:
         try:
             for attempt in range(first, first + 4):
-                journal.note({"kind": "call", "case": "a", "attempt": attempt})
-                await journal.append({"kind": "attempt", "case": "a", "attempt": attempt, "text": "t" * 50})
+                journal.note(CallRecord("a", attempt))
+                await journal.append(AttemptRecord("a", attempt, started="t" * 50))
                 acknowledged.append(attempt)
         except JournalError as error:
             failures.append(error)
@@ -303,7 +313,7 @@ def check_failed(journal: Journal, place: str, acknowledged: list[int], failures
         assert error.exit_code == 4
     for add in (journal.note, journal.append_now):
         with pytest.raises(JournalError, match="cannot write the journal"):
-            add({"kind": "call", "case": "a", "attempt": 0})
+            add(CallRecord("a", 0))
     journal.close()
     state = read_journal(place).state()
     assert state.torn == 0
@@ -316,7 +326,7 @@ def finish(place: str) -> None:
         assert state.torn == 0
         for attempt in range(20):
             if not state.is_done("a", attempt):
-                journal.append_now({"kind": "attempt", "case": "a", "attempt": attempt})
+                journal.append_now(AttemptRecord("a", attempt))
     state = read_journal(place).state()
     assert (state.done, state.doubled) == (20, [])
 
@@ -328,8 +338,8 @@ def test_whichever_write_fails_the_file_holds_exactly_what_was_acknowledged(
 ) -> None:
     for number in range(1, 8):
         path = f"{place}{number}"
-        with Journal.create(path, {"run": "r"}) as journal:
-            journal.append_now({"kind": "case", "case": "a"})
+        with Journal.create(path, RunRecord(schema=2, run="r")) as journal:
+            journal.append_now(CaseRecord("a"))
             with monkeypatch.context() as patch:
                 failing = Failing(path, os.write, number, error, part)
                 patch.setattr(os, "write", failing)
@@ -345,8 +355,8 @@ def test_whichever_write_fails_the_file_holds_exactly_what_was_acknowledged(
 def test_whichever_sync_fails_the_file_holds_exactly_what_was_acknowledged(
     place: str, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    with Journal.create(place, {"run": "r"}) as journal:
-        journal.append_now({"kind": "case", "case": "a"})
+    with Journal.create(place, RunRecord(schema=2, run="r")) as journal:
+        journal.append_now(CaseRecord("a"))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", Failing(place, os.fdatasync, number, errno.EIO))
             acknowledged, failures = asyncio.run(until_it_fails(journal))
@@ -359,13 +369,13 @@ def test_after_a_sync_that_failed_nothing_stays_that_was_not_synced_before(
 ) -> None:
     # The system may forget what it could not sync and say nothing of it later: reading it back proves nothing.
     async def main() -> None:
-        with Journal.create(place, {"run": "r"}) as journal:
-            await journal.append({"kind": "case", "case": "a"})
+        with Journal.create(place, RunRecord(schema=2, run="r")) as journal:
+            await journal.append(CaseRecord("a"))
             synced = Path(place).read_bytes()
-            await journal.write({"kind": "call", "case": "a", "attempt": 0})
+            await journal.write(CallRecord("a", 0))
             monkeypatch.setattr(os, "fdatasync", Failing(place, os.fdatasync, 1, errno.EIO))
             with pytest.raises(JournalError):
-                await journal.append({"kind": "attempt", "case": "a", "attempt": 0})
+                await journal.append(AttemptRecord("a", 0))
             assert Path(place).read_bytes() == synced
 
     asyncio.run(main())
@@ -374,7 +384,7 @@ def test_after_a_sync_that_failed_nothing_stays_that_was_not_synced_before(
 def is_refused(journal: Journal) -> bool:
     """Tell whether a journal refuses a record."""
     try:
-        journal.append_now({"kind": "x"})
+        journal.append_now(EndRecord())
     except JournalError:
         return True
     return False
@@ -392,7 +402,7 @@ def test_records_that_came_during_the_write_that_fails_are_refused_too(
         assert all_wait.wait(10)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    journal = Journal.create(place, {"run": "r"})
+    journal = Journal.create(place, RunRecord(schema=2, run="r"))
     outcomes: list[bool] = []
 
     def add_meanwhile() -> None:
@@ -406,7 +416,7 @@ def test_records_that_came_during_the_write_that_fails_are_refused_too(
 
     async def main() -> None:
         with pytest.raises(JournalError):
-            await journal.append({"kind": "x"})
+            await journal.append(EndRecord())
 
     threads = [threading.Thread(target=add_meanwhile) for _ in range(2)]
     with journal:
@@ -424,8 +434,8 @@ def test_records_that_came_during_the_write_that_fails_are_refused_too(
 def test_a_write_that_takes_only_a_part_is_gone_on_with(place: str, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     for number in range(1, 6):
         path = f"{place}{number}"
-        with Journal.create(path, {"run": "r"}) as journal, monkeypatch.context() as patch:
-            journal.append_now({"kind": "case", "case": "a"})
+        with Journal.create(path, RunRecord(schema=2, run="r")) as journal, monkeypatch.context() as patch:
+            journal.append_now(CaseRecord("a"))
             patch.setattr(os, "write", Failing(path, os.write, number, 0, part))
             acknowledged, failures = asyncio.run(until_it_fails(journal))
             assert (len(acknowledged), failures) == (20, [])
@@ -435,10 +445,10 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(place: str, monkeypatch:
 def test_a_write_that_takes_nothing_is_a_failure_and_no_endless_loop(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Journal.create(place, {"run": "r"}) as journal, monkeypatch.context() as patch:
+    with Journal.create(place, RunRecord(schema=2, run="r")) as journal, monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda *_: 0)
         with pytest.raises(JournalError, match="nothing was written"):
-            journal.append_now({"kind": "x"})
+            journal.append_now(EndRecord())
 
 
 def test_a_file_that_cannot_even_be_cut_back_is_told_and_mended_by_going_on(
@@ -447,13 +457,13 @@ def test_a_file_that_cannot_even_be_cut_back_is_told_and_mended_by_going_on(
     def refuse(*_: int) -> None:
         raise OSError(errno.EIO, "I/O error")
 
-    with Journal.create(place, {"run": "r"}) as journal:
-        journal.append_now({"kind": "case", "case": "a"})
+    with Journal.create(place, RunRecord(schema=2, run="r")) as journal:
+        journal.append_now(CaseRecord("a"))
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", Failing(place, os.write, 1, errno.ENOSPC, 10))
             patch.setattr(os, "ftruncate", refuse)
             with pytest.raises(JournalError, match="its end may be torn; resuming repairs it"):
-                journal.append_now({"kind": "attempt", "case": "a", "attempt": 0})
+                journal.append_now(AttemptRecord("a", 0))
     journal, state = Journal.reopen(place)
     journal.close()
     assert (state.torn, state.done) == (10, 0)
@@ -466,30 +476,30 @@ def test_an_interruption_in_a_write_leaves_no_half_of_a_record(place: str, monke
         real(descriptor, data[:7])
         raise KeyboardInterrupt
 
-    with Journal.create(place, {"run": "r"}) as journal:
+    with Journal.create(place, RunRecord(schema=2, run="r")) as journal:
         before = Path(place).read_bytes()
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                journal.append_now({"kind": "x"})
+                journal.append_now(EndRecord())
         assert Path(place).read_bytes() == before
         with pytest.raises(JournalError):
-            journal.append_now({"kind": "x"})
+            journal.append_now(EndRecord())
 
 
 def test_a_failure_of_which_nobody_heard_is_raised_by_closing(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal.create(place, {"run": "r"})
+    journal = Journal.create(place, RunRecord(schema=2, run="r"))
     monkeypatch.setattr(os, "write", Failing(place, os.write, 1, errno.ENOSPC))
-    journal.note({"kind": "x"})
+    journal.note(EndRecord())
     with pytest.raises(JournalError, match="No space left on device"):
         journal.close()
     assert read_journal(place).state().lines == 1
 
 
 def test_closing_does_not_hide_the_error_that_ended_the_block(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ZeroDivisionError), Journal.create(place, {"run": "r"}) as journal:
+    with pytest.raises(ZeroDivisionError), Journal.create(place, RunRecord(schema=2, run="r")) as journal:
         monkeypatch.setattr(os, "write", Failing(place, os.write, 1, errno.ENOSPC))
-        journal.note({"kind": "x"})
+        journal.note(EndRecord())
         raise ZeroDivisionError
 
 
@@ -501,7 +511,7 @@ def test_a_header_that_cannot_be_written_leaves_no_file(place: str, monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(os, name, full)
             with pytest.raises(UsageError, match="cannot create the journal: No space left on device"):
-                Journal.create(place, {"run": "r"})
+                Journal.create(place, RunRecord(schema=2, run="r"))
         assert not Path(place).exists()
 
 
@@ -531,7 +541,7 @@ def test_two_processes_never_share_a_journal_and_the_lock_ends_with_the_first(ch
     with pytest.raises(UsageError, match=rf"another process \(pid {process}\) is writing this journal"):
         Journal.reopen(place)
     with pytest.raises(UsageError, match="already exists"):
-        Journal.create(place, {"run": "r"})
+        Journal.create(place, RunRecord(schema=2, run="r"))
     assert Path(place).read_bytes() == before
     os.kill(process, signal.SIGKILL)
     assert ["exit", "-9"] in said
@@ -543,13 +553,14 @@ def test_two_processes_never_share_a_journal_and_the_lock_ends_with_the_first(ch
 def test_a_process_forked_by_the_writer_neither_writes_nor_keeps_the_lock(place: str) -> None:
     script = f"""
 import os, signal, sys
+from faircount.reading import EndRecord, ResumedRecord, RunRecord
 from faircount.running.journal import Journal, JournalError
-journal = Journal.create({place!r}, {{"run": "r"}})
-journal.note({{"kind": "x"}})  # a thread is at work
+journal = Journal.create({place!r}, RunRecord(schema=2, run="r"))
+journal.note(EndRecord())  # a thread is at work
 if os.fork() == 0:
     signal.alarm(20)  # rather than wait for ever for a lock
     try:
-        journal.append_now({{"kind": "x"}})
+        journal.append_now(EndRecord())
         print("nothing was raised", flush=True)
     except JournalError as error:
         print(error, flush=True)
@@ -557,7 +568,7 @@ if os.fork() == 0:
     sys.stdin.read()
     os._exit(0)
 sys.stdout.flush()
-journal.append_now({{"kind": "y"}})
+journal.append_now(ResumedRecord())
 os._exit(0)
 """
     with subprocess.Popen(
@@ -568,6 +579,6 @@ os._exit(0)
         assert writer.wait(10) == 0
         journal, state = Journal.reopen(place)  # although the fork lives on
         journal.close()
-        assert state.kinds == {"run": 1, "x": 1, "y": 1}
+        assert state.kinds == {"run": 1, "end": 1, "resumed": 1}
         assert writer.stdin is not None
         writer.stdin.close()

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from faircount.reading import AttemptRecord, CallRecord, CaseRecord, RunRecord
 from faircount.running import Journal, JournalError, read_journal
 
 _write, _fdatasync, _ftruncate = os.write, os.fdatasync, os.ftruncate
@@ -101,8 +102,8 @@ class Disk:
             return f'"attempt":{number},'.encode() in self.safe
 
 
-def attempt(number: int) -> dict[str, Any]:
-    return {"kind": "attempt", "case": "a", "attempt": number, "text": "t" * (number % 7 * 30)}
+def attempt(number: int) -> AttemptRecord:
+    return AttemptRecord("a", number, started="t" * (number % 7 * 30))
 
 
 @pytest.fixture
@@ -111,8 +112,8 @@ def place(tmp_path: Path) -> str:
 
 
 def begun(place: str) -> Journal:
-    journal = Journal.create(place, {"run": "r"})
-    journal.append_now({"kind": "case", "case": "a"})
+    journal = Journal.create(place, RunRecord(schema=2, run="r"))
+    journal.append_now(CaseRecord("a"))
     return journal
 
 
@@ -141,7 +142,7 @@ class Users:
     async def _waiting(self) -> None:
         for _ in range(self.each):
             number = self._next()
-            await self.journal.write({"kind": "call", "case": "a", "attempt": number})
+            await self.journal.write(CallRecord("a", number))
             await self.journal.append(attempt(number))
             self._heard(number)
 
@@ -149,7 +150,7 @@ class Users:
         settling = []
         for _ in range(self.each):
             number = self._next()
-            self.journal.note({"kind": "call", "case": "a", "attempt": number})
+            self.journal.note(CallRecord("a", number))
             future = self.journal.adding(attempt(number))
             future.add_done_callback(
                 lambda done, number=number: None if done.exception() else self._heard(number)  # type: ignore[misc]
@@ -453,6 +454,6 @@ def test_an_interrupt_before_the_threads_are_started_leaves_a_journal_that_can_b
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            journal.note({"kind": "call", "case": "a", "attempt": 0})
+            journal.note(CallRecord("a", 0))
     journal.close()
     assert read_journal(place).state().kinds["call"] == 1

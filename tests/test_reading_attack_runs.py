@@ -14,7 +14,7 @@ import pytest
 from faircount.analysis import AnalyzeOptions, fold_files
 from faircount.errors import UsageError
 from faircount.ledger import LedgerView, tallies
-from faircount.reading import KNOWN_FIELDS, NOT_OF_ENTRIES, RUN_MARK, Input, Loader, ReadOptions
+from faircount.reading import KNOWN_FIELDS, NOT_OF_ENTRIES, RUN_MARK, Input, Loader, ReadOptions, RetryRecord
 from faircount.running import Journal, read_journal
 from faircount.stats import success_within_counts
 from tests import run_files
@@ -424,18 +424,16 @@ def test_a_run_is_exported_with_the_fields_of_its_dataset(journal: str, cli: Cli
 
 def test_an_entry_is_finished_until_one_of_its_attempts_is_made_void(tmp_path: Path) -> None:
     path = str(tmp_path / "run.jsonl")
-    told = {name: value for name, value in header().items() if name not in ("kind", "schema")}
-    with Journal.create(path, told) as journal:
-        for record in (entry("1"), entry("2"), tried("1", 0, "e"), attacked("1", 1, "e"), done("1", "error", "why")):
-            journal.append_now(record)
+    attempts = (tried("1", 0, "e"), attacked("1", 1, "e"), done("1", "error", "why"))
+    Path(path).write_text("".join(json.dumps(one) + "\n" for one in (header(), entry("1"), entry("2"), *attempts)))
     state = read_journal(path).state()
-    assert (state.aim, state.is_finished("1"), state.is_finished("2")) == ("attack", True, False)
+    assert (state.header.aim, state.is_finished("1"), state.is_finished("2")) == ("attack", True, False)
     assert state.attack_failures["1"].error == "why"
     assert state.last_records(attack=False).keys() == state.last_records(attack=True).keys() == {"1"}
     assert state.last_records(attack=True) == state.last_records()
     opened, _ = Journal.reopen(path)
     with opened:
-        opened.append_now(retry("1", 0))
+        opened.append_now(RetryRecord("1", 0))
     state = read_journal(path).state()
     assert not state.is_finished("1")
     assert not state.attack_failures

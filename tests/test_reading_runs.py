@@ -16,7 +16,7 @@ import pytest
 from faircount import analyze, read
 from faircount.errors import InputError, UsageError
 from faircount.reading import Origin, journal_rows, open_stream, reads_ranges, rows_of
-from faircount.running import Journal, Layout, read_journal, report_pieces
+from faircount.running import Layout, read_journal, report_pieces
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, standard
 from tests.run_files import HEADER, attempt, call, case, retry, unanswered
 
@@ -278,8 +278,8 @@ def test_a_case_whose_record_is_odd_is_a_bad_line_and_others_count(write: Write)
 
 
 def test_a_journal_of_another_schema_is_refused(write: Write) -> None:
-    with pytest.raises(InputError, match="schema 2"):
-        analysis_of(write([{**HEADER, "schema": 2}, case("a"), attempt("a", 0)]))
+    with pytest.raises(InputError, match="schema 3"):
+        analysis_of(write([{**HEADER, "schema": 3}, case("a"), attempt("a", 0)]))
 
 
 def test_a_journal_without_cases_is_a_file_without_entries(write: Write) -> None:
@@ -500,19 +500,18 @@ def test_an_empty_file_has_no_aim(journal: str, write: Write) -> None:
 # -- what was written is what is read ---------------------------------------------------------------------------
 
 
-def test_a_journal_and_the_reports_made_of_it_agree(tmp_path: Path) -> None:
-    path = str(tmp_path / "run.jsonl")
+def test_a_journal_and_the_reports_made_of_it_agree(tmp_path: Path, write: Write) -> None:
     metrics = ("Correct", "Polite")
-    with Journal.create(path, HEADER) as journal:
-        for number in range(6):
-            name = f"test_{number // 2}_[t={number % 2}]"
-            journal.append_now(case(name, count=3, metrics=metrics, strategy="min"))
-            for tried in range(3):
-                journal.append_now(call(name, tried))
-                lost = number == 5 or (number == 4 and tried == 1)
-                verdicts = "pp" if number % 3 else "fp"
-                told = unanswered(name, tried) if lost else attempt(name, tried, verdicts, metrics=metrics)
-                journal.append_now(told)
+    journal = [HEADER]
+    for number in range(6):
+        name = f"test_{number // 2}_[t={number % 2}]"
+        journal.append(case(name, count=3, metrics=metrics, strategy="min"))
+        for tried in range(3):
+            lost = number == 5 or (number == 4 and tried == 1)
+            verdicts = "pp" if number % 3 else "fp"
+            told = unanswered(name, tried) if lost else attempt(name, tried, verdicts, metrics=metrics)
+            journal += [call(name, tried), told]
+    path = write(journal, "run.jsonl")
     layouts: tuple[Layout, ...] = ("per-case", "per-metric")
     files = [path]
     for layout in layouts:

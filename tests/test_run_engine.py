@@ -283,8 +283,8 @@ def test_every_attempt_is_judged_by_every_metric_in_their_order(tmp_path: Path) 
     run.go()
     verdicts = {key: [(one["metric"], one["verdict"]) for one in record["verdicts"]] for key, record in _by(run)}
     assert verdicts == {
-        ("a", 0): [("says no", "failed"), ("says yes", "passed"), ("says and", "failed")],
-        ("a", 1): [("says no", "passed"), ("says yes", "passed"), ("says and", "passed")],
+        ("a", 0): [("says no", "failure"), ("says yes", "success"), ("says and", "failure")],
+        ("a", 1): [("says no", "success"), ("says yes", "success"), ("says and", "success")],
     }
     assert (run.engine.tally.passed, run.engine.tally.failed) == (1, 1)
 
@@ -320,7 +320,7 @@ def test_a_metric_that_fails_is_an_error_of_its_own_and_loses_nothing(
     (attempt,) = run.attempts
     assert (attempt["error"], attempt["output"]["output"]) == (None, "yes")
     before, bad, behind = attempt["verdicts"]
-    assert (before["verdict"], bad["verdict"], behind["verdict"]) == ("passed", "error", "failed")
+    assert (before["verdict"], bad["verdict"], behind["verdict"]) == ("success", "error", "failure")
     assert words in bad["error"]
     assert bad["score"] is None
 
@@ -332,7 +332,7 @@ def test_a_score_that_is_not_a_number_is_kept_in_words(tmp_path: Path) -> None:
     run = Run(tmp_path, [case(metrics=[Doing(do=nan)])], Scripted())
     assert run.go().complete
     (verdict,) = run.attempts[0]["verdicts"]
-    assert (verdict["score"], verdict["score_as_told"], verdict["verdict"]) == (None, "nan", "passed")
+    assert (verdict["score"], verdict["score_as_told"], verdict["verdict"]) == (None, "nan", "success")
 
 
 def test_metrics_that_wait_run_in_threads_beside_each_other_and_beside_requests(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_metrics_that_wait_run_in_threads_beside_each_other_and_beside_requests(
 
     run = Run(tmp_path, [case(metrics=[Doing(do=together, blocking=True)], attempts=8)], Scripted(), concurrency=4)
     assert run.go().complete
-    assert all(attempt["verdicts"][0]["verdict"] == "passed" for attempt in run.attempts)
+    assert all(attempt["verdicts"][0]["verdict"] == "success" for attempt in run.attempts)
     assert threading.get_ident() not in threads
 
 
@@ -371,7 +371,7 @@ def test_a_metric_that_hangs_is_an_error_and_the_others_are_asked(tmp_path: Path
     run = Run(tmp_path, [case(metrics=metrics)], Scripted(), timeout=0.1)
     assert run.go().complete
     verdicts = run.attempts[0]["verdicts"]
-    assert [one["verdict"] for one in verdicts] == ["passed", "error", "failed", "error"]
+    assert [one["verdict"] for one in verdicts] == ["success", "error", "failure", "error"]
     assert verdicts[1]["error"] == "no verdict within 0.1 s"
     assert run.attempts[0]["output"]["output"] == "yes"
 

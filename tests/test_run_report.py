@@ -14,8 +14,9 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from faircount.reading import Result, aggregated
+from faircount.reading import AttemptRecord, EndRecord, OutputRecord, Result, RetryRecord, RunRecord, aggregated
 from faircount.running import Answer, Journal, Layout, Request, TargetError, is_report_of, read_journal, report_pieces
 from faircount.testing import EvaluationResult, TestCase, TestCaseEvaluated, TestInfo
 from tests.conftest import Cli, some
@@ -226,7 +227,7 @@ def test_a_run_that_was_stopped_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_a_run_in_which_nothing_was_done_has_a_report_too(tmp_path: Path) -> None:
     run = Run(tmp_path, [case("a", attempts=3)], Scripted())
-    run.journal.append_now({"kind": "end", "complete": False})
+    run.journal.append_now(EndRecord(complete=False))
     run.journal.close()
     (entry,) = report(run)["test_cases"]
     assert (entry["aggregated_result"]["verdict"], entry["missing_attempts"]) == ("error", 3)
@@ -267,9 +268,9 @@ def test_what_a_retry_made_void_is_not_in_the_report(tmp_path: Path) -> None:
     run = Run(tmp_path, [case("a", attempts=2)], Scripted(mixed))
     run.go()
     journal, _ = Journal.reopen(run.path)
-    journal.append_now({"kind": "retry", "case": "a", "attempt": 0})
-    record = {**run.attempts[0], "output": {**run.attempts[0]["output"], "output": "again"}}
-    journal.append_now(record)
+    journal.append_now(RetryRecord("a", 0))
+    record = next(line.record for line in read_journal(run.path) if isinstance(line.record, AttemptRecord))
+    journal.append_now(replace(record, output=OutputRecord("again", [], [], 0.0)))
     journal.close()
     (entry,) = report(run)["test_cases"]
     assert [output["output"] for output in entry["actual_outputs"]] == ["again", "no"]
@@ -278,9 +279,9 @@ def test_what_a_retry_made_void_is_not_in_the_report(tmp_path: Path) -> None:
 def test_a_report_is_known_by_its_run(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b"".join(report_pieces(read_journal(run.path), "20260102_030405")))
-    assert is_report_of(str(path), {"run": "r"})
-    assert not is_report_of(str(path), {"run": "another"})
-    assert not is_report_of(str(tmp_path / "none.json"), {"run": "r"})
+    assert is_report_of(str(path), RunRecord(schema=2, run="r"))
+    assert not is_report_of(str(path), RunRecord(run="another"))
+    assert not is_report_of(str(tmp_path / "none.json"), RunRecord(schema=2, run="r"))
 
 
 # -- REBEL ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faircount import analyze
 from faircount.analysis import compare_files
 from faircount.model import Source
-from faircount.reading import target_of
+from faircount.reading import RunRecord, target_of
 from faircount.source_labels import LONGEST, labelled, looks_benign, source_labels
 from faircount.text import visible
 from tests.conftest import Cli, Write, analysis_of, standard
@@ -180,7 +180,7 @@ def test_a_target_that_one_file_names_is_known_in_the_names_of_others() -> None:
 )
 def test_a_journal_tells_what_it_was_made_against(target: object, expected: str | None, write: Write) -> None:
     header = {**HEADER, "settings": {"target": target}}
-    assert target_of(header) == expected
+    assert target_of(RunRecord(settings={"target": target})) == expected
     (source,) = analysis_of(write([header, case("a"), attempt("a", 0, "p")], "run_x.jsonl")).sources
     assert (source.target, source.label) == (expected, expected or "run_x")
 

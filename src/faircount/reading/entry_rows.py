@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from faircount.model import Outcome
 from faircount.outcomes import state
+from faircount.reading.journal_records import RunRecord
 from faircount.reading.journals import STANDARD, AttackFailure, is_block
 from faircount.reading.loose import BadLine
 from faircount.reading.run_rows import Tried, asked_of, error_text, input_of, listed, objects
@@ -280,9 +281,9 @@ def _fields(tried: Attacked) -> dict[str, Any]:
     }
 
 
-def attack_of(header: Mapping[str, Any]) -> str:
+def attack_of(header: RunRecord) -> str:
     """Return the name of the attack of a run as its header has it."""
-    found: Any = header.get("settings")
+    found: Any = header.settings
     for name in ("attacking", "attack", "name"):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, str) and found else UNNAMED

@@ -24,20 +24,9 @@ from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.reading import journal_rows
 from faircount.reading.attempt_rows import NO_TEXT, AttemptFacts, Measured, RowMaker, answer_of, as_json, measured_of
 from faircount.reading.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, text_of
+from faircount.reading.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunRecord, decode_header, decode_record
 from faircount.reading.journal_rows import NOT_TRIED, STOP_WHEN, TOO_LONG, stop_rule_of, target_of
-from faircount.reading.journals import (
-    ATTACK,
-    BLOCKED,
-    LONGEST_REASON,
-    MAX_ATTEMPT,
-    STANDARD,
-    TASK,
-    aim_of,
-    check_header,
-    decode_record,
-    is_of_attack,
-    no_case,
-)
+from faircount.reading.journals import BLOCKED, LONGEST_REASON, STANDARD, is_of_attack, no_case
 from faircount.reading.loose import BadLine
 from faircount.reading.readers import Found, Probe, Reader
 from faircount.reading.rows import EMPTY, ReadOptions
@@ -79,7 +68,9 @@ def aim_of_head(head: bytes) -> str:
         header = decode_record(line + b"\n")
     except BadLine:
         return ""
-    return aim_of(header) if header.get("kind") == "run" and "schema" in header and "id" not in header else ""
+    if header.get("kind") != "run" or "schema" not in header or "id" in header:
+        return ""
+    return ATTACK if header.get("aim") == ATTACK else TASK
 
 
 class JournalReader(Reader):
@@ -234,7 +225,7 @@ class _Journal:
         self._found = found
         self._cases: dict[str, _KnownCase] = {}
         self._bad: dict[int, str] = {}
-        self._header: Mapping[str, Any] = {}
+        self._header = RunRecord()
         self._is_attack = self._stopped_early = False
         self._words: dict[str, str] = {}
 
@@ -265,11 +256,10 @@ class _Journal:
         """Read the header, the first line."""
         line = block.lines[0]
         try:
-            self._header = decode_record(b"" if line is LINE_TOO_LONG else line + b"\n")
+            self._header = decode_header(b"" if line is LINE_TOO_LONG else line + b"\n", self._name)
         except BadLine as bad:
             raise InputError(f"{self._name}:1: not the header of a run journal: {bad}") from None
-        check_header(self._header, self._name)
-        self._is_attack = aim_of(self._header) == ATTACK
+        self._is_attack = self._header.aim == ATTACK
 
     def _take_line(self, number: int, line: bytes, *, ends: bool) -> None:
         if line is not LINE_TOO_LONG and not line.strip():
@@ -442,8 +432,7 @@ class _Journal:
     def rows(self, maker: RowMaker) -> Iterator[LedgerRow]:
         """Yield the rows in the order of their lines, and say how all lines fared."""
         found = self._found
-        version = self._header.get("version")
-        found.version = version if isinstance(version, str) else None
+        found.version = self._header.version
         found.target, found.stop_rule, found.aim = target_of(self._header), stop_rule_of(self._header), TASK
         make, of_case = self._task_row, self._row_of_test
         if self._is_attack:

@@ -18,15 +18,18 @@ from typing import Any
 from faircount.errors import InputError
 from faircount.reading.aggregation import ERROR
 from faircount.reading.entry_rows import Attacked, attack_of, attacked, row_of_entry
-from faircount.reading.journals import (
+from faircount.reading.journal_records import (
     ATTACK,
     MAX_LINE_BYTES,
-    State,
-    check_header,
-    decode_mark,
+    AttemptRecord,
+    CaseRecord,
+    DoneRecord,
+    RunRecord,
+    decode,
+    decode_header,
     decode_record,
-    is_of_attack,
 )
+from faircount.reading.journals import State, is_of_attack
 from faircount.reading.loose import BadLine
 from faircount.reading.run_rows import (
     BAD,
@@ -81,7 +84,7 @@ def _copied(chunks: Chunks, write: Callable[[bytes], object]) -> Chunks:
 
 def _state(chunks: Chunks, run: RunFile, name: str) -> State:
     """Read a journal and return what its records come to; what cannot be understood is noted and counts for nothing."""
-    state, offset, number = State(name, {}), 0, 0
+    state, offset, number = State(name, RunRecord()), 0, 0
     for number, line in enumerate(lines_of(chunks), start=1):
         if number == 1:
             state.header = _header(line, name)
@@ -91,18 +94,16 @@ def _state(chunks: Chunks, run: RunFile, name: str) -> State:
             run.blank_lines += 1
         offset += len(line or b"")
     state.lines, state.end = number, offset
-    version = state.header.get("version")
-    run.version = version if isinstance(version, str) else None
+    run.version = state.header.version
     run.target = target_of(state.header)
     run.stop_rule = stop_rule_of(state.header)
-    run.aim = state.aim
+    run.aim = state.header.aim
     return state
 
 
-def target_of(header: Mapping[str, Any]) -> str | None:
+def target_of(header: RunRecord) -> str | None:
     """Return what a run was made against: the model, where the header names one, else the target by its name."""
-    settings = header.get("settings")
-    target = settings.get("target") if isinstance(settings, Mapping) else None
+    target = (header.settings or {}).get("target")
     if not isinstance(target, Mapping):
         return None
     told = [part.get("model") for part in (target.get("options"), target.get("chat")) if isinstance(part, Mapping)]
@@ -110,27 +111,24 @@ def target_of(header: Mapping[str, Any]) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def stop_rule_of(header: Mapping[str, Any]) -> str:
+def stop_rule_of(header: RunRecord) -> str:
     """Return the rule by which the outcomes of a run decided how many entries it tries; empty where there is none."""
-    settings = header.get("settings")
-    rule = settings.get("stop_when") if isinstance(settings, Mapping) else None
+    rule = (header.settings or {}).get("stop_when")
     return clip(visible(rule), _LONGEST_RULE) if isinstance(rule, str) else ""
 
 
-def _header(line: bytes | None, name: str) -> dict[str, Any]:
+def _header(line: bytes | None, name: str) -> RunRecord:
     try:
-        header = decode_record(line or b"")
+        return decode_header(line or b"", name)
     except BadLine as bad:
         raise InputError(f"{name}:1: not the header of a run journal: {bad}") from None
-    check_header(header, name)
-    return header
 
 
 def _take(state: State, number: int, offset: int, line: bytes | None, run: RunFile) -> None:
     try:
         if line is None:
             raise BadLine(TOO_LONG)
-        state.take(number, offset, decode_mark(line))
+        state.take(number, offset, decode(line))
     except BadLine as bad:
         run.bad[number] = str(bad)
 
@@ -170,7 +168,7 @@ def pieces_of(lines: Iterable[bytes]) -> Chunks:
 
 def _rows(state: State, chunks: Chunks, run: RunFile) -> Iterator[bytes]:
     """Yield for every line of the journal the row that stands there, or nothing."""
-    gathering = EntryGathering(state) if state.aim == ATTACK else _Gathering(state, run)
+    gathering = EntryGathering(state) if state.header.aim == ATTACK else _Gathering(state, run)
     untried = gathering.untried if isinstance(gathering, EntryGathering) else frozenset[int]()
     by_rule = state.stopped_early and run.stop_rule
     why = f"it stopped early by {STOP_WHEN} {run.stop_rule}" if by_rule else "it was stopped, or is still going"
@@ -210,12 +208,12 @@ class _Gathering:
         """Take a line and return the row that stands there; nothing where none does."""
         if offset not in self._places:
             return b""
-        mark = decode_mark(line)
-        name = mark.case
-        if mark.kind == "case":
-            self._cases[name] = line
-            return b"" if name in self._last else self._row(name)
-        if mark.kind == "attempt":
+        record = decode(line)
+        if isinstance(record, CaseRecord):
+            self._cases[record.case] = line
+            return b"" if record.case in self._last else self._row(record.case)
+        if isinstance(record, AttemptRecord):
+            name = record.case
             self._attempts.setdefault(name, []).append(line)
             return self._row(name) if self._last[name] == offset else b""
         return b""
@@ -249,9 +247,9 @@ class EntryGathering:
         """Take a line and return what was tried on an entry by one strategy, if this is where its row stands."""
         if offset not in self._places:
             return None
-        mark = decode_mark(line)
-        name = mark.case
-        if mark.kind == "case":
+        record = decode(line)
+        if isinstance(record, CaseRecord):
+            name = record.case
             self._cases[name] = line
             self._rows_left[name] = self._has_row(name, of_attack=False) + self._has_row(name, of_attack=True)
             if self._rows_left[name]:
@@ -260,12 +258,12 @@ class EntryGathering:
                 return self._entry(name)
             del self._cases[name], self._rows_left[name]
             return None
-        if mark.kind == "attempt":
-            of_attack = is_of_attack(mark.strategy)
+        if isinstance(record, AttemptRecord):
+            name, of_attack = record.case, is_of_attack(record.strategy)
             self._attempts[of_attack].setdefault(name, []).append(line)
             return self._entry(name, of_attack=of_attack) if self._last[of_attack][name] == offset else None
-        if mark.kind == "done" and self._failed_at_once(name, offset):
-            return self._entry(name, of_attack=True)
+        if isinstance(record, DoneRecord) and self._failed_at_once(record.case, offset):
+            return self._entry(record.case, of_attack=True)
         return None
 
     def is_complete(self, name: str) -> bool:

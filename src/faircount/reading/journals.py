@@ -1,30 +1,34 @@
-"""The records of a run journal, and what they come to: which attempts count, which are void, which were under way.
+"""What the records of a run journal come to: which attempts count, which are void, which were under way.
 
-A record is whole when its line ends in a line feed and is one JSON object. What stands here is shared by those who go
-on with a run and those who analyse one. Nothing here opens a file; a record that cannot be understood is a `BadLine`,
-and whoever reads says what becomes of it.
+It is shared by those who resume a run and those who analyse one. Nothing here opens a file; a record that makes no
+sense in its place is a `BadLine`, and whoever reads says what becomes of it.
 """
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from faircount.errors import InputError
 from faircount.model import Outcome
-from faircount.reading.loose import BadLine, parse
+from faircount.reading.journal_records import (
+    MAX_ATTEMPT,
+    AttemptRecord,
+    CallRecord,
+    CaseRecord,
+    DoneRecord,
+    EndRecord,
+    JournalRecord,
+    OtherRecord,
+    ResumedRecord,
+    RetryRecord,
+    RunRecord,
+)
+from faircount.reading.loose import BadLine
 from faircount.text import clip, visible
 
-SCHEMA = 1
-"""Which form of journal is written and read here; it stands in the header."""
-MAX_LINE_BYTES = 64 * 1024 * 1024
-MAX_ATTEMPT = 2**32 - 1
-NUMBERED = frozenset(["call", "attempt", "retry"])
-"""The kinds of records that are about one attempt of one case."""
+Numbered = CallRecord | AttemptRecord | RetryRecord
+"""The records that are about one attempt of one case."""
 
 _OUTCOMES = tuple(outcome.value for outcome in Outcome)
 _ATTEMPT_BITS = 32
@@ -38,7 +42,6 @@ _FLAG_BITS = 3
 
 STANDARD = "standard"
 """The strategy of an attempt that sends an entry as it is; any other is the name of a dynamic attack."""
-ATTACK, TASK = "attack", "task"
 BLOCKED = "blocked"
 """The kind of error that is a guardrail's block, or a provider's refusal."""
 LONGEST_REASON = 500
@@ -49,7 +52,7 @@ class Line(Struct, frozen=True):
 
     number: int
     offset: int
-    record: dict[str, Any]
+    record: JournalRecord | OtherRecord
 
 
 class Doubled(Struct, frozen=True):
@@ -58,20 +61,6 @@ class Doubled(Struct, frozen=True):
     case: str
     attempt: int | None
     line: int
-
-
-class RecordMark(Struct):
-    """As much of a record as tells what it does; anything may stand in a file, so the types are looked at later."""
-
-    kind: Any = None
-    case: Any = None
-    attempt: Any = None
-    error: Any = None
-    complete: Any = None
-    outcome: Any = None
-    strategy: Any = None
-    decided: Any = None
-    why: Any = None
 
 
 class AttackFailure(Struct, frozen=True):
@@ -89,7 +78,7 @@ class State:
     says so; a `retry` of one of its attempts opens it again.
     """
 
-    def __init__(self, path: str, header: dict[str, Any]) -> None:
+    def __init__(self, path: str, header: RunRecord) -> None:
         self.path = path
         self.header = header
         self.cases: dict[str, int] = {}
@@ -125,11 +114,6 @@ class State:
         self._calls: dict[int, int] = {}
         """How often the attempts were called that have no record yet; a `retry` starts the count again."""
 
-    @property
-    def aim(self) -> str:
-        """What the run is about: attacks, which should not succeed, or tasks, which should."""
-        return aim_of(self.header)
-
     def is_done(self, case: str, attempt: int) -> bool:
         """Return whether an attempt has a record that counts."""
         return self._mark(case, attempt) >> _FLAG_BITS > 0
@@ -138,22 +122,14 @@ class State:
         """Return whether nothing more is to be tried on an entry."""
         return case in self.finished
 
-    def is_error(self, case: str, attempt: int) -> bool:
-        """Return whether the record that counts says that the attempt ended in an error."""
-        return bool(self._mark(case, attempt) & _ERROR)
-
-    def is_under_way(self, case: str, attempt: int) -> bool:
-        """Return whether an attempt was called and has no record that counts."""
-        return _waits(self._mark(case, attempt))
-
     def offset_of(self, case: str, attempt: int) -> int | None:
         """Return where the record of an attempt that counts begins."""
         return self._mark(case, attempt) >> _FLAG_BITS or None
 
     def counts(self, line: Line) -> bool:
         """Return whether a record of an attempt is the one that counts, being neither void nor a second one."""
-        case, attempt = line.record.get("case"), line.record.get("attempt")
-        return isinstance(case, str) and isinstance(attempt, int) and self.offset_of(case, attempt) == line.offset
+        record = line.record
+        return isinstance(record, AttemptRecord) and self.offset_of(record.case, record.attempt) == line.offset
 
     def places(self) -> frozenset[int]:
         """Return where the records begin of which rows are made: those that count, and those of attacks that failed."""
@@ -201,45 +177,40 @@ class State:
         index = self._indices.get(case)
         return 0 if index is None else self._marks.get(index << _ATTEMPT_BITS | attempt, 0)
 
-    def take(self, number: int, offset: int, mark: RecordMark) -> None:
+    def take(self, number: int, offset: int, record: JournalRecord | OtherRecord) -> None:
         """Let one more record count; records are taken in their order."""
         self.lines = number
-        kind = mark.kind
-        if not isinstance(kind, str):
-            raise BadLine("it has no kind")
-        self.kinds[kind] = self.kinds.get(kind, 0) + 1
-        if kind in NUMBERED:
-            self._take_numbered(kind, number, offset, mark)
-        elif kind == "case":
-            self._take_case(number, offset, mark.case)
-        elif kind == "done":
-            self._take_done(offset, mark)
-        elif kind == "resumed":
+        self.kinds[record.kind] = self.kinds.get(record.kind, 0) + 1
+        if isinstance(record, Numbered):
+            self._take_numbered(record, number, offset)
+        elif isinstance(record, CaseRecord):
+            self._take_case(number, offset, record.case)
+        elif isinstance(record, DoneRecord):
+            self._take_done(offset, record)
+        elif isinstance(record, ResumedRecord):
             self.complete = None
-        elif kind == "end":
-            self.complete = mark.complete is True
-            self.stopped_early |= mark.decided is True
-            self.why = mark.why if isinstance(mark.why, str) else ""
-        elif kind == "run" and number > 1:
+        elif isinstance(record, EndRecord):
+            self.complete = record.complete is True
+            self.stopped_early |= record.decided is True
+            self.why = record.why or ""
+        elif isinstance(record, RunRecord) and number > 1:
             raise BadLine("it is a second header, so two runs share the file")
+        elif isinstance(record, OtherRecord) and record.wrong:
+            raise BadLine(record.wrong)
 
-    def _take_case(self, number: int, offset: int, name: object) -> None:
-        if not isinstance(name, str):
-            raise BadLine("it does not name its case")
+    def _take_case(self, number: int, offset: int, name: str) -> None:
         if name in self.cases:
             self.doubled.append(Doubled(name, None, number))
             return
         self.cases[name] = offset
         self._indices[name] = len(self._indices)
 
-    def _take_done(self, offset: int, mark: RecordMark) -> None:
-        if not isinstance(mark.case, str):
-            raise BadLine("it does not name its case")
-        self._index(mark.case)
-        self._open_again(mark.case)
-        self.finished[mark.case] = mark.outcome if mark.outcome in _OUTCOMES else Outcome.UNJUDGED.value
-        if isinstance(mark.error, str) and mark.error:
-            self.attack_failures[mark.case] = AttackFailure(offset, clip(mark.error, LONGEST_REASON))
+    def _take_done(self, offset: int, record: DoneRecord) -> None:
+        self._index(record.case)
+        self._open_again(record.case)
+        self.finished[record.case] = record.outcome if record.outcome in _OUTCOMES else Outcome.UNJUDGED.value
+        if record.error:
+            self.attack_failures[record.case] = AttackFailure(offset, clip(record.error, LONGEST_REASON))
 
     def _open_again(self, case: str) -> None:
         self.finished.pop(case, None)
@@ -251,28 +222,25 @@ class State:
             raise no_case(case)
         return index
 
-    def _take_numbered(self, kind: str, number: int, offset: int, mark: RecordMark) -> None:
-        attempt = mark.attempt
-        if not isinstance(mark.case, str) or type(attempt) is not int or not 0 <= attempt <= MAX_ATTEMPT:
-            raise BadLine("it does not name its case and attempt")
-        key = self._index(mark.case) << _ATTEMPT_BITS | attempt
+    def _take_numbered(self, record: Numbered, number: int, offset: int) -> None:
+        key = self._index(record.case) << _ATTEMPT_BITS | record.attempt
         before = self._marks.get(key, 0)
-        if kind == "call":
+        if isinstance(record, CallRecord):
             self.repeated += _waits(before)
             self._marks[key] = before | _CALLED
             self._calls[key] = self._calls.get(key, 0) + 1
-        elif kind == "retry":
-            self._open_again(mark.case)
+        elif isinstance(record, RetryRecord):
+            self._open_again(record.case)
             self._void(key, before)
             self._calls.pop(key, None)
         elif before >> _FLAG_BITS:
-            self.doubled.append(Doubled(mark.case, attempt, number))
+            self.doubled.append(Doubled(record.case, record.attempt, number))
         else:
-            failed = mark.error is not None and not is_block(mark.error)
+            failed = record.error is not None and record.error.kind != BLOCKED
             self._calls.pop(key, None)
             self.done += 1
             self.errors += failed
-            flags = (_ERROR if failed else 0) | (_OF_ATTACK if is_of_attack(mark.strategy) else 0)
+            flags = (_ERROR if failed else 0) | (_OF_ATTACK if is_of_attack(record.strategy) else 0)
             self._marks[key] = offset << _FLAG_BITS | flags
 
     def _void(self, key: int, before: int) -> None:
@@ -301,60 +269,3 @@ def is_block(error: object) -> bool:
 def is_of_attack(strategy: object) -> bool:
     """Return whether a strategy is a dynamic attack."""
     return isinstance(strategy, str) and strategy != STANDARD
-
-
-def aim_of(header: Mapping[str, Any]) -> str:
-    """Return what the run of a header is about; one that does not say is about tasks."""
-    return ATTACK if header.get("aim") == ATTACK else TASK
-
-
-def check_header(header: Mapping[str, Any], path: str) -> None:
-    """Raise if the first record of a journal is no header, or that of another form of journal."""
-    if header.get("kind") != "run":
-        raise InputError(f'{path}:1: not a run journal: its first record is not of kind "run"')
-    if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
-        found = clip(visible(str(header.get("schema"))), 20)
-        raise InputError(
-            f"{path}:1: the journal has schema {found}, but this version reads schema {SCHEMA}; "
-            "use the version of Faircount that wrote it"
-        )
-
-
-def decode_record(line: bytes) -> dict[str, Any]:
-    """Return the record on a line, or raise `BadLine` where the line is not whole."""
-    if line.isascii() and line.endswith(b"\n"):
-        try:
-            return _record_decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    _check_end(line)
-    return _patiently(line)
-
-
-def decode_mark(line: bytes) -> RecordMark:
-    """Return as much of the record on a line as tells what it does, or raise `BadLine` where it is not whole."""
-    if line.isascii() and line.endswith(b"\n"):
-        try:
-            return _mark_decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    _check_end(line)
-    record = _patiently(line)
-    return RecordMark(*(record.get(name) for name in RecordMark.__struct_fields__))
-
-
-_record_decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
-_mark_decoder: msgspec.json.Decoder[RecordMark] = msgspec.json.Decoder(RecordMark)
-
-
-def _check_end(line: bytes) -> None:
-    if not line.endswith(b"\n"):
-        raise BadLine("torn: the line has no end" if len(line) <= MAX_LINE_BYTES else "the line is too long")
-
-
-def _patiently(line: bytes) -> dict[str, Any]:
-    """Decode a line that the quick decoder refuses, as it does for half a surrogate pair or a byte order mark."""
-    record, doubts = parse(line.removeprefix(BOM_UTF8))
-    if doubts.not_finite or doubts.too_large:
-        raise BadLine("NaN and infinities are not JSON" if doubts.not_finite else "a number is too large")
-    return record

@@ -30,7 +30,13 @@ BAD = b"?"
 """What stands on the line of something that could not be read; why is told beside the rows."""
 
 SUCCESS = {PASSED: True, FAILED: False}
-_VERDICTS: dict[str, RebelVerdict] = {PASSED: PASSED, FAILED: FAILED, ERROR: ERROR}
+_VERDICTS: dict[str, RebelVerdict] = {
+    PASSED: PASSED,
+    FAILED: FAILED,
+    ERROR: ERROR,
+    "success": PASSED,
+    "failure": FAILED,
+}
 _LONGEST_SECONDS = 10**12
 _ENCODER = msgspec.json.Encoder()
 
@@ -213,7 +219,7 @@ def blocked_of(error: Any) -> dict[str, Any]:
 
 
 def verdict_word(value: Any) -> RebelVerdict | None:
-    """Return a verdict if it is one."""
+    """Return a verdict on a test if it is one, in the words of reports; journals have others."""
     return _VERDICTS.get(value) if isinstance(value, str) else None
 
 

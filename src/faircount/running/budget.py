@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from faircount.model import Outcome
+from faircount.reading.journal_records import VerdictWord
 from faircount.running.targets.seam import BLOCKED, Answer, TargetError
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -106,7 +107,7 @@ class Budget:
 
     # -- what became of it --------------------------------------------------------------------------------------
 
-    def count_attempt(self, error: TargetError | None, verdicts: set[str]) -> None:
+    def count_attempt(self, error: TargetError | None, verdicts: set[VerdictWord]) -> None:
         """Count an attempt of a test whose record is durable."""
         tally = self.tally
         tally.done += 1
@@ -114,9 +115,9 @@ class Budget:
             tally.blocked += 1
         elif error is not None:
             tally.errors += 1
-        elif "failed" in verdicts:
+        elif VerdictWord.FAILURE in verdicts:
             tally.failed += 1
-        elif verdicts == {"passed"}:
+        elif verdicts == {VerdictWord.SUCCESS}:
             tally.passed += 1
         else:
             tally.undecided += 1

@@ -1,28 +1,44 @@
-"""A case, its metrics, and what a metric says of an answer.
+"""A case, its metrics, and what they say of an answer, without keeping the event loop or waiting for ever.
 
 Whatever a metric does, something comes back that can be written down: what it raises is an error of its own, and takes
-nothing from the answer or from other metrics.
+nothing from the answer or from other metrics. Metrics that never wait are asked at once. Those that may wait are asked
+in a thread, one after the other; one that does not come back in time is an error of its own, and those behind it have
+their turn nevertheless. The thread that it hangs in goes on by itself, and ends with the program.
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import functools
 import hashlib
 import inspect
 import json
-import math
-from collections.abc import Mapping
+import threading
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import astuple
 
+from faircount.chat.background import Background
 from faircount.chat.key import Key
 from faircount.judging.attempt import Attempt
 from faircount.judging.outside import in_short, version_of
 from faircount.judging.verdict import Usage
+from faircount.reading.journal_records import (
+    AttemptsRecord,
+    CaseRecord,
+    InputRecord,
+    MetricRecord,
+    OutputRecord,
+    UsageRecord,
+    VerdictRecord,
+    VerdictWord,
+)
 from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
-from faircount.running.waiting import awaited
+from faircount.running.targets.threads import in_thread
 from faircount.testing.fields import Declared
 from faircount.testing.judged import attempt_from
 from faircount.testing.messages import AssistantInput, AssistantOutput
@@ -30,34 +46,12 @@ from faircount.testing.metrics import Metric, score_of, verdict_of
 from faircount.testing.plain import class_name, plain, secrets_in
 from faircount.text import clip, mask_secrets
 
-VerdictWord = Literal["passed", "failed", "error"]
-Output = Mapping[str, Any]
-"""An answer as it stands in a journal: output, tools_called, context, execution_time."""
+T = TypeVar("T")
 
 _LONGEST_REASON = 100_000
 _LONGEST_NAME = 500
 _DIGITS = 16
 _OUTPUT_FIELDS = ("output", "tools_called", "context", "execution_time")
-
-
-class Measured(Struct, frozen=True):
-    """What one metric says of one answer. `score` is as the metric told it, and None where it told none.
-
-    An error, `error` says which, is neither passed nor failed. `usage` is what judging models took, where it is known.
-    """
-
-    score: float | None
-    verdict: VerdictWord
-    reason: str = ""
-    error: str | None = None
-    usage: Usage | None = None
-
-    def record(self, metric: str) -> dict[str, Any]:
-        """Return what is written down; a score that JSON cannot hold stands there as null, and in words."""
-        finite = self.score is None or math.isfinite(self.score)
-        told: dict[str, Any] = {"metric": metric, "score": self.score if finite else None}
-        told |= {} if finite else {"score_as_told": str(self.score)}
-        return told | {"verdict": self.verdict, "reason": self.reason, "error": self.error}
 
 
 class Measuring(Protocol):
@@ -77,10 +71,9 @@ class Measuring(Protocol):
     def judge(self) -> Any: ...
     @property
     def digest(self) -> str: ...
-    def record(self) -> dict[str, Any]: ...
     def ready(self) -> None: ...
     def close(self) -> None: ...
-    def measure(self, case: Case, output: Output) -> Measured: ...
+    def measure(self, case: Case, output: OutputRecord) -> VerdictRecord: ...
 
 
 class CaseMetric(Struct, frozen=True):
@@ -105,16 +98,6 @@ class CaseMetric(Struct, frozen=True):
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def record(self) -> dict[str, Any]:
-        """Return what is written down about the metric."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "version": self.version,
-            "parameters": self.parameters,
-            "identity": self.digest,
-        }
-
     def ready(self) -> None:
         """Raise UsageError where the metric could measure nothing at all: a key that is missing, say."""
         _call(self.judge, "ready")
@@ -123,32 +106,38 @@ class CaseMetric(Struct, frozen=True):
         """Give back what the metric holds."""
         _call(self.judge, "close")
 
-    def measure(self, case: Case, output: Output) -> Measured:
+    def measure(self, case: Case, output: OutputRecord) -> VerdictRecord:
         """Return what the metric says of an answer. Blocks; threads may ask at the same time."""
         try:
             told = self.judge.measure(**_arguments(self.judge, case, output))
             if inspect.isawaitable(told):
-                told = awaited(told)
+                told = _awaited(told)
             return self._measured(told)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  the outermost door of metrics, which may be anybody's code
             # REBEL's reports have the text of the error as the reason.
             reason = clip(mask_secrets(self._hidden(str(error) or type(error).__name__)), _LONGEST_REASON)
-            return Measured(None, "error", reason, self._hidden(in_short(error)))
+            return _undecided(self, self._hidden(in_short(error)), reason)
 
-    def _measured(self, told: Any) -> Measured:
+    def _measured(self, told: Any) -> VerdictRecord:
         for name in ("score", "verdict"):
             if not hasattr(told, name):
                 wrong = f"the metric returned {_kind(told)}, not an EvaluationResult"
-                return Measured(None, "error", wrong, wrong)
-        verdict = verdict_of(told.verdict).value
+                return _undecided(self, wrong, wrong)
+        verdict = VerdictWord(verdict_of(told.verdict).value)
         reason = getattr(told, "reason", None)
         reason = "" if reason is None else self._hidden(str(reason))
-        error = (reason or "the metric reported an error") if verdict == "error" else None
+        error = (reason or "the metric reported an error") if verdict is VerdictWord.ERROR else None
         usage = getattr(told, "usage", None)
-        usage = usage if isinstance(usage, Usage) else None
-        return Measured(score_of(told.score), _word(verdict), clip(reason, _LONGEST_REASON), error, usage)
+        return VerdictRecord(
+            metric=self.name,
+            score=score_of(told.score),
+            verdict=verdict,
+            reason=clip(reason, _LONGEST_REASON),
+            error=error,
+            usage=usage_record(usage if isinstance(usage, Usage) else None),
+        )
 
     def _hidden(self, text: str) -> str:
         for key in self.keys:
@@ -188,34 +177,36 @@ class Case(Struct, frozen=True):
         """Return whether a name means this case: its own, or that of its suite or function."""
         return name in (self.name, self.declared_name, self.suite, self.function)
 
-    def record(self) -> dict[str, Any]:
-        """Return what is written down about the case: the record of the kind case in a journal."""
+    def record(self) -> CaseRecord:
+        """Return what is written down about the case."""
+        asked = InputRecord(list(self.messages), plain(self.api_params))
+        metrics = [
+            MetricRecord(one.name, one.type, one.version, dict(one.parameters), one.digest) for one in self.metrics
+        ]
         if self.fields is not None:
-            return self._entry_record()
-        return {
-            "kind": "case",
-            "case": self.name,
-            "tags": list(self.tags),
-            "input": {"messages": list(self.messages), "api_params": plain(self.api_params)},
-            "expected_output": dict(self.expected),
-            "expected_fields": list(self.expected_fields),
-            "retry_params": {"count": self.attempts, "aggregation_strategy": self.aggregation},
-            "metrics": [metric.record() for metric in self.metrics],
-            "place": self.place,
-            **({"declared_name": self.declared_name} if self.declared_name else {}),
-        }
+            prompt = self.messages[-1].get("content") if self.messages else None  # is in `input` already
+            fields = {name: value for name, value in self.fields.items() if value != prompt}
+            turns = list(self.turns) or ()
+            return CaseRecord(self.name, input=asked, entry=fields, metrics=metrics, place=self.place, turns=turns)
+        return CaseRecord(
+            self.name,
+            tags=list(self.tags),
+            input=asked,
+            expected_output=dict(self.expected),
+            expected_fields=list(self.expected_fields),
+            retry_params=AttemptsRecord(self.attempts, self.aggregation),
+            metrics=metrics,
+            place=self.place,
+            declared_name=self.declared_name,
+        )
 
-    def _entry_record(self) -> dict[str, Any]:
-        prompt = self.messages[-1].get("content") if self.messages else None  # stands in `input` already
-        told: dict[str, Any] = {
-            "kind": "case",
-            "case": self.name,
-            "input": {"messages": list(self.messages), "api_params": plain(self.api_params)},
-            "entry": {name: value for name, value in (self.fields or {}).items() if value != prompt},
-            "metrics": [metric.record() for metric in self.metrics],
-            "place": self.place,
-        }
-        return told | {"turns": list(self.turns)} if self.turns else told
+
+class Chosen(Struct, frozen=True):
+    """The cases that are run, the files that they come from with their SHA-256, and what is to be said about them."""
+
+    cases: tuple[Case, ...]
+    files: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
 
 
 def entry_case(
@@ -245,31 +236,33 @@ def entry_case(
     )
 
 
-def attempt_of(case: Case, output: Output) -> Attempt:
+def attempt_of(case: Case, output: OutputRecord) -> Attempt:
     """Return an attempt as judges see it."""
     return attempt_from(*_ours(case, output))
 
 
-def _ours(case: Case, output: Output) -> tuple[AssistantInput, AssistantOutput, AssistantOutput]:
+def _ours(case: Case, output: OutputRecord) -> tuple[AssistantInput, AssistantOutput, AssistantOutput]:
     asked = AssistantInput(messages=[_as_message(message) for message in case.messages], api_params=case.api_params)  # type: ignore[arg-type]
-    return asked, _output({name: case.expected[name] for name in case.expected_fields}), _output(output)
+    return asked, AssistantOutput(**_expected(case)), AssistantOutput(**_actual(output))
 
 
 def _as_message(message: Mapping[str, Any]) -> Any:
     return message if "content" in message else {**message, "content": None}
 
 
-def _output(output: Output) -> AssistantOutput:
-    return AssistantOutput(**{name: output[name] for name in _OUTPUT_FIELDS if name in output})
+def _expected(case: Case) -> dict[str, Any]:
+    return {name: case.expected[name] for name in case.expected_fields}
 
 
-def _arguments(judge: object, case: Case, output: Output) -> dict[str, Any]:
+def _actual(output: OutputRecord) -> dict[str, Any]:
+    return {name: value for name in _OUTPUT_FIELDS if (value := getattr(output, name)) is not None}
+
+
+def _arguments(judge: object, case: Case, output: OutputRecord) -> dict[str, Any]:
     """Return what a metric is called with: objects of its own, so that what it does to them concerns nobody else."""
     if is_rebel_metric(judge):
-        expected = {name: case.expected[name] for name in case.expected_fields}
-        actual = {name: output[name] for name in _OUTPUT_FIELDS if name in output}
-        asked = rebel_input(case.messages, case.api_params)
-        return {"input": asked, "expected": rebel_output(expected), "actual": rebel_output(actual)}
+        asked, expected = rebel_input(case.messages, case.api_params), rebel_output(_expected(case))
+        return {"input": asked, "expected": expected, "actual": rebel_output(_actual(output))}
     return dict(zip(("input", "expected", "actual"), _ours(case, output), strict=True))
 
 
@@ -277,15 +270,83 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _word(verdict: str) -> VerdictWord:
-    return "passed" if verdict == "passed" else "failed" if verdict == "failed" else "error"
-
-
 def _call(judge: object, name: str) -> None:
     method = getattr(judge, name, None)
     # REBEL's metrics are pydantic models: a field may have the name.
     if callable(method) and not is_rebel_metric(judge):
         method()
+
+
+# -- measuring --------------------------------------------------------------------------------------------------
+
+
+async def measured(case: Case, output: OutputRecord, timeout: float | None) -> list[VerdictRecord]:
+    """Return what every metric says of an answer, in their order."""
+    if not any(metric.blocking for metric in case.metrics):
+        return [metric.measure(case, output) for metric in case.metrics]
+    said: list[VerdictRecord] = []
+    while len(said) < len(case.metrics):
+        said += await _as_many_as_come(case, case.metrics[len(said) :], output, timeout)
+    return said
+
+
+async def _as_many_as_come(
+    case: Case, metrics: Sequence[Measuring], output: OutputRecord, timeout: float | None
+) -> list[VerdictRecord]:
+    """Return what metrics say, up to and with the first that does not come back in time."""
+    said: list[VerdictRecord] = []
+    given_up = False
+
+    def ask() -> None:
+        for metric in metrics:
+            try:
+                told = metric.measure(case, output)
+            except BaseException as error:  # noqa: BLE001  in a thread nobody else would hear of it
+                told = _undecided(metric, in_short(error))
+            if given_up:
+                return
+            said.append(told)
+
+    try:
+        async with asyncio.timeout(timeout):
+            await in_thread(ask)
+    except TimeoutError:
+        given_up = True
+        late = [_undecided(metric, f"no verdict within {timeout:g} s") for metric in metrics[len(said) :]]
+        return [*said, *late[:1]]
+    return said
+
+
+def _awaited(work: Awaitable[T]) -> T:
+    """Return what a coroutine function of a metric says; it runs on an event loop in another thread."""
+
+    async def wait() -> T:
+        return await work
+
+    return _loop().submit(wait()).result()
+
+
+def _loop() -> Background:
+    """Return the loop of all metrics: what one of them keeps (connections, say) works as long as the program does."""
+    global _background
+    with _lock:
+        if _background is None or not _background.is_here:
+            _background = Background()
+            atexit.register(_background.close)
+        return _background
+
+
+_lock = threading.Lock()
+_background: Background | None = None
+
+
+def _undecided(metric: Measuring, error: str, reason: str = "") -> VerdictRecord:
+    return VerdictRecord(metric=metric.name, verdict=VerdictWord.ERROR, reason=reason, error=error)
+
+
+def usage_record(usage: Usage | None) -> UsageRecord | UnsetType:
+    """Return what the models of a judge took as it is written down, if that is known."""
+    return UNSET if usage is None else UsageRecord(*astuple(usage))
 
 
 # -- making -----------------------------------------------------------------------------------------------------

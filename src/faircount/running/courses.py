@@ -11,17 +11,17 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 from faircount.judging.outside import in_short
 from faircount.model import Outcome
 from faircount.outcomes import fold, state
+from faircount.reading.journal_records import AttemptRecord, VerdictWord
+from faircount.reading.journals import BLOCKED, STANDARD
 from faircount.running.attacks.seam import Attack, Entry, Messages, Play, Step
 from faircount.running.case import Case
-from faircount.running.targets.seam import BLOCKED
 from faircount.text import clip, mask_secrets
 
-STANDARD = "standard"
 _LONGEST_ERROR = 500
 
 
@@ -63,28 +63,26 @@ class Made(Struct, frozen=True):
         return state(success=step.success, error=step.error is not None, guardrail=step.blocked)
 
 
-def made_of(record: Mapping[str, Any], case: Case) -> Made:
+def made_of(record: AttemptRecord, case: Case) -> Made:
     """Return what the record of an attempt tells."""
-    error, output = record.get("error"), record.get("output")
-    verdicts = [verdict.get("verdict") for verdict in record.get("verdicts") or ()]
-    scores = [verdict.get("score") for verdict in record.get("verdicts") or ()]
+    error, verdicts = record.error, record.verdicts
     step = Step(
-        messages=tuple(record.get("messages") or case.messages),
-        response=None if output is None else output.get("output"),
-        success=None if error is not None else success_of(verdicts),
-        score=scores[0] if scores else None,
-        error=None if error is None else f"{error.get('kind')}: {error.get('message')}",
-        blocked=error is not None and error.get("kind") == BLOCKED,
-        note=record.get("note"),
+        messages=tuple(record.messages or case.messages),
+        response=None if record.output is None else record.output.output,
+        success=None if error is not None else _success_of([one.verdict for one in verdicts]),
+        score=verdicts[0].score if verdicts else None,
+        error=None if error is None else f"{error.kind}: {error.message}",
+        blocked=error is not None and error.kind == BLOCKED,
+        note=None if isinstance(record.note, UnsetType) else record.note,
     )
-    return Made(record["attempt"], record.get("strategy", STANDARD), record.get("iteration", 0), step)
+    return Made(record.attempt, record.strategy or STANDARD, record.iteration or 0, step)
 
 
-def success_of(verdicts: Sequence[object]) -> bool | None:
+def _success_of(verdicts: Sequence[VerdictWord]) -> bool | None:
     """Return what the verdicts of an attempt come to: a success if any judge says so, nothing if none decided."""
-    if "success" in verdicts:
+    if VerdictWord.SUCCESS in verdicts:
         return True
-    return False if verdicts and "error" not in verdicts else None
+    return False if verdicts and VerdictWord.ERROR not in verdicts else None
 
 
 class Course:

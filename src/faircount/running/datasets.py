@@ -19,8 +19,7 @@ from faircount.query import parse
 from faircount.reading.labelled import Doubt, DoubtKind, Doubts
 from faircount.reading.loose import MAX_DEPTH, BadLine
 from faircount.reading.readers import Probe, default_reader, recognise
-from faircount.running.case import Case, entry_case
-from faircount.running.chosen import Chosen
+from faircount.running.case import Case, Chosen, entry_case
 from faircount.running.dataset_choice import RANDOM_SEED, DatasetChoice, settled
 from faircount.running.dataset_columns import CONTENT_TYPE, DatasetColumns, checked_roles, find_columns
 from faircount.running.dataset_judges import EntryJudges, judged_by

@@ -18,13 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.model import Outcome
+from faircount.reading.journal_records import AttemptRecord, CallRecord, DoneRecord, VerdictRecord, VerdictWord
+from faircount.reading.journals import State
 from faircount.running.budget import Budget, Limits, Tally
-from faircount.running.case import Case, Measured
+from faircount.running.case import Case, measured
 from faircount.running.courses import Course, Made, Planned, Tactics, made_of
 from faircount.running.journal import Journal, JournalError
-from faircount.running.journal_reading import State
-from faircount.running.measuring import measured
-from faircount.running.recording import attempt_record, begun_record, output_data, raised, unusable_record
+from faircount.running.recording import attempt_record, begun_record, output_record, raised, unusable_record
 from faircount.running.targets.blocks import classified
 from faircount.running.targets.seam import Answer, Request, Target, TargetError
 from faircount.running.turns import Turns
@@ -60,7 +60,7 @@ class Earlier(Struct, frozen=True):
 
     state: State
     sent: Mapping[tuple[str, int], int] = {}
-    made: Mapping[str, Sequence[Mapping[str, Any]]] = {}
+    made: Mapping[str, Sequence[AttemptRecord]] = {}
 
 
 Heard = Callable[[Tally], None]
@@ -72,7 +72,7 @@ class _Came(Struct, frozen=True):
     """What came of an attempt: an answer, an error, or both; `begun` is what its record says already."""
 
     case: Case
-    begun: Mapping[str, Any]
+    begun: AttemptRecord
     answer: Answer | None
     error: TargetError | None
 
@@ -80,7 +80,7 @@ class _Came(Struct, frozen=True):
 class _Recorded(Struct, frozen=True):
     """The record of an attempt, its error, and what is done when the record is durable."""
 
-    record: Mapping[str, Any]
+    record: AttemptRecord
     error: TargetError | None
     durable: asyncio.Future[None]
 
@@ -275,9 +275,9 @@ class Engine:
         finally:
             await course.close()
 
-    def _recorded(self, came: _Came, verdicts: Sequence[tuple[str, Measured]]) -> _Recorded:
+    def _recorded(self, came: _Came, verdicts: Sequence[VerdictRecord]) -> _Recorded:
         """Hand an attempt to the journal; an answer that no journal can hold is an error."""
-        record, error = attempt_record(came.begun, came.case, came.answer, came.error, verdicts), came.error
+        record, error = attempt_record(came.begun, came.answer, came.error, verdicts), came.error
         try:
             durable = self._journal.adding(record)
         except ValueError as wrong:
@@ -289,8 +289,7 @@ class Engine:
     def _end_entry(self, case: Case, course: Course, settling: Sequence[asyncio.Future[None]]) -> None:
         """Note that nothing more is to be tried on an entry, and count it when its last attempt is durable."""
         outcome = course.outcome
-        done = {"kind": "done", "case": case.name, "outcome": outcome.value}
-        self._journal.note({**done, "error": course.error} if course.error else done)
+        self._journal.note(DoneRecord(case.name, outcome.value, course.error or None))
         self._watch(case.name, outcome)
         last = settling[-1] if settling else None
         if last is None or last.done():
@@ -342,7 +341,7 @@ class Engine:
         if refusal or self._halted:
             return None
         self._budget.take_call()
-        await self._journal.write({"kind": "call", "case": case.name, "attempt": planned.number})
+        await self._journal.write(CallRecord(case.name, planned.number))
         begun = begun_record(case, planned, 1 + sent_before)
         answer, error = await self._asked(case, planned)
         self._stop(self._budget.take_answer(answer, error))
@@ -359,17 +358,17 @@ class Engine:
         except Exception as failure:  # noqa: BLE001  it is raised when the others are done
             self._fail(failure)
         else:
-            self._budget.count_attempt(recorded.error, {one.verdict for _, one in verdicts})
+            self._budget.count_attempt(recorded.error, {one.verdict for one in verdicts})
             self._heard(self.tally)
 
-    async def _measured(self, came: _Came) -> list[tuple[str, Measured]]:
+    async def _measured(self, came: _Came) -> list[VerdictRecord]:
         answer, case = came.answer, came.case
         if answer is None or came.error is not None:
             return []
         if answer.let_through is not None and case.fields is not None:
-            return [(GUARDRAIL, Measured(None, "passed" if answer.let_through else "failed"))]
-        said = await measured(case, output_data(answer), self._limits.timeout)
-        return [(metric.name, one) for metric, one in zip(case.metrics, said, strict=False)]
+            word = VerdictWord.SUCCESS if answer.let_through else VerdictWord.FAILURE
+            return [VerdictRecord(metric=GUARDRAIL, verdict=word)]
+        return await measured(case, output_record(answer), self._limits.timeout)
 
     async def _asked(self, case: Case, planned: Planned) -> tuple[Answer | None, TargetError | None]:
         request = Request(

@@ -8,9 +8,12 @@ from typing import Any
 from faircount.judging.attempt import Attempt, ToolCall, Turn
 from faircount.judging.judge import Judge, every_part, verdict_of
 from faircount.judging.verdict import Decision
-from faircount.running.case import Case, Measured, Output, VerdictWord
+from faircount.reading.journal_records import OutputRecord, VerdictRecord, VerdictWord
+from faircount.running.case import Case, usage_record
 from faircount.testing.judged import is_our_own
 from faircount.testing.messages import text_of
+
+_WORDS = {Decision.HIT: VerdictWord.SUCCESS, Decision.PASS: VerdictWord.FAILURE, None: VerdictWord.ERROR}
 
 
 class EntryMetric:
@@ -26,16 +29,6 @@ class EntryMetric:
         self.digest = identity.digest
         self.blocking = any(part.waits or not is_our_own(part) for part in every_part(judge))
 
-    def record(self) -> dict[str, Any]:
-        """Return what is written down about the judge."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "version": self.version,
-            "parameters": dict(self.parameters),
-            "identity": self.digest,
-        }
-
     def ready(self) -> None:
         """Raise UsageError where the judge could decide nothing at all."""
         self.judge.ready()
@@ -44,28 +37,32 @@ class EntryMetric:
         """Give back what the judge holds."""
         self.judge.close()
 
-    def measure(self, case: Case, output: Output) -> Measured:
+    def measure(self, case: Case, output: OutputRecord) -> VerdictRecord:
         """Return what the judge says of an answer. Blocks; threads may ask at the same time."""
         verdict = verdict_of(self.judge, attempt_of_entry(case, output))
-        if verdict.decision is None:
-            error = verdict.error or "the judge did not decide"
-            return Measured(None, "error", verdict.reason, error, verdict.usage)
-        word: VerdictWord = "passed" if verdict.decision is Decision.HIT else "failed"
-        return Measured(verdict.score, word, verdict.reason, None, verdict.usage)
+        decided = verdict.decision is not None
+        return VerdictRecord(
+            metric=self.name,
+            score=verdict.score if decided else None,
+            verdict=_WORDS[verdict.decision],
+            reason=verdict.reason,
+            error=None if decided else verdict.error or "the judge did not decide",
+            usage=usage_record(verdict.usage),
+        )
 
 
-def attempt_of_entry(case: Case, output: Output) -> Attempt:
+def attempt_of_entry(case: Case, output: OutputRecord) -> Attempt:
     """Return an attempt as judges see it; `case.messages` is what was really sent."""
     turns = [Turn(str(message.get("role")), text_of(message.get("content"))) for message in case.messages]
     prompts = [turn.content for turn in turns if turn.role == "user"]
-    calls = [call.get("function", {}) for call in output.get("tools_called") or ()]
+    calls = [call.get("function", {}) for call in output.tools_called or ()]
     return Attempt(
-        response=output.get("output"),
+        response=output.output,
         prompt=prompts[-1] if prompts else "",
         conversation=tuple(turns),
         tools_called=tuple([ToolCall(call.get("name", ""), call.get("arguments", "{}")) for call in calls]),
-        context=tuple(output.get("context") or ()),
-        latency=output.get("execution_time"),
+        context=tuple(output.context or ()),
+        latency=output.execution_time,
         notes=_notes(case.fields or {}),
     )
 

@@ -4,8 +4,7 @@ One process writes a journal at a time, and holds a lock on it for as long. What
 written at once, in one piece; a thread syncs what was written, so that one sync serves many records, a record that need
 not be durable does not wait for one, and the event loop goes on meanwhile. A record in the file is whole: what a failed
 write left behind is cut off again, and after that nothing more is accepted, because what follows an unknown end could
-not be trusted. Nothing here knows what a record means beyond its kind, and nothing reads records back: that is
-`journal_reading`.
+not be trusted. Nothing here knows what a record means, and nothing reads records back: that is `journal_reading`.
 """
 
 from __future__ import annotations
@@ -13,26 +12,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 import shlex
 import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import msgspec
 from msgspec import Struct, field
 
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.interrupts import uninterrupted
-from faircount.reading.loose import MAX_DEPTH, depth
-from faircount.running.journal_reading import MAX_ATTEMPT, MAX_LINE_BYTES, NUMBERED, SCHEMA, State, state_of
+from faircount.reading.journal_records import JournalRecord, ResumedRecord, RunRecord, encode_record
+from faircount.reading.journals import State
+from faircount.running.journal_reading import state_of
 
 TORN_SUFFIX = ".torn"
 
@@ -93,10 +91,9 @@ class Journal:
 
     @classmethod
     @uninterrupted
-    def create(cls, path: str, header: Mapping[str, Any]) -> Journal:
+    def create(cls, path: str, header: RunRecord) -> Journal:
         """Make a journal where no file is yet; when this returns its header is durable."""
-        ours = {"kind": "run", "schema": SCHEMA}
-        line = encode_record({**ours, **header, **ours})
+        line = encode_record(header)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
@@ -138,17 +135,17 @@ class Journal:
             journal._written = journal._synced = state.end
             repeated = len(state.calls_under_way())
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            journal.append_now({"kind": "resumed", "at": at, "repeated": repeated, "torn": state.torn})
+            journal.append_now(ResumedRecord(at, repeated, state.torn))
         except BaseException:
             journal._release()
             raise
         return journal, state
 
-    async def append(self, record: Mapping[str, Any]) -> None:
+    async def append(self, record: JournalRecord) -> None:
         """Add a record and return when it is durable. A caller who stops waiting does not take it back."""
         await self.adding(record)
 
-    def adding(self, record: Mapping[str, Any]) -> Waiting:
+    def adding(self, record: JournalRecord) -> Waiting:
         """Add a record, and return what is done when it is durable; those who go on meanwhile ask later."""
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
@@ -156,7 +153,7 @@ class Journal:
         self._write_soon(loop)
         return waiting
 
-    async def write(self, record: Mapping[str, Any]) -> None:
+    async def write(self, record: JournalRecord) -> None:
         """Add a record and return when it is written: it survives the end of this process, not that of the machine."""
         loop = asyncio.get_running_loop()
         waiting = loop.create_future()
@@ -164,7 +161,7 @@ class Journal:
         self._write_soon(loop)
         await waiting
 
-    def note(self, record: Mapping[str, Any]) -> None:
+    def note(self, record: JournalRecord) -> None:
         """Add a record without waiting for it; it stands before every record that is added later."""
         self._enqueue(encode_record(record))
         loop = _running_loop()
@@ -173,11 +170,11 @@ class Journal:
         else:
             self._write_soon(loop)
 
-    def append_now(self, record: Mapping[str, Any]) -> None:
+    def append_now(self, record: JournalRecord) -> None:
         """Add a record, with those that wait before it, and return when it is durable; this blocks."""
         self.append_all_now([record])
 
-    def append_all_now(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def append_all_now(self, records: Iterable[JournalRecord]) -> None:
         """Add records, with those that wait before them, and return when all are durable; this blocks."""
         group: _Group | None = None
         for number, record in enumerate(records, start=1):
@@ -379,59 +376,6 @@ def _leave_all_to_parent() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all_to_parent)
-
-
-def encode_record(record: Mapping[str, Any]) -> bytes:
-    """Return the line of a record: ASCII, so that half a surrogate pair survives. `ValueError`: it cannot be written.
-
-    What is refused here is what could not be read back: numbers that are not finite, records that are about an attempt
-    and do not say which, lines over the limit, lists and objects nested too deeply.
-    """
-    kind = record.get("kind")
-    if not isinstance(kind, str):
-        raise ValueError("a record of the journal must have a kind")
-    if kind in NUMBERED and not _says_attempt(record):
-        raise ValueError(f"a record of kind {kind} must name its case and the number of its attempt")
-    if kind == "case" and not isinstance(record.get("case"), str):
-        raise ValueError("a record of kind case must name its case")
-    line = (_quickly(record) or _patiently(record, kind)) + b"\n"
-    if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"a record of kind {kind} takes {len(line):,} bytes; the limit is {MAX_LINE_BYTES:,}")
-    if len(line) > MAX_DEPTH and depth(line) > MAX_DEPTH:  # each level takes a character at least
-        raise ValueError(f"a record of kind {kind} is nested more than {MAX_DEPTH} levels deep")
-    return line
-
-
-def _quickly(record: Mapping[str, Any]) -> bytes | None:
-    """Return a record as JSON if the quick encoder can write it so that the same is read back; it makes null of NaN."""
-    try:
-        written = _quick_encoder.encode(record)
-        return written if written.isascii() and _quick_decoder.decode(written) == record else None
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return None
-
-
-def _patiently(record: Mapping[str, Any], kind: str) -> bytes:
-    """Return any record as JSON, or raise with the reason why it cannot be written."""
-    try:
-        return _encoder.encode(dict(record)).encode("ascii")
-    except RecursionError:
-        raise ValueError(f"a record of kind {kind} is nested too deeply") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"a record of kind {kind} cannot be written as JSON: {error}") from error
-
-
-def _says_attempt(record: Mapping[str, Any]) -> bool:
-    attempt = record.get("attempt")
-    return isinstance(record.get("case"), str) and type(attempt) is int and 0 <= attempt <= MAX_ATTEMPT
-
-
-def _plain(value: object) -> Any:
-    return dict(value) if isinstance(value, Mapping) else msgspec.to_builtins(value)
-
-
-_quick_encoder, _quick_decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
-_encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_plain)
 
 
 def _tell(waiting: Iterable[Waiting], failure: str = "") -> None:

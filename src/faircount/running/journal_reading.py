@@ -9,48 +9,27 @@ here writes, locks or waits: a journal can be read while a run adds to it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar
-
-import msgspec
+from typing import BinaryIO, TypeVar
 
 from faircount.errors import InputError
-from faircount.reading.journals import (
-    MAX_ATTEMPT,
+from faircount.reading.journal_records import (
     MAX_LINE_BYTES,
-    NUMBERED,
-    SCHEMA,
-    Doubled,
-    Line,
-    State,
-    check_header,
-    decode_mark,
+    AttemptRecord,
+    CaseRecord,
+    RunRecord,
+    decode,
+    decode_header,
     decode_record,
 )
+from faircount.reading.journals import Line, State
 from faircount.reading.loose import BadLine
 from faircount.text import clip, visible
 
-__all__ = [
-    "MAX_ATTEMPT",
-    "MAX_LINE_BYTES",
-    "NUMBERED",
-    "SCHEMA",
-    "Doubled",
-    "JournalReader",
-    "Line",
-    "State",
-    "checked",
-    "decode_record",
-    "header_of",
-    "read_journal",
-    "state_of",
-]
-
 _BUFFER_BYTES = 1024 * 1024
 
-Decoded = TypeVar("Decoded")
-Shape = TypeVar("Shape")
+Shape = TypeVar("Shape", CaseRecord, AttemptRecord)
 
 
 class JournalReader:
@@ -58,48 +37,39 @@ class JournalReader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.torn = 0
-        """How many bytes followed the last whole record when the journal was last read to its end."""
+        self.end = self.torn = 0
+        """Where the last whole record ended when the journal was last read to its end, and how many bytes followed."""
         with _opened(path) as file:
             self.header = header_of(file, path)
 
     def __iter__(self) -> Iterator[Line]:
         with _opened(self.path) as file:
-            records = _WholeRecords(file, self.path, decode_record)
-            for number, offset, record in records:
-                yield Line(number, offset, record)
-            self.torn = records.torn
+            yield from _whole_records(file, self)
 
-    def record_at(self, offset: int) -> dict[str, Any]:
-        """Return the record that begins at a byte, as `State` tells it."""
-        return next(self.records_at([offset]))
-
-    def records_at(self, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """Yield the records that begin at these bytes, in this order."""
+    def records_at(self, offsets: Iterable[int], shape: type[Shape]) -> Iterator[Shape]:
+        """Yield the records of one kind that begin at these bytes, in this order; somebody may have edited them."""
         with _opened(self.path) as file:
             for offset in offsets:
                 file.seek(offset)
+                line = file.readline(MAX_LINE_BYTES + 1)
                 try:
-                    yield decode_record(file.readline(MAX_LINE_BYTES + 1))
+                    record = decode(line, strict=True)
                 except BadLine as bad:
                     raise InputError(f"{self.path}: no record begins at byte {offset}: {bad}") from None
+                except (ValueError, OverflowError) as error:
+                    told = decode_record(line)
+                    kind, name = (visible(str(told.get(key))) for key in ("kind", "case"))
+                    raise InputError(
+                        f"{self.path}: the {kind} record of {clip(name, 100)} cannot be understood: "
+                        f"{visible(str(error))}; restore the journal, or start a new run"
+                    ) from None
+                assert isinstance(record, shape)  # `State` says where which kind of record begins
+                yield record
 
     def state(self) -> State:
         """Return what the records come to."""
         with _opened(self.path) as file:
             return state_of(file, self.path)
-
-
-def checked(record: Mapping[str, Any], shape: type[Shape], path: str) -> Shape:
-    """Return what is needed of a record; somebody may have edited it."""
-    try:
-        return msgspec.convert(record, shape)
-    except (msgspec.ValidationError, UnicodeError, OverflowError) as error:
-        kind, name = (visible(str(record.get(key))) for key in ("kind", "case"))
-        raise InputError(
-            f"{path}: the {kind} record of {clip(name, 100)} cannot be understood: {visible(str(error))}; restore the "
-            "journal, or start a new run"
-        ) from None
 
 
 def read_journal(path: str) -> JournalReader:
@@ -112,62 +82,47 @@ def state_of(file: BinaryIO, path: str) -> State:
     file.seek(0)
     state = State(path, header_of(file, path))
     file.seek(0)
-    records = _WholeRecords(file, path, decode_mark)
-    for number, offset, mark in records:
+    for line in _whole_records(file, state):
         try:
-            state.take(number, offset, mark)
+            state.take(line.number, line.offset, line.record)
         except BadLine as bad:
-            raise InputError(f"{path}:{number}: cannot understand this record: {bad}; nothing was changed") from None
-    state.end, state.torn = records.end, records.torn
+            where = f"{path}:{line.number}"
+            raise InputError(f"{where}: cannot understand this record: {bad}; nothing was changed") from None
     return state
 
 
-def header_of(file: BinaryIO, path: str) -> dict[str, Any]:
+def header_of(file: BinaryIO, path: str) -> RunRecord:
     """Return the first record of a journal, which says what was run and how."""
     line = file.readline(MAX_LINE_BYTES + 1)
     try:
-        header = decode_record(line)
+        return decode_header(line, path)
     except BadLine as bad:
         if b"\n" in line:
             raise InputError(f"{path}:1: not the header of a run journal: {bad}") from None
         raise InputError(
             f"{path}: no complete header, so nothing was run; delete the file and start the run again"
         ) from None
-    check_header(header, path)
-    return header
 
 
-class _WholeRecords(Generic[Decoded]):
-    """The whole records of a journal with line number and place; `end` and `torn` are right when all were given."""
-
-    def __init__(self, file: BinaryIO, path: str, decode: Callable[[bytes], Decoded]) -> None:
-        self.end = 0
-        self.torn = 0
-        self._file = file
-        self._path = path
-        self._decode = decode
-
-    def __iter__(self) -> Iterator[tuple[int, int, Decoded]]:
-        number = offset = 0
-        while line := self._file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            try:
-                content = self._decode(line)
-            except BadLine as bad:
-                if not _is_last(self._file, line):
-                    raise self._damage(number, offset, str(bad)) from None
-                self.torn = self._file.tell() - offset
-                break
-            yield number, offset, content
-            offset += len(line)
-        self.end = offset
-
-    def _damage(self, number: int, offset: int, reason: str) -> InputError:
-        return InputError(
-            f"{self._path}:{number}: the journal is damaged here: {reason}; more records follow, so this is "
-            "not just a torn end. Nothing was changed. To continue from before the damage, resume a copy: "
-            f"head -c {offset} {shlex.quote(self._path)} > COPY"
-        )
+def _whole_records(file: BinaryIO, told: State | JournalReader) -> Iterator[Line]:
+    """Yield the whole records of a journal; after the last, `told` has where they end and how many bytes follow."""
+    number = offset = told.torn = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        try:
+            record = decode(line)
+        except BadLine as bad:
+            if not _is_last(file, line):
+                raise InputError(
+                    f"{told.path}:{number}: the journal is damaged here: {bad}; more records follow, so this is "
+                    "not just a torn end. Nothing was changed. To continue from before the damage, resume a copy: "
+                    f"head -c {offset} {shlex.quote(told.path)} > COPY"
+                ) from None
+            told.torn = file.tell() - offset
+            break
+        yield Line(number, offset, record)
+        offset += len(line)
+    told.end = offset
 
 
 def _is_last(file: BinaryIO, line: bytes) -> bool:

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -21,9 +20,9 @@ from msgspec.structs import replace
 
 from faircount.errors import InputError
 from faircount.findings import counted
-from faircount.reading.journals import decode_mark
-from faircount.running.journal import encode_record
-from faircount.running.journal_reading import SCHEMA, State, read_journal
+from faircount.reading.journal_records import SCHEMA, EndRecord, ShardRecord, decode, encode_record
+from faircount.reading.journals import State
+from faircount.running.journal_reading import read_journal
 from faircount.running.runs import Settings, settings_of
 from faircount.running.targets.making import without_limits
 from faircount.text import clip, visible
@@ -38,7 +37,6 @@ class Part(Struct, frozen=True):
 
     path: str
     settings: Settings
-    header: dict[str, Any]
     state: State
 
     @property
@@ -66,38 +64,30 @@ class Merged(Struct, frozen=True):
         """Yield the journal of the whole: a header, what each shard recorded, and the end."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         first = self.parts[0]
-        yield encode_record(
-            {
-                "kind": "run",
-                "schema": SCHEMA,
-                "aim": "attack",
-                "run": str(uuid.uuid4()),
-                "version": first.header.get("version"),
-                "started": min(str(part.header.get("started")) for part in self.parts),
-                "settings": msgspec.to_builtins(replace(first.settings, shard=None, spikee_results=None)),
-                "merged": [_origin(part) for part in self.parts],
-            }
+        header = replace(
+            first.state.header,
+            schema=SCHEMA,
+            run=str(uuid.uuid4()),
+            started=min(str(part.state.header.started) for part in self.parts),
+            settings=msgspec.to_builtins(replace(first.settings, shard=None, spikee_results=None)),
+            merged=[_origin(part) for part in self.parts],
         )
+        yield encode_record(header)
         for part in self.parts:
             yield from _records(part)
-        yield encode_record({"kind": "end", "at": now, "complete": True, "why": ""})
+        yield encode_record(EndRecord(now, complete=True, why=""))
 
 
-def _origin(part: Part) -> dict[str, Any]:
-    return {
-        "journal": Path(part.path).name,
-        "run": part.header.get("run"),
-        "shard": part.number,
-        "entries": len(part.state.cases),
-        "attempts": part.state.done,
-    }
+def _origin(part: Part) -> ShardRecord:
+    name, entries = Path(part.path).name, len(part.state.cases)
+    return ShardRecord(name, part.state.header.run, part.number, entries, part.state.done)
 
 
 def _records(part: Part) -> Iterator[bytes]:
     with Path(part.path).open("rb") as file:
         while file.tell() < part.state.end:
             line = file.readline()
-            if decode_mark(line).kind in _KEPT:
+            if decode(line).kind in _KEPT:
                 yield line
 
 
@@ -112,17 +102,16 @@ def merged(paths: Sequence[str]) -> Merged:
 
 
 def _part(path: str) -> Part:
-    reader = read_journal(path)
     settings = settings_of(path)
     if settings.shard is None:
         raise InputError(f"{path}: not a shard: its run was started without --shard")
-    return Part(path, settings, reader.header, reader.state())
+    return Part(path, settings, read_journal(path).state())
 
 
 def _refuse_other_runs(parts: Sequence[Part]) -> None:
     first = parts[0]
     for part in parts[1:]:
-        if part.header.get("version") != first.header.get("version"):
+        if part.state.header.version != first.state.header.version:
             raise InputError(f"{part.path}: made by another version than {first.path}: they are not one run")
         for name in _SAME:
             if _told(part, name) != _told(first, name):

@@ -9,58 +9,38 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.reading.aggregation import ERROR, PASSED, Aggregated, Result, aggregated
+from faircount.reading.aggregation import ERROR, FAILED, PASSED, Aggregated, Result, aggregated
+from faircount.reading.journal_records import (
+    AttemptRecord,
+    CaseRecord,
+    RunRecord,
+    UsageRecord,
+    VerdictRecord,
+    VerdictWord,
+)
+from faircount.reading.journals import State
 from faircount.reading.run_rows import suite_of
-from faircount.running.journal_reading import JournalReader, State, checked
+from faircount.running.journal_reading import JournalReader
 from faircount.stats import Design, wilson
 from faircount.version import __version__
 
 SCHEMA = 1
 Layout = Literal["per-case", "per-metric"]
 
-Record = Mapping[str, Any]
+_WORDS = {VerdictWord.SUCCESS: PASSED, VerdictWord.FAILURE: FAILED, VerdictWord.ERROR: ERROR}
+"""What REBEL calls verdicts."""
 _NOTHING = {"role": None, "content": None, "tool_calls": None, "tool_call_id": None}
 _BEGINNING = 4096
-
-
-class _Verdict(Struct, frozen=True):
-    metric: str
-    score: float | None
-    verdict: Literal["passed", "failed", "error"]
-    reason: str | None
-    error: str | None
-
-
-class _Error(Struct, frozen=True):
-    kind: str | None = None
-    message: str | None = None
-
-
-class _Usage(Struct, frozen=True):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost: float | None = None
-
-
-class _AttemptRecord(Struct, frozen=True):
-    """What must be right in the record of an attempt for a report to be made of it."""
-
-    attempt: int
-    output: dict[str, Any] | None = None
-    error: _Error | None = None
-    verdicts: tuple[_Verdict, ...] | None = None
-    usage: _Usage | None = None
-    tries: int | None = None
 
 
 class Totals(Struct):
@@ -89,7 +69,7 @@ class CaseReport:
     `results` are what each metric said of each attempt: attempt by attempt, metrics in their order.
     """
 
-    def __init__(self, case: Record, attempts: tuple[Record, ...], planned: int) -> None:
+    def __init__(self, case: CaseRecord, attempts: tuple[AttemptRecord, ...], planned: int) -> None:
         self.case = case
         self.attempts = attempts
         self.planned = planned
@@ -98,12 +78,12 @@ class CaseReport:
     @property
     def metrics(self) -> list[str]:
         """The names of the metrics, in their order."""
-        return [metric["name"] for metric in self.case["metrics"]]
+        return [metric.name for metric in self.case.metrics]
 
     @property
     def strategy(self) -> str:
         """How the results are made into one."""
-        return str(self.case["retry_params"]["aggregation_strategy"])
+        return self.case.retry_params.aggregation_strategy
 
     def results_of(self, metric: str) -> list[dict[str, Any]]:
         """Return what one metric said, attempt by attempt."""
@@ -128,15 +108,12 @@ def case_reports(reader: JournalReader, state: State) -> Iterator[CaseReport]:
     """Yield the cases of a run in their order, each with the attempts that count."""
     waiting: deque[int] = deque()
     # Cases and attempts stand in different places, each nearly in order: with two readers, neither jumps far.
-    records = reader.records_at(iter(waiting.popleft, None))
-    for name, case in zip(state.cases, reader.records_at(state.cases.values()), strict=True):
-        planned = int(case["retry_params"]["count"])
+    records = reader.records_at(iter(waiting.popleft, None), AttemptRecord)
+    for name, case in zip(state.cases, reader.records_at(state.cases.values(), CaseRecord), strict=True):
+        planned = case.retry_params.count
         found = [state.offset_of(name, attempt) for attempt in range(planned)]
         waiting.extend(offset for offset in found if offset is not None)
-        attempts = tuple(itertools.islice(records, len(waiting)))
-        for attempt in attempts:
-            checked(attempt, _AttemptRecord, reader.path)
-        yield CaseReport(case, attempts, planned)
+        yield CaseReport(case, tuple(itertools.islice(records, len(waiting))), planned)
 
 
 def totals_of(reports: Iterator[CaseReport]) -> Totals:
@@ -149,7 +126,7 @@ def totals_of(reports: Iterator[CaseReport]) -> Totals:
 
 def _add(totals: Totals, report: CaseReport) -> None:
     totals.cases += 1
-    totals.renamed += "declared_name" in report.case
+    totals.renamed += bool(report.case.declared_name)
     totals.metrics += len(report.metrics)
     if len(report.attempts) < report.planned:
         totals.unfinished += 1
@@ -158,18 +135,18 @@ def _add(totals: Totals, report: CaseReport) -> None:
     totals.undecided += verdict == ERROR
     totals.failed += verdict not in (PASSED, ERROR)
     if verdict != ERROR:
-        suite = totals.suites.setdefault(suite_of(report.case["case"]), [0, 0])
+        suite = totals.suites.setdefault(suite_of(report.case.case), [0, 0])
         suite[0] += verdict == PASSED
         suite[1] += 1
     for attempt in report.attempts:
         totals.attempts += 1
-        totals.errors += attempt.get("error") is not None
-        totals.retries += max(0, (attempt.get("tries") or 0) - 1)
-        usage = attempt.get("usage") or {}
-        totals.prompt_tokens += usage.get("prompt_tokens") or 0
-        totals.completion_tokens += usage.get("completion_tokens") or 0
-        if usage.get("cost") is not None:
-            totals.cost = (totals.cost or 0.0) + usage["cost"]
+        totals.errors += attempt.error is not None
+        totals.retries += max(0, (attempt.tries or 0) - 1)
+        usage = attempt.usage or UsageRecord()
+        totals.prompt_tokens += usage.prompt_tokens or 0
+        totals.completion_tokens += usage.completion_tokens or 0
+        if usage.cost is not None:
+            totals.cost = (totals.cost or 0.0) + usage.cost
 
 
 def report_pieces(reader: JournalReader, timestamp: str, layout: Layout = "per-case") -> Iterator[bytes]:
@@ -187,14 +164,14 @@ def report_pieces(reader: JournalReader, timestamp: str, layout: Layout = "per-c
     yield b"\n  ]\n}\n"
 
 
-def is_report_of(path: str, header: Record) -> bool:
+def is_report_of(path: str, header: RunRecord) -> bool:
     """Tell whether a file is the report of the run with this header."""
     try:
         with Path(path).open("rb") as file:
             beginning = file.read(_BEGINNING)
     except OSError:
         return False
-    return f'"run": {json.dumps(header.get("run"))}'.encode() in beginning
+    return f'"run": {json.dumps(header.run)}'.encode() in beginning
 
 
 def _indented(value: Any, by: int) -> bytes:
@@ -245,17 +222,17 @@ def _pass_rate(suites: Mapping[str, list[int]]) -> Estimate:
     return Design(families=True).rate(passed, decided, unit="case").estimate
 
 
-def _metadata(header: Record, state: State, totals: Totals, timestamp: str, entries: int) -> dict[str, Any]:
+def _metadata(header: RunRecord, state: State, totals: Totals, timestamp: str, entries: int) -> dict[str, Any]:
     return {
         "timestamp": timestamp,
         "total_test_cases": entries,
         "tool": "faircount",
         "version": __version__,
         "schema": SCHEMA,
-        "run": header.get("run"),
-        "started": header.get("started"),
+        "run": header.run,
+        "started": header.started,
         "complete": state.complete,
-        "settings": header.get("settings", {}),
+        "settings": header.settings or {},
         "cases": {name: getattr(totals, name) for name in ("passed", "failed", "undecided", "unfinished")},
         "pass_rate": msgspec.to_builtins(_pass_rate(totals.suites)),
         "attempts": totals.attempts,
@@ -282,58 +259,63 @@ def renaming(cases: int) -> str:
 def _common(report: CaseReport) -> dict[str, Any]:
     case = report.case
     return {
-        "name": case["case"],
-        **({"declared_name": case["declared_name"]} if "declared_name" in case else {}),
-        "tags": case["tags"],
-        "retry_params": case["retry_params"],
-        "input": {**case["input"], "messages": [{**_NOTHING, **message} for message in case["input"]["messages"]]},
-        "expected_output": case["expected_output"],
-        "metrics": case["metrics"],
+        "name": case.case,
+        **({"declared_name": case.declared_name} if case.declared_name else {}),
+        "tags": case.tags,
+        "retry_params": msgspec.to_builtins(case.retry_params),
+        "input": {
+            "messages": [{**_NOTHING, **message} for message in case.input.messages],
+            "api_params": case.input.api_params,
+        },
+        "expected_output": case.expected_output,
+        "metrics": msgspec.to_builtins(case.metrics),
         "actual_outputs": [_output(attempt) for attempt in report.attempts],
-        "place": case.get("place"),
+        "place": case.place,
         "missing_attempts": report.planned - len(report.attempts),
     }
 
 
-def _output(attempt: Record) -> dict[str, Any]:
+def _output(attempt: AttemptRecord) -> dict[str, Any]:
     """Return an attempt as REBEL writes outputs; one whose request failed is marked by its error."""
-    output = attempt.get("output") or {"output": "", "tools_called": [], "context": [], "execution_time": None}
+    told = msgspec.to_builtins(attempt)
+    output = told["output"] or {"output": "", "tools_called": [], "context": [], "execution_time": None}
     named = ("attempt", "error", "model", "finish_reason", "usage", "tries", "waited", "calls", "started", "request_id")
-    return {**output, **{name: attempt.get(name) for name in named}}
+    return {**output, **{name: told.get(name) for name in named}}
 
 
-def _results(attempt: Record, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    verdicts = {verdict["metric"]: verdict for verdict in attempt.get("verdicts") or ()}
+def _results(attempt: AttemptRecord, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    verdicts = {verdict.metric: verdict for verdict in attempt.verdicts}
     for metric in metrics:
-        said = verdicts.get(metric) or _unmeasured(attempt)
+        said = verdicts.get(metric) or _unmeasured(attempt, metric)
         yield {
-            "score": said["score"],
-            "verdict": said["verdict"],
-            "reason": said["reason"],
+            "score": said.score,
+            "verdict": _WORDS[said.verdict],
+            "reason": said.reason,
             "metric": metric,
-            "attempt": attempt["attempt"],
-            "error": said["error"],
+            "attempt": attempt.attempt,
+            "error": said.error,
         }
 
 
-def _unmeasured(attempt: Record) -> Record:
-    error = attempt.get("error") or {}
-    reason = f"the request failed: {error.get('message', '')}" if error else "it was not measured"
-    return {"score": None, "verdict": ERROR, "reason": reason, "error": error.get("kind") or "not measured"}
-
-
-def _scored(results: Sequence[Record]) -> list[Result]:
-    return [Result(result["score"], cast(Any, result["verdict"])) for result in results]
-
-
-def _verdict_of(attempt: Record, metric: str | None) -> str:
-    """Return whether an attempt passed: by one metric, or by all of them."""
-    said = Counter(
-        verdict["verdict"] for verdict in attempt.get("verdicts") or () if metric in (None, verdict["metric"])
+def _unmeasured(attempt: AttemptRecord, metric: str) -> VerdictRecord:
+    error = attempt.error
+    reason = "it was not measured" if error is None else f"the request failed: {error.message or ''}"
+    kind = None if error is None else error.kind
+    return VerdictRecord(
+        metric=metric, score=None, verdict=VerdictWord.ERROR, reason=reason, error=kind or "not measured"
     )
-    if said["failed"]:
-        return "failed"
-    return ERROR if said[ERROR] or not said[PASSED] else PASSED
+
+
+def _scored(results: Sequence[Mapping[str, Any]]) -> list[Result]:
+    return [Result(result["score"], result["verdict"]) for result in results]
+
+
+def _verdict_of(attempt: AttemptRecord, metric: str | None) -> str:
+    """Return whether an attempt passed: by one metric, or by all of them."""
+    said = {verdict.verdict for verdict in attempt.verdicts if metric in (None, verdict.metric)}
+    if VerdictWord.FAILURE in said:
+        return FAILED
+    return PASSED if said == {VerdictWord.SUCCESS} else ERROR
 
 
 def _aggregate_data(result: Aggregated) -> dict[str, Any]:

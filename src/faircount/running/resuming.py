@@ -7,55 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from faircount.errors import InputError
 from faircount.judging.making import Setting
 from faircount.model import Outcome
-from faircount.running.case import Case
-from faircount.running.chosen import Chosen
+from faircount.reading.journal_records import AttemptRecord, CaseRecord, RetryRecord, decode, encode_record
+from faircount.reading.journals import State
+from faircount.running.case import Case, Chosen
 from faircount.running.engine import Earlier
-from faircount.running.journal import Journal, encode_record
-from faircount.running.journal_reading import JournalReader, State, checked, decode_record, read_journal
+from faircount.running.journal import Journal
+from faircount.running.journal_reading import JournalReader, read_journal
 from faircount.running.runs import Settings, chosen_for
 from faircount.text import visible
-
-
-class _Metric(Struct, frozen=True):
-    name: str = ""
-    identity: str | None = None
-
-
-class _CaseRecord(Struct, frozen=True):
-    """What is read of the record of a case."""
-
-    metrics: tuple[_Metric, ...] = ()
-
-
-class _AttemptRecord(Struct, frozen=True):
-    """What is read of the record of an attempt on an entry that is not finished."""
-
-    attempt: int
-    strategy: str = ""
-    iteration: int = 0
-    messages: list[dict[str, Any]] | None = None
-    output: _OutputRecord | None = None
-    error: dict[str, Any] | None = None
-    verdicts: list[_Verdict] | None = None
-    note: dict[str, Any] | None = None
-
-
-class _OutputRecord(Struct, frozen=True):
-    output: str | None = None
-
-
-class _Verdict(Struct, frozen=True):
-    verdict: str | None = None
-    score: float | None = None
 
 
 class Resumed(Struct, frozen=True):
@@ -92,11 +59,10 @@ def resume(path: str, cases: Sequence[Case], *, retry_errors: bool, known: State
     journal, state = Journal.reopen(path, known)
     try:
         # The cases that were not written yet when the run was stopped at its very beginning.
-        records: list[Mapping[str, Any]] = [case.record() for case in cases if case.name not in state.cases]
-        if retry_errors:
-            records += _void(state)
-        if records:
-            journal.append_all_now(records)
+        missing = [case.record() for case in cases if case.name not in state.cases]
+        void = [RetryRecord(case, attempt) for case, attempt in to_retry(state)] if retry_errors else []
+        if missing or void:
+            journal.append_all_now([*missing, *void])
             state = read_journal(path).state()
         return Resumed(journal, Earlier(state, state.calls_under_way(), _made_before(path, state, cases)))
     except BaseException:
@@ -111,20 +77,14 @@ def to_retry(state: State) -> Iterator[tuple[str, int]]:
             yield case, attempt
 
 
-def _void(state: State) -> list[Mapping[str, Any]]:
-    return [{"kind": "retry", "case": case, "attempt": attempt} for case, attempt in to_retry(state)]
-
-
-def _made_before(path: str, state: State, cases: Sequence[Case]) -> dict[str, list[Mapping[str, Any]]]:
+def _made_before(path: str, state: State, cases: Sequence[Case]) -> dict[str, list[AttemptRecord]]:
     """Return what was recorded of entries that are not finished."""
     if not any(case.fields is not None for case in cases):
         return {}
     under_way = list(state.attempts_of_unfinished())
-    made: dict[str, list[Mapping[str, Any]]] = {}
-    records = read_journal(path).records_at(offset for _, offset in under_way)
-    for (name, _), record in zip(under_way, records, strict=True):
-        checked(record, _AttemptRecord, path)
-        made.setdefault(name, []).append(record)
+    made: dict[str, list[AttemptRecord]] = {}
+    for record in read_journal(path).records_at((offset for _, offset in under_way), AttemptRecord):
+        made.setdefault(record.case, []).append(record)
     return made
 
 
@@ -167,11 +127,10 @@ def _is_in(state: State, reader: JournalReader, case: Case) -> bool:
     """Return whether a journal has a case; `place` may differ, and the version of what measures it."""
     if case.name not in state.cases:
         return not state.kinds.get("call")  # all cases are written before the first call
-    record = reader.record_at(state.cases[case.name])
-    now = decode_record(encode_record(case.record()))
+    before, now = next(reader.records_at([state.cases[case.name]], CaseRecord)), decode(encode_record(case.record()))
     same = ("tags", "input", "expected_output", "retry_params")
-    names = [[metric.name for metric in _metrics(one, reader.path)] for one in (now, record)]
-    return all(now[name] == record.get(name) for name in same) and names[0] == names[1]
+    names = [[metric.name for metric in one] for one in (before.metrics, case.metrics)]
+    return all(getattr(now, name) == getattr(before, name) for name in same) and names[0] == names[1]
 
 
 def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]:
@@ -180,12 +139,9 @@ def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]
     # One case of each metric is enough: the others were made with the same.
     told_in = {metric.digest: (case, metric.name) for case in there for metric in case.metrics}
     places = {state.cases[case.name] for case, _ in told_in.values()}
-    before = {metric.identity for record in read_journal(path).records_at(places) for metric in _metrics(record, path)}
+    records = read_journal(path).records_at(places, CaseRecord)
+    before = {metric.identity for record in records for metric in record.metrics}
     return sorted({name for digest, (_, name) in told_in.items() if digest not in before})
-
-
-def _metrics(record: Mapping[str, Any], path: str) -> tuple[_Metric, ...]:
-    return checked(record, _CaseRecord, path).metrics
 
 
 @contextlib.contextmanager

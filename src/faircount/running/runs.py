@@ -25,10 +25,10 @@ from faircount.errors import FaircountError, InputError, UsageError
 from faircount.judging.making import Setting
 from faircount.judging.outside import in_short
 from faircount.reading.aggregation import check_attempts, read_aggregation
+from faircount.reading.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
 from faircount.running.attacks.seam import Attack
 from faircount.running.budget import Limits
-from faircount.running.case import Case, Measuring
-from faircount.running.chosen import Chosen
+from faircount.running.case import Case, Chosen, Measuring
 from faircount.running.collecting import collect
 from faircount.running.courses import Tactics
 from faircount.running.dataset_choice import DatasetChoice
@@ -151,16 +151,15 @@ def _renamed(cases: Sequence[Case]) -> Iterator[str]:
 
 def begin(path: str, settings: Settings, cases: Sequence[Case]) -> Journal:
     """Make the journal of a new run, with its header and its cases."""
-    journal = Journal.create(
-        path,
-        {
-            **({"aim": "attack"} if settings.is_attack else {}),
-            "run": str(uuid.uuid4()),
-            "version": __version__,
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "settings": msgspec.to_builtins(settings),
-        },
+    header = RunRecord(
+        schema=SCHEMA,
+        aim=ATTACK if settings.is_attack else TASK,
+        run=str(uuid.uuid4()),
+        version=__version__,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        settings=msgspec.to_builtins(settings),
     )
+    journal = Journal.create(path, header)
     try:
         journal.append_all_now(case.record() for case in cases)
     except BaseException:
@@ -171,9 +170,8 @@ def begin(path: str, settings: Settings, cases: Sequence[Case]) -> Journal:
 
 def settings_of(path: str) -> Settings:
     """Return what the header of a journal says."""
-    header = read_journal(path).header
     try:
-        return msgspec.convert(header.get("settings"), Settings)
+        return msgspec.convert(read_journal(path).header.settings, Settings)
     except (msgspec.ValidationError, UnicodeError) as error:  # half a character in the name of a field
         raise InputError(f"{path}: its header cannot be used to resume the run: {visible(str(error))}") from error
 
@@ -222,9 +220,8 @@ def execute(
     try:
         with _interrupts(engine, interrupted) as listening:
             ending = run_in_a_loop(lambda: _run(engine, earlier, listening))
-        record = {"kind": "end", "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        told = {**record, "complete": ending.complete, "why": ending.why}
-        journal.append_now({**told, "decided": True} if ending.decided else told)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        journal.append_now(EndRecord(now, ending.complete, ending.why, ending.decided or None))
         return ending
     finally:
         journal.close()

@@ -16,8 +16,9 @@ from typing import Any
 from faircount.errors import InputError
 from faircount.judging import registry
 from faircount.reading.entry_rows import Attacked, Made, row_of_entry
+from faircount.reading.journal_records import ATTACK, RunRecord
 from faircount.reading.journal_rows import EntryGathering
-from faircount.reading.journals import ATTACK, State, aim_of
+from faircount.reading.journals import State
 from faircount.reading.loose import BadLine
 from faircount.running.journal_reading import JournalReader, read_journal
 from faircount.text import visible
@@ -46,7 +47,7 @@ def spikee_rows(path: str) -> Iterator[bytes]:
     InputError: it is not the journal of a run over a dataset.
     """
     reader = read_journal(path)
-    if aim_of(reader.header) != ATTACK:
+    if reader.header.aim != ATTACK:
         raise InputError(
             f"{visible(path)}: is the journal of a run of tests; spikee's format holds results of attacks, so only a "
             "run over a dataset can be written in it"
@@ -136,9 +137,9 @@ def _judge(tried: Attacked, judged_by: str | None) -> str | None:
     return given if same else judged_by
 
 
-def _options(header: Record) -> str | None:
+def _options(header: RunRecord) -> str | None:
     """Return the options of the attack as spikee writes options."""
-    found: Any = header.get("settings")
+    found: Any = header.settings
     for name in ("attacking", "attack", "options"):
         found = found.get(name) if isinstance(found, Mapping) else None
     return ",".join(f"{name}={value}" for name, value in found.items()) or None if isinstance(found, Mapping) else None

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from faircount.judging.outside import in_short
 from faircount.model import Document, Passage
+from faircount.reading.journal_records import VerdictWord
 from faircount.report import (
     Block,
     Cell,
@@ -32,6 +33,7 @@ from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Attack, Entry, Messages, Step
 from faircount.running.case import entry_case
 from faircount.running.entry_metric import EntryMetric
+from faircount.running.recording import output_record
 from faircount.running.targets.blocks import classified
 from faircount.running.targets.seam import BLOCKED, Request, Target, TargetError
 from faircount.testing.messages import text_of
@@ -110,14 +112,8 @@ async def _asked(target: Target, entry: Entry, sent: Step, metric: EntryMetric |
     if metric is None:
         return Step(sent.messages, answer.output, note=sent.note)
     case = entry_case(entry.name, tuple(sent.messages), entry.fields, (metric,), place="")
-    output = {
-        "output": answer.output,
-        "tools_called": list(answer.tools_called),
-        "context": list(answer.context),
-        "execution_time": answer.latency,
-    }
-    told = metric.measure(case, output)
-    success = None if told.verdict == "error" else told.verdict == "passed"
+    told = metric.measure(case, output_record(answer))
+    success = None if told.verdict is VerdictWord.ERROR else told.verdict is VerdictWord.SUCCESS
     return Step(sent.messages, answer.output, success=success, score=told.score, note=sent.note)
 
 

@@ -15,7 +15,7 @@ import contextlib
 import math
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from faircount.findings import Notes
 from faircount.io.records import Records, report_to, some_fields
 from faircount.policy_blocks import known_pattern
 from faircount.reading import loose
-from faircount.reading.journals import decode_record
+from faircount.reading.journal_records import AttemptRecord, CaseRecord, decode, decode_record
 from faircount.reading.loose import BadLine
 from faircount.running.journal_reading import JournalReader, read_journal
 from faircount.running.targets.answers import WrongAnswer, answer_of
@@ -283,58 +283,46 @@ class _Journal:
         state = self._reader.state()
         cases: dict[str, tuple[str, str]] = {}
         for line in self._reader:
-            record, kind = line.record, line.record.get("kind")
-            if kind == "case":
-                fields = record.get("entry") or {}
-                entry = str(fields.get("id", record["case"])) if isinstance(fields, Mapping) else record["case"]
-                cases[record["case"]] = entry, _last_prompt(_messages(record.get("input")))
-            elif kind == "attempt" and state.counts(line):
-                yield from _in_attempt(record, line.offset, *cases[record["case"]])
+            record = line.record
+            if isinstance(record, CaseRecord):
+                entry = str((record.entry or {}).get("id", record.case))
+                cases[record.case] = entry, _last_prompt(record.input.messages)
+            elif isinstance(record, AttemptRecord) and state.counts(line):
+                yield from _in_attempt(record, line.offset, *cases[record.case])
 
     def read(self, place: _Place) -> Answer:
         """Return one answer, or raise what was an error."""
         self._file.seek(place.offset)
-        record = decode_record(self._file.readline(_LONGEST_LINE + 1))
+        record = decode(self._file.readline(_LONGEST_LINE + 1))
+        assert isinstance(record, AttemptRecord)
         if place.part != _WHOLE:
-            return Answer(output=text_of(record["messages"][place.part].get("content")))
-        error = record.get("error")
-        if isinstance(error, Mapping):
+            return Answer(output=text_of((record.messages or ())[place.part].get("content")))
+        if record.error is not None:
             raise TargetError(
-                str(error.get("kind")),
-                _words(error.get("message")),
-                categories=categories_of(error.get("categories")),
-                policy_block=known_pattern(error.get("policy_block")),
+                str(record.error.kind),
+                _words(record.error.message),
+                categories=categories_of(record.error.categories),
+                policy_block=known_pattern(record.error.policy_block),
             )
+        told = msgspec.to_builtins(record)
         try:
-            told = {**(record.get("output") or {}), **{name: record.get(name) for name in ("model", "finish_reason")}}
-            return answer_of(told | {"usage": record.get("usage")}, 0.0)
+            about = {name: told.get(name) for name in ("model", "finish_reason", "usage")}
+            return answer_of((told["output"] or {}) | about, 0.0)
         except WrongAnswer as wrong:
             raise TargetError("wrong answer", _words(str(wrong))) from None
 
 
-def _in_attempt(record: Mapping[str, Any], offset: int, entry: str, prompt: str) -> Iterator[_Found]:
-    own = record.get("messages")
-    if not isinstance(own, list):
-        yield _Found(entry, prompt, _Place(offset, _WHOLE, record["attempt"]))
-        return
+def _in_attempt(record: AttemptRecord, offset: int, entry: str, prompt: str) -> Iterator[_Found]:
+    own = record.messages or ()
     for part, message in enumerate(own):
-        if part and _role(message) == "assistant" and _role(own[part - 1]) == "user":
+        if part and message.get("role") == "assistant" and own[part - 1].get("role") == "user":
             yield _Found(entry, text_of(own[part - 1].get("content")), _Place(offset, part))
-    yield _Found(entry, _last_prompt(own), _Place(offset, _WHOLE, record["attempt"]))
+    yield _Found(entry, _last_prompt(own) if own else prompt, _Place(offset, _WHOLE, record.attempt))
 
 
-def _messages(told: object) -> list[Any]:
-    messages = told.get("messages") if isinstance(told, Mapping) else None
-    return messages if isinstance(messages, list) else []
-
-
-def _last_prompt(messages: list[Any]) -> str:
-    said = [message for message in messages if _role(message) == "user"]
+def _last_prompt(messages: Sequence[Mapping[str, Any]]) -> str:
+    said = [message for message in messages if message.get("role") == "user"]
     return text_of(said[-1].get("content")) if said else ""
-
-
-def _role(message: object) -> object:
-    return message.get("role") if isinstance(message, Mapping) else None
 
 
 def _words(told: object) -> str:
