@@ -378,7 +378,7 @@ def test_reading_ends_at_once_while_the_engine_is_still_being_loaded(
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt), loading.Loader([path], ReadOptions()) as loader:
-            loader.load(Ledger([path], ()), 0)
+            loader.load(Ledger([path]), 0)
         assert time.monotonic() - began < 10
     finally:
         never.set()

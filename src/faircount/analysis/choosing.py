@@ -20,8 +20,7 @@ from faircount.patterns import SlowPattern
 from faircount.query import CustomSearch, Query
 from faircount.query.tree import And, Node, Operator, Test
 from faircount.reading.raw_rows import ESCAPE, RawRow, values_reader
-from faircount.reading.rows import NO_RESPONSE, policy_block_of
-from faircount.reading.spikee_rows import Row
+from faircount.reading.rows import NO_RESPONSE, Refusable, policy_block_of
 
 
 class Choice(Struct, frozen=True):
@@ -53,7 +52,7 @@ _NO_GUARDRAIL = "no-guardrail"
 def _by_faircount(category: str, *, policy_blocks: bool) -> Callable[[RawRow], bool]:
     """Return whether a row is of a category, as it is counted."""
 
-    def blocked(row: Row) -> bool:
+    def blocked(row: Refusable) -> bool:
         return row.guardrail is True or (row.error is not None and policy_blocks and policy_block_of(row) is not None)
 
     if category == _NO_GUARDRAIL:

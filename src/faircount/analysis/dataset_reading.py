@@ -21,7 +21,6 @@ from faircount.reading.cache import Cache, ReadSource
 from faircount.reading.datasets import Dataset, names_of_rows, read_dataset
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
-from faircount.reading.spikee import CASE_FACETS
 from faircount.workers import Beside, is_interrupt
 
 _SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
@@ -66,7 +65,7 @@ def _read(path: str, names: Sequence[str], options: DatasetComparisonOptions, lo
         reading = threads.enter_context(Beside(partial(_read_dataset, path, options.max_line)))
         matching: list[Beside[ReadTarget]] = []
         for name in names:
-            ledger = Ledger([name], CASE_FACETS)
+            ledger = Ledger([name])
             threads.push(partial(_close, ledger))
             read = loader.load(ledger, 0)
             refuse_hopeless([read.source], [read.notes])
@@ -109,7 +108,7 @@ def _match_target(
 def _read_again(reading: Beside[Dataset], path: str, options: DatasetComparisonOptions) -> ReadTarget:
     """Read a target anew of which the cache has only the fold."""
     with Loader([path], options.reading) as loader:
-        ledger = Ledger([path], CASE_FACETS)
+        ledger = Ledger([path])
         return _match_target(reading, ledger, loader.load(ledger, 0), options)
 
 

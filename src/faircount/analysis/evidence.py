@@ -25,9 +25,8 @@ from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Pass
 from faircount.reading.cache import ReadSource
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
+from faircount.reading.raw_rows import identity_of
 from faircount.reading.readers import lines_are_rows, open_stream
-from faircount.reading.rows import ReadOptions
-from faircount.reading.spikee import NINE_FIELDS, SpikeeLines
 from faircount.reading.streams import STDIN, Stream, blocks, open_range
 from faircount.text import mask_secrets
 from faircount.version import __version__
@@ -95,7 +94,7 @@ def gather(
 
 def _spread_column(ledger: LedgerView) -> str:
     """Return the column whose values take turns: the first field that has more than one."""
-    columns = [ledger.facets[field] for field in NINE_FIELDS if field in ledger.facets]
+    columns = [ledger.facets[field] for field in ledger.fields.first if field in ledger.facets]
     return next((name for name in columns if tallies.distinct_values(ledger, name) > 1), tallies.NO_COLUMN)
 
 
@@ -179,9 +178,7 @@ def _pick(stream: Stream, first: int, wanted: Sequence[CountedRow], max_line: in
 
 def _holds(line: bytes, row: CountedRow, max_line: int) -> bool:
     """Tell whether a line still reads as the row that was counted: the same id, prompt and answer."""
-    for batch in SpikeeLines(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
-        return lookup.identity(batch.tables()) == row.identity
-    return False
+    return identity_of(line, max_line) == row.identity
 
 
 def example_of(place: str, line: bytes, entry: str = "", strategy: str = "") -> Example:

@@ -48,7 +48,6 @@ from faircount.reading.raw_rows import (
     values_decoder,
     values_of,
 )
-from faircount.reading.spikee import CASE_FACETS
 
 ENTRY_COLUMNS = ("file", "line", "id", "outcome", "initial_success", "attempts", "attack_name")
 """What is said of an entry; its facets follow. File and line are those of its first row."""
@@ -188,7 +187,7 @@ class Export(Extraction):
         """The ledger of all files, folded."""
         paths = [origin.path for origin in self.origins]
         with Loader(paths, self._wanted.reading, self._progress, alone=False) as loader:
-            ledger = self._cleanup.enter_context(Ledger(paths, CASE_FACETS))
+            ledger = self._cleanup.enter_context(Ledger(paths))
             for index, origin in enumerate(self.origins):
                 read = loader.load(ledger, index)
                 read.notes.name = origin.name

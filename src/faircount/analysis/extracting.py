@@ -55,7 +55,6 @@ from faircount.reading.raw_rows import (
     strategy_of,
 )
 from faircount.reading.readers import open_stream
-from faircount.reading.spikee import CASE_FACETS
 from faircount.reading.streams import STDIN, open_range
 from faircount.text import visible
 from faircount.workers import result_of, start_method, submit, worker_pool
@@ -209,7 +208,7 @@ class Extraction:
         options, paths = self.options, [origin.path for origin in origins]
 
         def fold(loader: Loader) -> EntriesOfRows:
-            with engine.interruptible(), loader, Ledger(paths, CASE_FACETS) as ledger:
+            with engine.interruptible(), loader, Ledger(paths) as ledger:
                 for index in range(len(paths)):
                     loader.load(ledger, index)
                 ledger.fold(options.definition)

@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from faircount.errors import UsageError
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.reading.spikee import FACETS, NINE_FIELDS
 from faircount.text import clip, visible
 
 ATTACK_FIELD = tallies.ATTACK_NAME
-LABELS = FACETS
-"""Fields whose values the ledger holds as text, whatever they are; of others it holds single values."""
 VALUES_OF_AN_UNKNOWN_FACET = 50
 _ONLY_ASKED_FOR = ("metric.", "tag.")
 _ALIASES = {"attack": ATTACK_FIELD, "document": "document_id", "judge": "judge_name"}
@@ -36,16 +33,17 @@ def to_break_down(ledger: LedgerView, asked: tuple[str, ...], aim: str = "attack
     for field in asked:
         existing_column(ledger, field, "--by")
     if asked:
-        return tuple(dict.fromkeys([*NINE_FIELDS, *asked]))
-    others = [field for field in FACETS if field in ledger.facets]
+        return tuple(dict.fromkeys([*ledger.fields.first, *asked]))
+    known = ledger.fields.facets
+    others = [field for field in known if field in ledger.facets]
     unknown = [
         field
         for field, column in ledger.facets.items()
-        if field not in FACETS
+        if field not in known
         and not (aim == "task" and _is_for_asking(ledger, field, column))
         and tallies.distinct_values(ledger, column) <= VALUES_OF_AN_UNKNOWN_FACET
     ]
-    return tuple(dict.fromkeys([*NINE_FIELDS, ATTACK_FIELD, *others, *unknown]))
+    return tuple(dict.fromkeys([*ledger.fields.first, ATTACK_FIELD, *others, *unknown]))
 
 
 def _is_for_asking(ledger: LedgerView, field: str, column: str) -> bool:
@@ -55,7 +53,7 @@ def _is_for_asking(ledger: LedgerView, field: str, column: str) -> bool:
 
 def existing_column(ledger: LedgerView, field: str, option: str) -> str:
     """Return the column of `entry` that holds a field that an option names, which must be one of these files."""
-    present = {*NINE_FIELDS, ATTACK_FIELD, *ledger.facets}
+    present = {*ledger.fields.first, ATTACK_FIELD, *ledger.facets}
     if field not in present:
         listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
         raise UsageError(f"{option} {clip(visible(field), 40)}: no such field; available: {listed}")

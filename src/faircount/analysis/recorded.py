@@ -15,9 +15,8 @@ from faircount.model import Outcome
 from faircount.reading import loose
 from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine, parse
-from faircount.reading.rows import history_state, policy_block_of
-from faircount.reading.spikee import history_item
-from faircount.reading.spikee_families import FAMILY_FIELDS, family
+from faircount.reading.raw_rows import family_of
+from faircount.reading.rows import history_item, history_state, policy_block_of
 from faircount.text import mask_secrets
 
 LONGEST_EXCERPT = 600
@@ -97,7 +96,7 @@ def excerpts(line: bytes) -> tuple[str | None, str | None, str | None]:
 def family_names(line: bytes) -> tuple[str, str] | None:
     """Return the document and the instruction, or the input, that a row is a variant of."""
     fields = _fields(line)
-    named = family(scalar_text(fields.get("long_id")), *(scalar_text(fields.get(field)) for field in FAMILY_FIELDS))
+    named = family_of(fields)
     if named is None:
         return None
     document, _, instruction = masked(named).partition("\n")

@@ -347,7 +347,7 @@ class ResultSet:
         """Return a query as a condition: by what the ledger holds, or else by reading the files."""
         if where not in self._conditions:
             ledger, query = _whole(folded), parse(where)
-            found = row_filter.condition_of(ledger, query, fields.LABELS)
+            found = row_filter.condition_of(ledger, query, ledger.fields.facets)
             self._conditions[where] = found or row_filter.condition_of_places(ledger, self._places(ledger, where))
         return self._conditions[where]
 

@@ -44,9 +44,8 @@ from faircount.reading.cache import ReadSource
 from faircount.reading.chosen import parse_row_query, refuse_unknown_fields
 from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
-from faircount.reading.raw_rows import Origin
-from faircount.reading.spikee import CASE_FACETS
-from faircount.reading.spikee_rows import Row
+from faircount.reading.raw_rows import ROW_FIELDS, Origin
+from faircount.reading.readers import default_reader
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import Design
 from faircount.workers import Answered
@@ -225,7 +224,7 @@ def _folded_each(
         except InputError as error:
             yield batch[0], error
         return
-    with Ledger([item.path for item in batch], CASE_FACETS, apart=True) as ledger:
+    with Ledger([item.path for item in batch], apart=True) as ledger:
         read = [_read_or_not(ledger, index, loader) for index in range(len(batch))]
         with _wanted(ledger, [one for one in read if not isinstance(one, InputError)], loader.where) as (wanted, kept):
             wanted.fold()
@@ -280,7 +279,7 @@ class Folded(Struct, frozen=True):
 @contextmanager
 def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[Folded]:
     """Read the sources into a ledger and fold it by the chosen definition."""
-    with Ledger([item.path for item in chosen], CASE_FACETS) as ledger:
+    with Ledger([item.path for item in chosen]) as ledger:
         read = tuple(loader.load(ledger, index) for index in range(len(chosen)))
         refuse_hopeless([one.source for one in read], [one.notes for one in read])
         _refuse_both_aims([one.source for one in read])
@@ -297,7 +296,6 @@ class NotHeldError(Exception):
     """A query asks for more than the ledger holds: the files have to be read for it."""
 
 
-_NOT_HELD = frozenset(Row.__struct_fields__).difference(fields.LABELS)
 _OF_ROWS_THAT_COUNT = ("F016", "F017", "F021", "F025", "F027")
 """Findings about rows that are counted: what was noted of rows that a query excludes would have to be taken back."""
 
@@ -305,7 +303,8 @@ _OF_ROWS_THAT_COUNT = ("F016", "F017", "F021", "F025", "F027")
 def _may_be_held(query: Query) -> bool:
     """Return whether a ledger may hold all that a query asks for, as far as can be said before the files are read."""
     asked = [test.path.steps for test in tests(query.tree) if not test.path.computed]
-    return query.computed <= {"file"} and all(len(steps) == 1 and steps[0] not in _NOT_HELD for steps in asked)
+    never = ROW_FIELDS.difference(default_reader().fields.facets)
+    return query.computed <= {"file"} and all(len(steps) == 1 and steps[0] not in never for steps in asked)
 
 
 @contextmanager
@@ -326,8 +325,8 @@ def only_rows(
     ledger: Ledger, read: Sequence[ReadSource], where: Query, *, folded: bool
 ) -> tuple[Ledger, tuple[ReadSource, ...]]:
     """Return a ledger of the rows that a query chooses, and what was noted of them; NotHeldError if it cannot say."""
-    condition = row_filter.condition_of(ledger, where, fields.LABELS)
-    unknown = where.compared.difference(fields.LABELS, ledger.facets)
+    condition = row_filter.condition_of(ledger, where, ledger.fields.facets)
+    unknown = where.compared.difference(ledger.fields.facets, ledger.facets)
     if condition is None or unknown or any(one.notes.total(code) for one in read for code in _OF_ROWS_THAT_COUNT):
         raise NotHeldError
     rows = row_filter.rows_where(condition, folded=folded)

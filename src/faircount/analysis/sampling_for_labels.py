@@ -32,7 +32,6 @@ from faircount.reading.clean import scalar_text
 from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.raw_rows import RawReader, RawRow, values_reader
 from faircount.reading.readers import open_stream
-from faircount.reading.spikee import NINE_FIELDS
 from faircount.reading.streams import STDIN
 from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
 from faircount.version import __version__
@@ -160,7 +159,7 @@ def _facet(ledger: LedgerView, asked: str | None) -> str | None:
         name = fields.raw_name(asked)
         fields.existing_column(ledger, name, "--by")
         return name
-    for field in NINE_FIELDS:
+    for field in ledger.fields.first:
         if field in ledger.facets and 1 < distinct_values(ledger, ledger.facets[field]) <= _VALUES_OF_A_FACET:
             return field
     return None

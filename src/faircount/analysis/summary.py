@@ -30,7 +30,6 @@ from faircount.model import (
     SourceFigures,
     Tally,
 )
-from faircount.reading.spikee import COMBINED_FIELDS, NINE_FIELDS
 
 SMALL_GROUP = 20
 """Groups with fewer entries are marked: their interval spans some 40 points or more in the middle."""
@@ -199,12 +198,15 @@ _ORDERS: dict[str, Callable[[Group], tuple[object, ...]]] = {
 def combinations(
     ledger: LedgerView, breakdowns: Mapping[str, Sequence[Group]], grouping: Grouping, options: AnalyzeOptions
 ) -> Combinations:
-    """Return the most and the least successful combinations of those of the five fields that vary.
+    """Return the most and the least successful combinations of those of the format's fields that vary.
 
     They are ranked by their shrunken rates: by raw ones, those of one or two entries would fill both ends.
     """
-    varying = tuple(field for field in COMBINED_FIELDS if len(breakdowns.get(field, ())) > 1)
-    names = COMBINED_FIELDS if options.definition == "spikee" else varying or COMBINED_FIELDS[:1]
+    combined = ledger.fields.combined
+    varying = tuple(field for field in combined if len(breakdowns.get(field, ())) > 1)
+    names = combined if options.definition == "spikee" else varying or combined[:1]
+    if not names:
+        return Combinations((), options.min_n, 0, (), ())
     columns = [column_of(ledger, field) for field in names]
     found = tallies.Combinations(ledger, columns, min_n=options.min_n)
     alike = found.alike()
@@ -230,7 +232,7 @@ def crossing(
     With `--by`, only the fields that were asked for are looked at. Two fields of which one follows from the other
     are passed over: crossed, they show nothing new.
     """
-    for first, second in _pairs_to_cross(breakdowns, raw_names(options.by)):
+    for first, second in _pairs_to_cross(breakdowns, ledger.fields.first, raw_names(options.by)):
         both = column_of(ledger, first), column_of(ledger, second)
         counted, kinds = tallies.by_two_facets(ledger, *both), grouping.by(ledger, *both)
         rows, columns = (tuple(group.value for group in breakdowns[field]) for field in (first, second))
@@ -246,9 +248,11 @@ def crossing(
     return None
 
 
-def _pairs_to_cross(breakdowns: Mapping[str, tuple[Group, ...]], asked: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _pairs_to_cross(
+    breakdowns: Mapping[str, tuple[Group, ...]], first: Sequence[str], asked: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     """Yield pairs of fields, the most telling first; of each pair, the one with more values first, for the rows."""
-    known = (*NINE_FIELDS, ATTACK_FIELD)
+    known = (*first, ATTACK_FIELD)
     fields = [
         field
         for field in known

@@ -6,6 +6,7 @@ from faircount.ledger.origins import preference as preference
 from faircount.ledger.schema import FACET as FACET
 from faircount.ledger.schema import WITH_WORDS as WITH_WORDS
 from faircount.ledger.schema import Batch as Batch
+from faircount.ledger.schema import Fields as Fields
 from faircount.ledger.schema import Kind as Kind
 from faircount.ledger.schema import Tables as Tables
 from faircount.ledger.schema import kind_of as kind_of

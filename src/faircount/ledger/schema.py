@@ -240,6 +240,18 @@ def _numbers(values: Sequence[Any], kind: str, lexicon: Lexicon | None) -> Itera
     return values
 
 
+class Fields(Struct, frozen=True):
+    """Fields of a format: those that a report shows first, those whose combinations it ranks, all that are facets.
+
+    `case` are the facets that make two rows with one id different cases; who judged them does not.
+    """
+
+    first: tuple[str, ...] = ()
+    combined: tuple[str, ...] = ()
+    facets: tuple[str, ...] = ()
+    case: tuple[str, ...] = ()
+
+
 class HistoryCount(Struct, frozen=True, gc=False):
     """How often requests of one row came to a state and kind of error, and which was the first of them, from 1."""
 

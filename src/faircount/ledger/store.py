@@ -29,6 +29,7 @@ from faircount.ledger.schema import (
     OUTCOME_NUMBER,
     TABLES,
     TYPE_CODES,
+    Fields,
     Kind,
     Lexicon,
     Mark,
@@ -66,6 +67,7 @@ _PLACES = {
 GIVEN = "(SELECT UNNEST(CAST(? AS BIGINT[])))"
 """The numbers of a list that is one parameter of a statement."""
 
+_FIELDS = Fields.__struct_fields__
 _CHOSEN = "WHERE line IN (SELECT ord FROM chosen_row)"
 
 SEVERAL_ATTACKS = -1
@@ -118,11 +120,12 @@ class _Asking(Struct, frozen=True):
 class Ledger:
     """Rows of one or more sources, folded on request into entries."""
 
-    def __init__(self, paths: Sequence[str], case_facets: Sequence[str], *, apart: bool = False) -> None:
+    def __init__(self, paths: Sequence[str], *, apart: bool = False) -> None:
         self.paths = list(paths)
         self.apart = apart
         """Whether each source is folded by itself, whatever stands in the others; then each is asked as a `Part`."""
-        self.case_facets = tuple(case_facets)
+        self.fields_of: dict[int, Fields] = {}
+        """The fields of each source's format."""
         self.facets: dict[str, str] = {}
         """The name of each facet's column in the engine."""
         self._facet_fields: dict[str, str] = {}
@@ -152,6 +155,15 @@ class Ledger:
         if sum(self.rows) <= UNPLANNED_UP_TO_ROWS:
             started.rows("PRAGMA disable_optimizer")
         return started
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of all formats that were read."""
+        every = list(self.fields_of.values())
+        if not every or every.count(every[0]) == len(every):
+            return every[0] if every else Fields()
+        joined = {name: dict.fromkeys(field for one in every for field in getattr(one, name)) for name in _FIELDS}
+        return Fields(**{name: tuple(found) for name, found in joined.items()})
 
     def warm_up(self) -> None:
         """Start the engine now, and import what many rows need, while there is something else to wait for."""
@@ -296,7 +308,8 @@ class Ledger:
 
     def only(self, rows: str) -> Ledger:
         """Return a ledger of some rows alone, not folded yet; `rows` selects their places in this one."""
-        chosen = Ledger(self.paths, self.case_facets, apart=self.apart)
+        chosen = Ledger(self.paths, apart=self.apart)
+        chosen.fields_of = self.fields_of
         self._engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen_row AS {rows}")
         facets = {column: name for column, name in self._columns["attempt"].items() if column.startswith(FACET)}
         largest = "".join(f", MAX({name})" for name in facets.values())
@@ -458,7 +471,7 @@ class Ledger:
 
     def _case_signature(self) -> str:
         """Return the facets that tell cases apart as one value."""
-        columns = [f"COALESCE(a.{self.facets[name]}, 0)" for name in self.case_facets if name in self.facets]
+        columns = [f"COALESCE(a.{self.facets[name]}, 0)" for name in self.fields.case if name in self.facets]
         return f"CONCAT_WS(' ', '', {', '.join(columns)})" if columns else "''"
 
     def _facet_list(self) -> str:
@@ -479,6 +492,7 @@ class Part:
         self._source = source
         self.paths = [whole.paths[source]]
         self.rows = [whole.rows[source]]
+        self.fields = whole.fields_of.get(source, Fields())
         self.facets = {field: column for field, column in whole.facets.items() if FACET + field in own_columns}
         # Words are those of all sources.
         self.place, self.word, self.lexicon = whole.place, whole.word, whole.lexicon

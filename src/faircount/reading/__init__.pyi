@@ -64,7 +64,6 @@ from faircount.reading.raw_rows import Origin as Origin
 from faircount.reading.raw_rows import RawReader as RawReader
 from faircount.reading.raw_rows import dataset_row as dataset_row
 from faircount.reading.raw_rows import rows_of as rows_of
-from faircount.reading.readers import Fields as Fields
 from faircount.reading.readers import Found as Found
 from faircount.reading.readers import Probe as Probe
 from faircount.reading.readers import Reader as Reader

@@ -28,7 +28,7 @@ from faircount.model import Source
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
-from faircount.reading.readers import Found, Reader, noun_of, open_source, reads_ranges
+from faircount.reading.readers import Found, Reader, open_source, reader_named, reads_ranges
 from faircount.reading.rows import ReadOptions
 from faircount.reading.streams import STDIN, open_range
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
@@ -94,6 +94,11 @@ class Loader:
 
     def load(self, ledger: Ledger, index: int) -> ReadSource:
         """Read a source of the ledger into it, or take what was kept of the same bytes."""
+        read = self._load(ledger, index)
+        ledger.fields_of[index] = reader_named(read.source.reader).fields
+        return read
+
+    def _load(self, ledger: Ledger, index: int) -> ReadSource:
         path = ledger.paths[index]
         cached = self._cached.get(path)
         if cached is not None:
@@ -217,7 +222,7 @@ def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
     worst = next(source for source in sources if source.bad_lines)
     reason, _ = next(notes[sources.index(worst)].subjects("F001"))
     lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
-    raise InputError(f"{worst.path}: cannot read {lines} as a {noun_of(worst.reader)}; most often: {reason}")
+    raise InputError(f"{worst.path}: cannot read {lines} as a {reader_named(worst.reader).noun}; most often: {reason}")
 
 
 class _Reading(Struct, frozen=True):

@@ -17,14 +17,17 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from faircount.findings import Notes
+from faircount.ledger.lookup import identity
 from faircount.ledger.schema import Mark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.model import Source
 from faircount.reading import loose
+from faircount.reading.clean import scalar_text
 from faircount.reading.loose import BadLine
 from faircount.reading.readers import open_stream
-from faircount.reading.rows import EMPTY
-from faircount.reading.spikee import attack_name_of, mark_of, parent_id_of
+from faircount.reading.rows import EMPTY, ReadOptions
+from faircount.reading.spikee import SpikeeLines, attack_name_of, mark_of, parent_id_of
+from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.reading.spikee_rows import Row, RowDecoder, is_utf8
 from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks
 
@@ -49,6 +52,9 @@ _EXACT = frozenset(
     ]
 )
 """Fields that a clean row holds as they are."""
+
+ROW_FIELDS = frozenset(Row.__struct_fields__)
+"""Fields that rows of results are known to have."""
 
 Members = dict[str, Raw | bytes]
 """The fields of a row, each with its value as it was written."""
@@ -244,6 +250,27 @@ def fields_present(origins: Iterable[Origin], names: Collection[str], max_line: 
 
 
 # -- which entry a row belongs to -------------------------------------------------------------------------------
+
+
+def entry_of(row: Row) -> tuple[int, str]:
+    """Return the mark of a row, and the id of the entry that it belongs to, or may belong to if only its id says so."""
+    own_id = str(row.id)
+    mark = mark_of(row, own_id)
+    return mark, parent_id_of(row, own_id, mark)
+
+
+def family_of(row: Row | Mapping[str, Any]) -> str | None:
+    """Return what a row, or one with these fields, is a variant of."""
+    if isinstance(row, Mapping):
+        return family(*(scalar_text(row.get(name)) for name in ("long_id", *FAMILY_FIELDS)))
+    return family(row.long_id, *(getattr(row, name) for name in FAMILY_FIELDS))
+
+
+def identity_of(line: bytes, max_line: int) -> tuple[str | None, str | None, int, int] | None:
+    """Return what identifies the row on a line, to be compared with a row that was counted; None if it is no row."""
+    for batch in SpikeeLines(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
+        return identity(batch.tables())
+    return None
 
 
 def strategy_of(row: Row, origin: Origin, max_line: int) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from faircount.errors import InputError
 from faircount.findings import Notes
-from faircount.ledger.schema import Batch
+from faircount.ledger.schema import Batch, Fields
 from faircount.model import Source
 from faircount.reading.identity import ContentHash
 from faircount.reading.rows import ReadOptions
@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 GROUP = "faircount.readers"
 HEAD_BYTES = 64 * 1024
 """So much of a file is looked at to recognise it."""
-
-
-class Fields(Struct, frozen=True):
-    """Fields of a format: those that a report shows first, those whose combinations it ranks, all that are facets.
-
-    `case` are the facets that make two rows with one id different cases; who judged them does not.
-    """
-
-    first: tuple[str, ...] = ()
-    combined: tuple[str, ...] = ()
-    facets: tuple[str, ...] = ()
-    case: tuple[str, ...] = ()
 
 
 class Probe(Struct, frozen=True):
@@ -171,12 +159,12 @@ class Reader:
 
 
 _BUILT_IN = (
-    (b'"kind"', "faircount.reading.journal_reader:JournalReader"),
-    (b'"test_cases"', "faircount.reading.rebel_reports:RebelReader"),
-    (b'"rejudged_run"', "faircount.reading.rejudged_runs:RejudgedReader"),
-    (b'"id"', "faircount.reading.spikee:SpikeeReader"),
+    ("run journal", b'"kind"', "faircount.reading.journal_reader:JournalReader"),
+    ("REBEL report", b'"test_cases"', "faircount.reading.rebel_reports:RebelReader"),
+    ("rejudged run", b'"rejudged_run"', "faircount.reading.rejudged_runs:RejudgedReader"),
+    ("spikee", b'"id"', "faircount.reading.spikee:SpikeeReader"),
 )
-"""Our readers, each with bytes that are in the head of every file of its format: others are not even imported."""
+"""Our readers by name, each with bytes that the head of every file of its format has: others are not even imported."""
 _loaded: dict[str, Reader] = {}
 
 
@@ -187,19 +175,20 @@ def _built_in(place: str) -> Reader:
     return _loaded[place]
 
 
-def noun_of(name: str) -> str:
-    """Return what a unit of a format is called that was read."""
-    return next((reader.noun for reader in _loaded.values() if reader.name == name), Reader.noun)
+def reader_named(name: str) -> Reader:
+    """Return the reader of a format that was read, perhaps long ago; where it is gone, the default one."""
+    own = next((_built_in(place) for known, _, place in _BUILT_IN if known == name), None)
+    return own or next((reader for reader in _offered() if reader.name == name), default_reader())
 
 
 def default_reader() -> Reader:
     """Return the reader of files that nobody recognises: it says of every line why it cannot be read."""
-    return _built_in(_BUILT_IN[-1][1])
+    return _built_in(_BUILT_IN[-1][-1])
 
 
 def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
     """Return the reader of a file. Of files that are none of ours, other packages are asked if that is wanted."""
-    readers = [_built_in(place) for word, place in _BUILT_IN if word in probe.head]
+    readers = [_built_in(place) for _, word, place in _BUILT_IN if word in probe.head]
     claims = [reader for reader in readers if reader.sniff(probe)]
     if offered and not claims and probe.head.strip():
         claims = [reader for reader in _offered() if reader.sniff(probe)]

@@ -6,8 +6,9 @@ a file.
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -19,6 +20,7 @@ from faircount.model import Outcome
 from faircount.options import MAX_LINE_BYTES
 from faircount.outcomes import state
 from faircount.policy_blocks import known_pattern, policy_block
+from faircount.reading.clean import scalar_text
 from faircount.reading.error_kinds import describe
 
 if TYPE_CHECKING:
@@ -72,6 +74,25 @@ class HistoryItem(Struct, gc=False):
     response: Raw = EMPTY
     guardrail_categories: Raw = EMPTY
     policy_block: str | None = None
+
+
+def history_item(item: Mapping[str, Any]) -> HistoryItem:
+    """Return a request that is not written cleanly."""
+    success, error = item.get("success"), item.get("error")
+    return HistoryItem(
+        success=bool(success) if success in (0, 1) else None,
+        error=error if isinstance(error, str) else scalar_text(error or None),
+        guardrail=item.get("guardrail") is True,
+        policy_block=scalar_text(item.get("policy_block")),
+        input=_text_of(item.get("input")),
+        response=_text_of(item.get("response")),
+        guardrail_categories=_text_of(item.get("guardrail_categories")),
+    )
+
+
+def _text_of(value: Any) -> Raw:
+    """Return a value as JSON, nothing for null."""
+    return EMPTY if value is None else Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 class Refusable(Protocol):

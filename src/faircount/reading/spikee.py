@@ -21,11 +21,20 @@ from msgspec import UNSET, Raw
 from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
-from faircount.ledger.schema import Answer, Batch, Mark, checksum, extend_with_zeros, id_number, plain_id_numbers
+from faircount.ledger.schema import (
+    Answer,
+    Batch,
+    Fields,
+    Mark,
+    checksum,
+    extend_with_zeros,
+    id_number,
+    plain_id_numbers,
+)
 from faircount.patterns import SlowPattern
 from faircount.reading.clean import Cleaner, scalar_text
 from faircount.reading.loose import BadLine, parse, whole_number
-from faircount.reading.readers import Fields, Found, Probe, Reader
+from faircount.reading.readers import Found, Probe, Reader
 from faircount.reading.rows import (
     EMPTY,
     EMPTY_ANSWERS,
@@ -35,6 +44,7 @@ from faircount.reading.rows import (
     HistoryItem,
     ReadOptions,
     history_hash,
+    history_item,
     history_of,
     judged,
     some_categories,
@@ -454,24 +464,6 @@ def attack_name_of(name: Any) -> str | None:
         if name.startswith(prefix):
             return str(name[len(prefix) :])
     return str(name)
-
-
-def history_item(item: dict[str, Any]) -> HistoryItem:
-    success, error = item.get("success"), item.get("error")
-    return HistoryItem(
-        success=bool(success) if success in (0, 1) else None,
-        error=error if isinstance(error, str) else scalar_text(error or None),
-        guardrail=item.get("guardrail") is True,
-        policy_block=scalar_text(item.get("policy_block")),
-        input=_text_of(item.get("input")),
-        response=_text_of(item.get("response")),
-        guardrail_categories=_text_of(item.get("guardrail_categories")),
-    )
-
-
-def _text_of(value: Any) -> Raw:
-    """Return a value as JSON, nothing for null."""
-    return EMPTY if value is None else Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=1024)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from faircount.ledger import Batch
-from faircount.reading import Fields, Found, Probe, Reader, ReadOptions, RowMaker, RunFile, Stream, blocks
+from faircount.ledger import Batch, Fields
+from faircount.reading import Found, Probe, Reader, ReadOptions, RowMaker, RunFile, Stream, blocks
 
 _VERDICTS = {"broken": True, "held": False, "down": None}
 _PARTS = 5

@@ -17,7 +17,6 @@ from faircount.findings import counted
 from faircount.ledger.labels import labels_by_value, rows_beside_labels
 from faircount.ledger.store import LedgerView
 from faircount.model import Tally
-from faircount.reading.spikee import NINE_FIELDS
 from faircount.stats.judge_error import LabelledPart
 from faircount.text import clip, visible
 
@@ -133,7 +132,7 @@ def groups_without_labels(ledger: LedgerView, sampled: Sampled) -> str:
 
 def _unlabelled_groups(ledger: LedgerView, sampled: Sampled) -> Iterator[str]:
     judged = sampled.successes.judged + sampled.failures.judged
-    for field in NINE_FIELDS:
+    for field in ledger.fields.first:
         if field not in ledger.facets or not judged:
             continue
         column = fields.column_of(ledger, field)

@@ -13,9 +13,7 @@ from msgspec import UNSET, Struct, field
 from faircount.ledger.schema import Mark
 from faircount.model import Estimate, Outcome
 from faircount.outcomes import state
-from faircount.reading.raw_rows import RawRow
-from faircount.reading.spikee import mark_of, parent_id_of
-from faircount.reading.spikee_families import FAMILY_FIELDS, family
+from faircount.reading.raw_rows import RawRow, entry_of, family_of
 
 _SUCCEEDED, _TOLD = 1, 2
 _BITS = 2
@@ -91,12 +89,11 @@ class Changes(Struct):
         before = None if row.success is UNSET else row.success
         if judged:
             self.rows[OUTCOMES[before], OUTCOMES[after]] += 1
-        own_id = str(row.id)
-        mark = mark_of(row, own_id)
-        parent, origin = parent_id_of(row, own_id, mark), row.result_origin or row.source_file or ""
+        mark, parent = entry_of(row)
+        origin = row.result_origin or row.source_file or ""
         if mark == Mark.ATTACK_BY_ID:
             # Only an entry that is there can have such a row; else the row is an entry of its own.
-            entry = self._by_id.setdefault(f"{origin}\n{own_id}", (f"{origin}\n{parent}", _Entry()))[1]
+            entry = self._by_id.setdefault(f"{origin}\n{row.id}", (f"{origin}\n{parent}", _Entry()))[1]
         else:
             entry = self._entries.setdefault(f"{origin}\n{parent}", _Entry())
         self._tell(entry, raw, before, after, is_standard=mark == Mark.STANDARD)
@@ -107,7 +104,7 @@ class Changes(Struct):
         entry.bits |= _bits(state(success=before, error=error, guardrail=blocked)) << _BITS
         entry.bits |= _bits(state(success=after, error=error, guardrail=blocked))
         if entry.family is None or (is_standard and not entry.has_standard):
-            entry.family = family(row.long_id, *(getattr(row, name) for name in FAMILY_FIELDS))
+            entry.family = family_of(row)
             entry.has_standard = entry.has_standard or is_standard
 
     def wants(self, before: bool | None, after: bool | None) -> bool:
