@@ -138,7 +138,7 @@ def test_a_file_may_grow_while_it_is_read(write: Write, monkeypatch: pytest.Monk
     assert analysis_of(path).tally == before.tally
 
 
-def _unreadable(_: object) -> None:
+def _unreadable(*_: object) -> None:
     raise OSError("gone")
 
 

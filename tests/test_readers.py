@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from faircount import InputError, UsageError, analyze, compare, open_results
 from faircount.ledger import Batch
-from faircount.reading import Found, Probe, Reader, ReadOptions, Stream, loading, readers, recognise
+from faircount.reading import Found, Probe, Reader, ReadOptions, Stream, recognise
 from tests.conftest import ROOT, Cli, Write, analysis_of, codes, standard
 from tests.run_files import HEADER, attempt, case
 
@@ -22,7 +23,7 @@ TECHNIQUES = ("role play", "base64", "payload splitting")
 
 
 @pytest.fixture
-def prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the sample package as an installer would: its modules, and what is known about it."""
     folder = tmp_path / "site"
     project = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -33,12 +34,9 @@ def prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     offered = [f"{name} = {value}" for name, value in project["entry-points"]["faircount.readers"].items()]
     about.joinpath("entry_points.txt").write_text("\n".join(["[faircount.readers]", *offered, ""]))
     monkeypatch.syspath_prepend(str(folder))
-    known = dict(readers._loaded)
-    yield
-    readers._loaded.clear()
-    readers._loaded.update(known)
-    for name in [name for name in sys.modules if name.startswith("faircount_plugin_reader")]:
-        del sys.modules[name]
+    monkeypatch.setattr("faircount.reading.readers._loaded", {})
+    monkeypatch.delitem(sys.modules, "faircount_plugin_reader", raising=False)
+    monkeypatch.delitem(sys.modules, "faircount_plugin_reader.prober", raising=False)
 
 
 def log(path: Path, requests: int = 60, *, damaged: bool = False) -> str:
@@ -111,8 +109,8 @@ def test_several_processes_read_a_format_whose_lines_stand_alone(
 ) -> None:
     path = log(tmp_path / "run.log", 4000, damaged=True)
     alone = analysis_of(path)
-    monkeypatch.setattr(loading, "PARALLEL_FROM_BYTES", 1)
-    monkeypatch.setattr(loading, "RANGE_BYTES", 20_000)
+    monkeypatch.setattr("faircount.reading.loading.PARALLEL_FROM_BYTES", 1)
+    monkeypatch.setattr("faircount.reading.loading.RANGE_BYTES", 20_000)
     assert analysis_of(path) == alone
 
 
@@ -131,8 +129,8 @@ def test_a_file_that_two_readers_claim_is_refused_and_both_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = log(tmp_path / "run.log")
-    both = [*readers._offered(), _Greedy()]
-    monkeypatch.setattr(readers, "_offered", lambda: both)
+    prober = importlib.import_module("faircount_plugin_reader.prober").ProberReader()
+    monkeypatch.setattr("faircount.reading.readers._offered", lambda: [prober, _Greedy()])
     with pytest.raises(InputError, match="recognised as prober and greedy; it can be only one of them"):
         analyze(path)
 

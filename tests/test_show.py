@@ -617,7 +617,7 @@ def test_large_files_are_taken_from_the_cache_and_read_back_near_the_line(
         return open_range(*arguments)
 
     monkeypatch.setattr(evidence, "open_range", watched)
-    monkeypatch.setattr(loading, "_reader", None)
+    monkeypatch.setattr(loading, "open_source", None)
     monkeypatch.setattr(one_entry, "_lines_holding", None)
     assert entry_of("e-12345", path) == first
     assert first.attempts[0].recorded is not None

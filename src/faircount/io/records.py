@@ -54,7 +54,7 @@ _LARGEST_LONG = 2**31 - 1
 """What a C long holds everywhere."""
 _NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 _SURROGATE_ESCAPED = b"\\ud"
-_ARRAY_BEGINS = re.compile(r"(?:\s+|#[^\n]*\n)*\[")
+_ARRAY_BEGINS = re.compile(r"\A(?:\s|#[^\n]*\n)*+\[")
 _BETWEEN_ITEMS = re.compile(r"[ \t\r\n,]*")
 
 T = TypeVar("T")

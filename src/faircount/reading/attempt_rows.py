@@ -47,7 +47,7 @@ NO_TEXT, _EMPTY_TEXT, _NULL = checksum(b""), checksum(b'""'), checksum(b"null")
 _PLAIN = {success: Judged(success, STATES[success, False, False]) for success in (True, False, None)}
 
 
-class Measured(Struct, frozen=True, gc=False):
+class MetricResult(Struct, frozen=True, gc=False):
     """What one metric said of one attempt."""
 
     metric: str
@@ -75,7 +75,7 @@ class AttemptFacts(Struct, frozen=True, gc=False):
     """Where it is recorded."""
     wrong: str = ""
     """Why its record cannot be understood; then nothing else is known of it."""
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MetricResult, ...] = ()
 
     @property
     def state(self) -> Outcome:
@@ -93,12 +93,13 @@ class AttemptFacts(Struct, frozen=True, gc=False):
         return verdict_of_attempt(self.error, [one.result.verdict for one in self.measured])
 
 
-def measured_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[Measured, ...]:
+def measured_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[MetricResult, ...]:
     """Return what each metric said, a score and a verdict; one that said nothing has not decided."""
     none = (None, None)
     found = ((metric, *said.get(metric, none)) for metric in metrics)
     return tuple(
-        Measured(metric, Result(number_of(score), verdict_word(verdict) or ERROR)) for metric, score, verdict in found
+        MetricResult(metric, Result(number_of(score), verdict_word(verdict) or ERROR))
+        for metric, score, verdict in found
     )
 
 
@@ -117,7 +118,7 @@ def facts_of(tried: Tried) -> AttemptFacts:
         response=response,
         answer=answer,
         model=tried.model,
-        measured=tuple(Measured(one.metric, one.result) for one in tried.measured),
+        measured=tuple(MetricResult(one.metric, one.result) for one in tried.measured),
     )
 
 
@@ -166,7 +167,7 @@ class RowMaker:
     ) -> LedgerRow:
         """Return the row of one request on an entry, of a format that has a line for each."""
         answer, kind = answer_of(as_json(response))
-        row = _Row(success, error, blocked, None, (), answer, kind, seconds)
+        row = _RowFacts(success, error, blocked, None, (), answer, kind, seconds)
         return self._made(
             line,
             row,
@@ -199,7 +200,7 @@ class RowMaker:
         shown = attempt_shown(attempts)
         error = failure if shown is None else shown.error
         blocked = shown is not None and shown.state is Outcome.GUARDRAIL
-        row = _Row(
+        row = _RowFacts(
             success=False if error is not None else None if shown is None else shown.success,
             error=error,
             guardrail=True if blocked and shown is not None and shown.policy_block is None else None,
@@ -242,7 +243,7 @@ class RowMaker:
         failed = None if answered else telling_error(attempts)
         alike = next((one for one in answered if one.verdict == decided), answered[0] if answered else None)
         seconds = [one.seconds for one in answered if one.seconds is not None]
-        row = _Row(
+        row = _RowFacts(
             success=SUCCESS.get(decided),
             error=None if failed is None else failed.error,
             guardrail=None if failed is None else failed.guardrail,
@@ -270,7 +271,7 @@ class RowMaker:
     def _made(
         self,
         line: int,
-        row: _Row,
+        row: _RowFacts,
         history: Sequence[AttemptFacts] | None,
         fields: Mapping[str, Any],
         *,
@@ -347,7 +348,7 @@ class RowMaker:
         return labels
 
 
-class _Row(Struct, frozen=True, gc=False):
+class _RowFacts(Struct, frozen=True, gc=False):
     """A row before what became of it is said."""
 
     success: bool | None

@@ -302,9 +302,9 @@ def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str
         name=name,
         described=described,
         attempts=attempts,
-        verdict=verdict_over(strategy, [result for _, result in said], per_attempt=max(len(metrics), 1)).verdict,
+        verdict=verdict_over(strategy, [result for _, result in said], per_attempt=max(len(metrics), 1)),
         by_metric={
-            metric: verdict_over(strategy, [result for name, result in said if name == metric]).verdict
+            metric: verdict_over(strategy, [result for name, result in said if name == metric])
             for metric in metrics
             if attempts
         },

@@ -159,7 +159,7 @@ class Reader:
 
 
 _BUILT_IN = (
-    ("run journal", b'"kind"', "faircount.reading.journal_reader:JournalReader"),
+    ("run journal", b'"kind"', "faircount.reading.journal_reader:RunJournalReader"),
     ("REBEL report", b'"test_cases"', "faircount.reading.rebel_reports:RebelReader"),
     ("rejudged run", b'"rejudged_run"', "faircount.reading.rejudged_runs:RejudgedReader"),
     ("spikee", b'"id"', "faircount.reading.spikee:SpikeeReader"),

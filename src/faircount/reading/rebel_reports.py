@@ -444,7 +444,7 @@ def _verdict(entry: Mapping[str, Any], measured: Sequence[Sequence[Measured]]) -
     sizes = {len(attempt) for attempt in measured}
     each = sizes.pop() if len(sizes) == 1 else 1
     said = [one.result for attempt in measured for one in attempt]
-    return verdict_over(strategy_of(entry), said, per_attempt=max(each, 1)).verdict
+    return verdict_over(strategy_of(entry), said, per_attempt=max(each, 1))
 
 
 def _by_metric(
@@ -456,7 +456,7 @@ def _by_metric(
         metrics = list(dict.fromkeys(one.metric for one in said))
         for metric in metrics:
             own = [one.result for one in said if one.metric == metric]
-            decided = verdict if len(metrics) == 1 else verdict_over(strategy_of(entry), own).verdict
+            decided = verdict if len(metrics) == 1 else verdict_over(strategy_of(entry), own)
             found[_unused(metric, found)] = decided
     return found
 

@@ -205,7 +205,7 @@ def history_of(items: Iterable[Refusable], *, policy_blocks: bool) -> tuple[list
     return [HistoryCount(outcome, kind, *found) for (outcome, kind), found in counted.items()], list(refusals)
 
 
-class Asked(Protocol):
+class HasChecksums(Protocol):
     """A request inside a row, with checksums in place of its texts."""
 
     @property
@@ -216,7 +216,7 @@ class Asked(Protocol):
     def error(self) -> str | None: ...
 
 
-def history_hash(response: int, requests: Sequence[Asked]) -> int:
+def history_hash(response: int, requests: Sequence[HasChecksums]) -> int:
     """Return what stands for all that a row was answered; rows that differ in it tell of different attempts.
 
     Verdicts are no part of it, nor which of the answers the row shows: judged again, an attempt is the same.

@@ -8,7 +8,8 @@ fields of its own: suite, tags, parameters, and what each metric decided. Nothin
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from faircount.model import Source
 from faircount.policy_blocks import policy_block
-from faircount.reading.aggregation import DEFAULT, ERROR, FAILED, PASSED, Aggregated, Result, aggregated
+from faircount.reading.aggregation import DEFAULT, ERROR, FAILED, PASSED, Result, aggregated
 from faircount.reading.journals import is_block
 from faircount.reading.loose import BadLine
 from faircount.stats.reducers import RebelVerdict
@@ -189,12 +190,18 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     return encoded(row)
 
 
-def verdict_over(strategy: Any, results: Sequence[Result], *, per_attempt: int = 1) -> Aggregated:
+def verdict_over(strategy: Any, results: Iterable[Result], *, per_attempt: int = 1) -> RebelVerdict:
     """Return the verdict over several results, by the mean where nobody knows the strategy."""
+    return _verdict_over(strategy if isinstance(strategy, str) else DEFAULT, tuple(results), per_attempt)
+
+
+@lru_cache(maxsize=4096)
+def _verdict_over(strategy: str, results: tuple[Result, ...], per_attempt: int) -> RebelVerdict:
+    """Decide once for all cases with the same results, of which a run has many."""
     try:
-        return aggregated(strategy if isinstance(strategy, str) else DEFAULT, results, per_attempt=per_attempt)
+        return aggregated(strategy, results, per_attempt=per_attempt).verdict
     except ValueError:
-        return aggregated(DEFAULT, results)
+        return aggregated(DEFAULT, results).verdict
 
 
 def metric_names(described: Mapping[str, Any]) -> list[str]:

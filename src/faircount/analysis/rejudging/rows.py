@@ -264,7 +264,7 @@ def _of_case(judged: Mapping[int | None, Verdict], line: bytes) -> bool | None:
     meta, history = values.get("meta"), values.get("attempt_history")
     items = history if isinstance(history, list) else []
     said = [_measured("", judged.get(turn)).result for turn, item in enumerate(items) if isinstance(item, dict)]
-    decided = verdict_over(strategy_of(meta) if isinstance(meta, dict) else None, said).verdict
+    decided = verdict_over(strategy_of(meta) if isinstance(meta, dict) else None, said)
     return None if decided == ERROR else decided == PASSED
 
 
