@@ -131,7 +131,8 @@ def lines_again(
     try:
         lines = dict(_near_anchors(path, wanted, anchors, max_line)) if lines_are_rows(path) else {}
         rest = [row for row in wanted if row.line not in lines]
-        return lines | dict(_pick(open_stream(path, path), 1, rest, max_line)), ""
+        stream = open_stream(path, path, lines=frozenset(row.line for row in rest))
+        return lines | dict(_pick(stream, 1, rest, max_line)), ""
     except (OSError, FaircountError):
         return {}, VANISHED
 

@@ -12,7 +12,8 @@ bytes of their lines until their case is complete. A torn end is a line that cou
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from faircount.errors import InputError
@@ -57,11 +58,14 @@ STOP_WHEN = "--stop-when"
 _LONGEST_RULE = 100
 _PIECE_BYTES = 256 * 1024
 TOO_LONG = "the line is too long"
+_CASE = re.compile(rb'\{"kind": ?"[a-z]{1,20}", ?"case": ?("(?:[^"\\]|\\.){0,500}")')
+"""How a record begins that is about a case, as journals are written; other lines are read whole."""
 
 
 def rows(chunks: Chunks, again: Callable[[], Chunks] | None, run: RunFile, name: str) -> Chunks:
     """Yield the rows of a journal as bytes of lines. `again` opens it a second time; without it, a copy is kept."""
     if again is not None:
+        run.cases = None if run.wanted is None else _cases_on(again(), run.wanted)
         state = _state(chunks, run, name)
         yield from pieces_of(_rows(state, again(), run))
         return
@@ -82,16 +86,31 @@ def _copied(chunks: Chunks, write: Callable[[bytes], object]) -> Chunks:
 # -- which records count ----------------------------------------------------------------------------------------
 
 
+def _cases_on(chunks: Chunks, wanted: Collection[int]) -> frozenset[bytes] | None:
+    """Return the cases that lines are about, as they are written there; None if not all of them show it."""
+    lines = (line for number, line in enumerate(lines_of(chunks), start=1) if number in wanted)
+    found = [None if line is None else _CASE.match(line) for line in lines]
+    return None if None in found else frozenset(match[1] for match in found if match is not None)
+
+
+def _is_of_others(line: bytes | None, run: RunFile) -> bool:
+    """Return whether a line is about a case of which no row is wanted."""
+    if run.cases is None or line is None:
+        return False
+    match = _CASE.match(line)
+    return match is not None and match[1] not in run.cases
+
+
 def _state(chunks: Chunks, run: RunFile, name: str) -> State:
     """Read a journal and return what its records come to; what cannot be understood is noted and counts for nothing."""
     state, offset, number = State(name, RunRecord()), 0, 0
     for number, line in enumerate(lines_of(chunks), start=1):
         if number == 1:
             state.header = _header(line, name)
-        if line is None or not line.isspace():
-            _take(state, number, offset, line, run)
-        else:
+        if line is not None and line.isspace():
             run.blank_lines += 1
+        elif not _is_of_others(line, run):
+            _take(state, number, offset, line, run)
         offset += len(line or b"")
     state.lines, state.end = number, offset
     run.version = state.header.version
@@ -180,8 +199,10 @@ def _rows(state: State, chunks: Chunks, run: RunFile) -> Iterator[bytes]:
             run.doubts.append((NOT_TRIED, why, number))
         if number in run.bad or line is None:
             yield BAD
+        elif line.isspace() or _is_of_others(line, run):
+            yield b""
         else:
-            yield b"" if line.isspace() else _row_or_bad(gathering, number, offset, line, run)
+            yield _row_or_bad(gathering, number, offset, line, run)
         offset += len(line or b"")
 
 

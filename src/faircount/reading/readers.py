@@ -8,7 +8,7 @@ what it reads about, and never writes another tool's format.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -232,13 +232,17 @@ def open_source(path: str, name: str, content: ContentHash | None = None) -> tup
     return stream, recognise(Probe(head_of(stream), path), name)
 
 
-def open_stream(path: str, name: str, content: ContentHash | None = None) -> Stream:
-    """Open a file to get the texts of its rows, one JSON object per line."""
+def open_stream(
+    path: str, name: str, content: ContentHash | None = None, *, lines: Collection[int] | None = None
+) -> Stream:
+    """Open a file to get the texts of its rows, one JSON object per line; `lines` says which of them are wanted."""
     stream = open_bytes(path, name, content)
     head = head_of(stream)
     reader = recognise(Probe(head, path), name)
     once = path == STDIN or not Path(path).is_file() or is_compressed(path)
     stream.run = reader.rows(stream, head, None if once else lambda: raw_chunks(path, name))
+    if stream.run is not None:
+        stream.run.wanted = lines
     return stream
 
 

@@ -8,7 +8,7 @@ fields of its own: suite, tags, parameters, and what each metric decided. Nothin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,6 +60,10 @@ class RunFile(Struct):
     """Codes of findings, each with its subject and its line."""
     tags: list[str] = field(default_factory=list)
     """The tags that are fields of their own."""
+    wanted: Collection[int] | None = None
+    """The lines whose rows are wanted, if not all are: others need not be made."""
+    cases: Collection[bytes] | None = None
+    """The cases that those lines are about, as they are written there."""
 
     def of(self, source: Source) -> Source:
         """Return what was read of a file of a run: most of its lines hold no row, and are not blank for that."""
