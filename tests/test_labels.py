@@ -221,6 +221,27 @@ def test_columns_that_are_named_need_no_guess(tmp_path: Path) -> None:
     assert labels.sources[0].columns.guessed == ()
 
 
+def test_columns_can_be_named_by_their_roles_at_once(tmp_path: Path) -> None:
+    path = write_text(tmp_path, "reply,output,verdict,nr\nyes!,no,1,7\n")
+    labels = labels_in(path, map=("response=reply,label=verdict,id=nr", "prompt="))
+    assert list(labels) == [Labelled("7", f"{path}:2", Attempt("yes!"), (("verdict", HIT),), HIT)]
+    assert labels.sources[0].columns.guessed == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"map": ("text=reply",), "text_column": "reply"}, "--map text=reply: another option names this column"),
+        ({"map": ("answer=reply",)}, "the roles are text, prompt, label, id"),
+        ({"map": ("reply",)}, "--map reply: give ROLE=COLUMN"),
+    ],
+)
+def test_roles_that_make_no_sense_are_refused(tmp_path: Path, options: Any, message: str) -> None:
+    path = write_text(tmp_path, "reply,verdict\nyes!,1\n")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        labels_in(path, **options)
+
+
 def test_a_name_that_only_later_records_have_can_be_named(write: Write) -> None:
     early = [{"response": f"r{number}"} for number in range(1500)]
     path = write([*early, {"response": "late", "verdict": 1}], "l.jsonl")

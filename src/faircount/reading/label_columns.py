@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.io.columns import ID_NAMES, ColumnFinder, Role, plain
+from faircount.errors import UsageError
+from faircount.io.columns import ID_NAMES, ColumnFinder, Role, plain, read_map
 from faircount.io.records import RECORDS_SAMPLED, Records, Report, Sha256, column_names, some_values
 from faircount.reading.labelled import Columns, LabelOptions
 
@@ -81,24 +82,43 @@ class LabelFile(Struct, frozen=True):
         return Records(self.path, kind, report, name=self.name, max_line=max_line, digest=digest)
 
 
+_ROLES = {"text": "text", "response": "text", "prompt": "prompt", "label": "label", "id": "id"}
+
+
+def _asked_for(options: LabelOptions) -> dict[str, tuple[str, ...]]:
+    """Return the columns that the user names for each role, by an option of its own or by --map."""
+    named = {"text": options.text_column, "prompt": options.prompt_column, "id": options.id_column}
+    asked: dict[str, tuple[str, ...]] = {
+        "label": options.label_column,
+        **{role: () if column is None else (column,) for role, column in named.items()},
+    }
+    for role, column in read_map(options.map, _ROLES):
+        if asked[role]:
+            raise UsageError(f"--map {role}={column}: another option names this column, too; give one of them")
+        asked[role] = (column,) if column else ()
+    return asked
+
+
 def label_file(name: str, path: str, options: LabelOptions, results: Container[str] = ()) -> LabelFile:
     """Choose the columns of a file of labels; `results` has the names of the results files whose rows they name."""
     names, all_known = column_names(path, name=name, max_line=options.max_line)
     finder = ColumnFinder(name, names, all_known=all_known)
-    labels = tuple(dict.fromkeys(finder.named(_LABELS, label) for label in options.label_column))
-    asked = [(_ITEM, options.id_column)]
-    if not options.results:
-        asked += [(_TEXT, options.text_column), (_PROMPT, options.prompt_column)]
-    named = {role.name: finder.named(role, column) for role, column in asked if column is not None}
+    asked, mapped = _asked_for(options), dict(read_map(options.map, _ROLES))
+    labels = tuple(dict.fromkeys(finder.named(_LABELS, label) for label in asked["label"]))
+    roles = {"id": _ITEM} if options.results else {"id": _ITEM, "text": _TEXT, "prompt": _PROMPT}
+    named = {name: finder.named(role, column) for name, role in roles.items() for column in asked[name]}
     labels = labels or _guessed_labels(finder)
-    item = named.get("item") or finder.guess(_KEY if options.results else _ITEM)
+
+    def found(name: str, role: Role) -> str | None:
+        return named.get(name) if name in named or mapped.get(name) == "" else finder.guess(role)
+
+    item = found("id", _KEY if options.results else _ITEM)
     if options.results:
         if item is None:
             raise finder.missing(_KEY)
         file = finder.guess(_FILE) or _source_of_rows(finder, path, name, options.max_line, results)
         return LabelFile(name, path, Columns(labels, item=item, file=file, guessed=tuple(finder.guessed)))
-    text = named.get("text") or finder.guess(_TEXT)
-    prompt = named.get("prompt") or finder.guess(_PROMPT)
+    text, prompt = found("text", _TEXT), found("prompt", _PROMPT)
     if text is None and options.text_needed and finder.free():
         raise finder.missing(_TEXT)
     columns = Columns(labels, text, prompt, item, guessed=tuple(finder.guessed))

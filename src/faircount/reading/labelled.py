@@ -46,6 +46,13 @@ class LabelOptions(Options, frozen=True, kw_only=True):
         tuple[str, ...], Option("column of the labels, one for each rater", metavar="NAME", default="guessed")
     ] = ()
     id_column: Annotated[str | None, Option("column of the ids", metavar="NAME", default="guessed")] = None
+    map: Annotated[
+        tuple[str, ...],
+        Option(
+            "the same columns by role, as in text=reply,label=verdict,id=ref; an empty column cancels a guess",
+            metavar="ROLE=COLUMN",
+        ),
+    ] = ()
     label_threshold: Annotated[
         float | None,
         Option("labels are scores; this score or more is a hit", metavar="SCORE", default="0.5"),
