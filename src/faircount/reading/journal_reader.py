@@ -116,7 +116,7 @@ class RunJournalReader(Reader):
 
 # -- records ----------------------------------------------------------------------------------------------------
 
-# As much of `journal_records` as is counted, with texts left undecoded: that is twice as fast.
+# As much of the records in `journal_records` as is counted; long texts are left undecoded.
 
 
 class _Verdict(Struct, gc=False):
