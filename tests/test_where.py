@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from faircount import AnalyzeOptions, InputError, UsageError, analyze, open_results
 from faircount.reading import loading, open_source
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
+from tests.run_files import HEADER, attempt, case
 
 
 def rows() -> list[dict[str, Any]]:
@@ -177,3 +179,10 @@ def test_the_report_says_what_was_chosen(write: Write, cli: Cli) -> None:
 
 def test_by_spikees_definition_rows_are_chosen_too(write: Write) -> None:
     assert analysis_of(write(rows()), where="lang = en", definition="spikee").tally.total == 4
+
+
+@pytest.mark.parametrize("query", ['response contains "answer"', "strategy = standard"])
+def test_a_journal_from_a_pipe_is_asked_too(write: Write, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    path = write([HEADER, case("a"), case("b"), attempt("a"), attempt("b", 0, "f")], "run.jsonl")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(path).read_bytes())))
+    assert analysis_of("-", where=query).tally == analysis_of(path, where=query).tally

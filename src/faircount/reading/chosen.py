@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
-from faircount.ledger.tallies import STANDARD
 from faircount.query import Query, parse
 from faircount.reading import loose
 from faircount.reading.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
 from faircount.reading.readers import Keep, Reader
-from faircount.reading.spikee import attack_name_of
 from faircount.reading.spikee_rows import Row
 
 
@@ -50,35 +48,24 @@ def needs_line_numbers(query: Query) -> bool:
     return "line" in query.computed
 
 
-def rows_wanted(reader: Reader, query: Query, path: str, max_line: int) -> Keep:
+def rows_wanted(reader: Reader, query: Query, origin: Origin, max_line: int) -> Keep:
     """Return what tells for the rows of one file whether a query wants them."""
-    keep = _keeping(query, path, max_line)
+    keep = _keeping(query, origin, max_line)
     if reader.lines_are_rows:
         return keep
-    if not Path(path).is_file():
-        raise UsageError(f"--where: {path} can be read only once, and this question reads it twice; name a file")
-    raw = rows_of(Origin(path, path), max_line)
-    wanted = frozenset(one.number for one in raw if keep(one.line, one.row, one.number))
+    wanted = frozenset(row.number for row in rows_of(origin, max_line) if keep(row.line, row.row, row.number))
     return lambda _, __, number: number in wanted
 
 
-def _keeping(query: Query, path: str, max_line: int) -> Keep:
+def _keeping(query: Query, origin: Origin, max_line: int) -> Keep:
     decoder = values_decoder(query.fields)
-    origin = Origin(path, path)
 
     def said(row: Row, number: int) -> dict[str, object]:
-        told: dict[str, object] = {"file": path, "line": number}
+        told: dict[str, object] = {"file": origin.name, "line": number}
         if "strategy" in query.computed:
-            told["strategy"] = _strategy(row, origin, max_line)
+            told["strategy"] = strategy_of(row, origin, max_line)
         return told
 
     if query.computed:
         return lambda line, row, number: query.matches(values_of(line, decoder), said(row, number))
     return lambda line, _, __: query.matches(values_of(line, decoder))
-
-
-def _strategy(row: Row, origin: Origin, max_line: int) -> str:
-    if Path(origin.path).is_file():
-        return strategy_of(row, origin, max_line)
-    # What can be read only once cannot be searched for the entry that an id may name: only a name tells.
-    return attack_name_of(row.attack_name) or STANDARD

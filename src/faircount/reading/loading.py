@@ -28,9 +28,10 @@ from faircount.model import Source
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
+from faircount.reading.raw_rows import Origin
 from faircount.reading.readers import Found, Reader, open_source, reader_named, reads_ranges
 from faircount.reading.rows import ReadOptions
-from faircount.reading.streams import STDIN, open_range
+from faircount.reading.streams import STDIN, open_range, raw_chunks
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
 
 if TYPE_CHECKING:
@@ -168,15 +169,19 @@ class Loader:
 
     def _read_alone(self, path: str, secret: Secret | None) -> _Reading:
         content = None if secret is None else ContentHash(secret)
-        stream, reader = open_source(path, path, content)
-        found = _nothing_found(reader, path, self.options)
-        parts: list[tuple[Tables, int]] = []
-        read_before = 0
-        for batch in reader.read(stream, self.options, found):
-            parts.append((batch.tables(), 0))
+        with contextlib.ExitStack() as copies:
+            # A query may look at a file twice.
+            once = self.options.where is not None and not Path(path).is_file()
+            origin = Origin(path, copies.enter_context(_copy(path)) if once else path)
+            stream, reader = open_source(origin.path, path, content)
+            found = _nothing_found(reader, origin, self.options)
+            parts: list[tuple[Tables, int]] = []
+            read_before = 0
+            for batch in reader.read(stream, self.options, found):
+                parts.append((batch.tables(), 0))
+                self.progress(stream.bytes_read - read_before)
+                read_before = stream.bytes_read
             self.progress(stream.bytes_read - read_before)
-            read_before = stream.bytes_read
-        self.progress(stream.bytes_read - read_before)
         tables = joined(parts or [(Batch().tables(), 0)])
         return self._as_read(reader, found, stream.bytes_read, tables, [] if content is None else content.digests())
 
@@ -294,16 +299,28 @@ def _read_range(reader: Reader, part: _Range) -> _RangeRead:
     """Read a range in a process of its own."""
     content = None if part.secret is None else ContentHash(part.secret)
     stream = open_range(part.path, part.path, part.start, part.end, content)
-    found = _nothing_found(reader, part.path, part.options)
+    found = _nothing_found(reader, Origin(part.path, part.path), part.options)
     batches: list[Tables] = [batch.tables() for batch in reader.read(stream, part.options, found)]
     found.keep = None
     return _RangeRead(found, batches, [] if content is None else content.digests())
 
 
-def _nothing_found(reader: Reader, path: str, options: ReadOptions) -> Found:
+def _nothing_found(reader: Reader, origin: Origin, options: ReadOptions) -> Found:
     where = options.where
-    keep = None if where is None else chosen.rows_wanted(reader, where, path, options.max_line)
-    return Found(Notes(path), keep=keep)
+    keep = None if where is None else chosen.rows_wanted(reader, where, origin, options.max_line)
+    return Found(Notes(origin.name), keep=keep)
+
+
+@contextlib.contextmanager
+def _copy(path: str) -> Iterator[str]:
+    """Give a copy of what can be read only once, as long as it is needed."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="faircount-") as file:
+        for chunk in raw_chunks(path, path):
+            file.write(chunk)
+        file.flush()
+        yield file.name
 
 
 def joined_sources(before: Source, after: Source) -> Source:
