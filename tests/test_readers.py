@@ -141,6 +141,14 @@ def test_a_file_that_nobody_knows_is_read_as_spikees_and_says_what_is_wrong(tmp_
         analyze(path)
 
 
+@pytest.mark.usefixtures("prober")
+def test_a_reader_that_cannot_be_loaded_is_named_where_nobody_reads_the_file(tmp_path: Path) -> None:
+    (tmp_path / "site" / "faircount_plugin_reader" / "prober.py").write_text("import no_such_module")
+    path = log(tmp_path / "run.log")
+    with pytest.raises(InputError, match=r"prober of faircount-plugin-reader: .* cannot be loaded: .*no_such_module"):
+        analyze(path)
+
+
 @pytest.mark.parametrize(
     ("head", "name"),
     [

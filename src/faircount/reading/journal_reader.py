@@ -33,8 +33,8 @@ from faircount.reading.attempt_rows import (
 )
 from faircount.reading.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, text_of
 from faircount.reading.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunRecord, decode_header, decode_record
-from faircount.reading.journal_rows import NOT_TRIED, STOP_WHEN, TOO_LONG, stop_rule_of, target_of
-from faircount.reading.journals import BLOCKED, LONGEST_REASON, STANDARD, is_of_attack, no_case
+from faircount.reading.journal_rows import STOP_WHEN, TOO_LONG, stop_rule_of, target_of
+from faircount.reading.journals import BLOCKED, LONGEST_REASON, NOT_TRIED, STANDARD, is_of_attack, no_case
 from faircount.reading.loose import BadLine
 from faircount.reading.readers import Found, Probe, Reader
 from faircount.reading.rows import EMPTY, ReadOptions
@@ -103,7 +103,7 @@ class RunJournalReader(Reader):
         """Yield the rows of a journal."""
         journal = _JournalLines(stream.name, found)
         for block in blocks(stream, options.max_line):
-            journal.take(block)
+            journal.add(block)
         if stream.truncated:
             found.notes.add("F002", stream.truncated, found.lines)
         maker = RowMaker(options, found.notes)
@@ -230,7 +230,7 @@ class _KnownCase(Struct):
 
 
 class _JournalLines:
-    """The records of a journal, taken one after the other."""
+    """The records of a journal, added one after the other."""
 
     def __init__(self, name: str, found: Found) -> None:
         self._name = name
@@ -241,8 +241,8 @@ class _JournalLines:
         self._is_attack = self._stopped_early = False
         self._words: dict[str, str] = {}
 
-    def take(self, block: Block) -> None:
-        """Take a block of lines: all at once if every line is one record of a known kind, else line by line."""
+    def add(self, block: Block) -> None:
+        """Add a block of lines: all at once if every line is one record of a known kind, else line by line."""
         found, first = self._found, self._found.lines + 1
         records = None if block.buffer is LINE_TOO_LONG else _decoded(block)
         if first == 1:
@@ -251,7 +251,7 @@ class _JournalLines:
             lines = block.lines
             whole = block.buffer is LINE_TOO_LONG or block.buffer[block.length - 1 : block.length] == b"\n"
             for number, line in enumerate(lines, start=first):
-                self._take_line(number, line, ends=whole or number < found.lines + len(lines))
+                self._add_line(number, line, ends=whole or number < found.lines + len(lines))
             found.lines += len(lines)
             return
         known = self._cases
@@ -259,7 +259,7 @@ class _JournalLines:
             if type(record) is _CallLine and record.case in known:
                 continue
             try:
-                self._take(number, record)
+                self._add_record(number, record)
             except BadLine as bad:
                 self._bad[number] = str(bad)
         found.lines += len(records)
@@ -273,19 +273,19 @@ class _JournalLines:
             raise InputError(f"{self._name}:1: not the header of a run journal: {bad}") from None
         self._is_attack = self._header.aim == ATTACK
 
-    def _take_line(self, number: int, line: bytes, *, ends: bool) -> None:
+    def _add_line(self, number: int, line: bytes, *, ends: bool) -> None:
         if line is not LINE_TOO_LONG and not line.strip():
             self._found.blank += 1
             return
         try:
             if line is LINE_TOO_LONG:
                 raise BadLine(TOO_LONG)
-            self._take_patiently(number, decode_record(line + b"\n" if ends else line))
+            self._add_loosely(number, decode_record(line + b"\n" if ends else line))
         except BadLine as bad:
             self._bad[number] = str(bad)
 
-    def _take(self, number: int, record: Any) -> None:
-        """Take a record that a strict decoder understands."""
+    def _add_record(self, number: int, record: Any) -> None:
+        """Add a record that a strict decoder understands."""
         kind = type(record)
         if kind is _AttemptLine:
             known = self._known(record.case)
@@ -311,8 +311,8 @@ class _JournalLines:
         elif kind is _HeaderLine and number > 1:
             raise BadLine(_SECOND_HEADER)
 
-    def _take_patiently(self, number: int, record: Mapping[str, Any]) -> None:
-        """Take a record in which anything may stand."""
+    def _add_loosely(self, number: int, record: Mapping[str, Any]) -> None:
+        """Add a record in which anything may stand."""
         kind, case, attempt = record.get("kind"), record.get("case"), record.get("attempt")
         if not isinstance(kind, str):
             raise BadLine("it has no kind")
@@ -446,10 +446,10 @@ class _JournalLines:
         found = self._found
         found.version = self._header.version
         found.target, found.stop_rule, found.aim = target_of(self._header), stop_rule_of(self._header), TASK
-        make, of_case = self._task_row, self._row_of_test
         if self._is_attack:
-            found.aim, make, of_case = ATTACK, self._entry_row, self._rows_of_entry
-        planned = [row for case in self._cases.values() for row in of_case(case)]
+            found.aim = ATTACK
+        rows_of_case = self._rows_of_entry if self._is_attack else self._row_of_test
+        planned = [row for case in self._cases.values() for row in rows_of_case(case)]
         run = RunFile(FAIRCOUNT, NAME)
         for line, case, of_attack in sorted(planned, key=lambda row: row[0]):
             try:
@@ -457,9 +457,13 @@ class _JournalLines:
             except BadLine as bad:
                 self._bad[line] = str(bad)
                 continue
-            if not found.excludes(line):
-                found.good += 1
-                yield make(maker, run, line, case, attempts, of_attack=of_attack)
+            if found.excludes(line):
+                continue
+            found.good += 1
+            if of_attack is None:
+                yield self._task_row(maker, run, line, case, attempts)
+            else:
+                yield self._entry_row(maker, line, case, attempts, of_attack=of_attack)
         for line, reason in sorted(self._bad.items()):
             found.add_bad(reason, line)
 
@@ -482,16 +486,8 @@ class _JournalLines:
             self._found.notes.add(NOT_TRIED, why, case.line)
 
     def _entry_row(
-        self,
-        maker: RowMaker,
-        run: RunFile,
-        line: int,
-        case: _KnownCase,
-        attempts: Sequence[AttemptFacts],
-        *,
-        of_attack: bool | None,
+        self, maker: RowMaker, line: int, case: _KnownCase, attempts: Sequence[AttemptFacts], *, of_attack: bool
     ) -> LedgerRow:
-        del run
         given, long_id = case.own_id, case.long_id
         attack = (attempts[0].strategy if attempts else attack_of(self._header)) if of_attack else None
         named = long_id if isinstance(long_id, str) and long_id else case.name
@@ -507,16 +503,8 @@ class _JournalLines:
         )
 
     def _task_row(
-        self,
-        maker: RowMaker,
-        run: RunFile,
-        line: int,
-        case: _KnownCase,
-        attempts: Sequence[AttemptFacts],
-        *,
-        of_attack: bool | None,
+        self, maker: RowMaker, run: RunFile, line: int, case: _KnownCase, attempts: Sequence[AttemptFacts]
     ) -> LedgerRow:
-        del of_attack
         strategy = case.described.get("strategy")
         results = [one.result for attempt in attempts for one in attempt.measured]
         by_metric = {

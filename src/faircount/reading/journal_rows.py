@@ -30,7 +30,7 @@ from faircount.reading.journal_records import (
     decode_header,
     decode_record,
 )
-from faircount.reading.journals import State, is_of_attack
+from faircount.reading.journals import NOT_TRIED, State, is_of_attack
 from faircount.reading.loose import BadLine
 from faircount.reading.run_rows import (
     BAD,
@@ -52,8 +52,6 @@ from faircount.text import clip, visible
 
 Chunks = Iterator[bytes]
 
-NOT_TRIED = "F034"
-"""The finding about entries that a run has not come to: they are in no rate."""
 STOP_WHEN = "--stop-when"
 _LONGEST_RULE = 100
 _PIECE_BYTES = 256 * 1024

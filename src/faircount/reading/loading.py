@@ -28,8 +28,9 @@ from faircount.model import Source
 from faircount.reading import chosen
 from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
+from faircount.reading.journals import NOT_TRIED
 from faircount.reading.raw_rows import Origin
-from faircount.reading.readers import Found, Reader, open_source, reader_named, reads_ranges
+from faircount.reading.readers import Found, Reader, broken_readers, open_source, reader_named, reads_ranges
 from faircount.reading.rows import ReadOptions
 from faircount.reading.streams import STDIN, open_range, raw_chunks
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
@@ -224,10 +225,14 @@ def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
     """Raise if there were lines and none was good; a file without lines is only empty."""
     if any(source.good_lines for source in sources) or not any(source.bad_lines for source in sources):
         return
+    if any(noted.total(NOT_TRIED) for noted in notes):
+        return  # entries of a run that were read and have no row yet
     worst = next(source for source in sources if source.bad_lines)
     reason, _ = next(notes[sources.index(worst)].subjects("F001"))
     lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
-    raise InputError(f"{worst.path}: cannot read {lines} as a {reader_named(worst.reader).noun}; most often: {reason}")
+    broken = "".join(f"; a reader cannot be used, {what}" for what in broken_readers())
+    noun = reader_named(worst.reader).noun
+    raise InputError(f"{worst.path}: cannot read {lines} as a {noun}; most often: {reason}{broken}")
 
 
 class _Reading(Struct, frozen=True):

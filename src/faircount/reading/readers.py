@@ -77,7 +77,7 @@ class Found(Struct):
         self.good += 1
         self.notes.add("F029", "", number)
 
-    def hear(self, run: RunFile) -> None:
+    def add_run(self, run: RunFile) -> None:
         """Take over what a file of a run says of itself."""
         self.tool, self.version, self.aim, self.target = run.tool, run.version, run.aim, run.target
         self.stop_rule, self.blank = run.stop_rule, run.blank_lines
@@ -205,9 +205,14 @@ def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
 
 
 def _offered() -> list[Reader]:
-    """Return the readers of installed packages; one that cannot be loaded is left out."""
+    """Return the readers of installed packages; of one that cannot be loaded, `broken_readers` says why."""
     found = [offered.kind for offered in offers().every() if offered.kind is not None]
     return [_loaded.setdefault(f"{kind.__module__}:{kind.__qualname__}", kind()) for kind in found]
+
+
+def broken_readers() -> list[str]:
+    """Return what is wrong with readers of installed packages that cannot be used."""
+    return [f"{one.name} of {one.package}: {one.error}" for one in offers().every() if one.kind is None]
 
 
 def offers() -> Offers[Reader]:

@@ -98,7 +98,7 @@ class RebelReader(Reader):
         found.lines, found.good = _last_line(text), found.good + len(made)
         if stream.truncated:
             found.notes.add("F002", stream.truncated, found.lines)
-        found.hear(run)
+        found.add_run(run)
         batch = Batch()
         batch.extend(made, maker.facets)
         yield batch

@@ -83,7 +83,7 @@ class RejudgedReader(Reader):
         if run is None:
             return
         yield from SpikeeLines(stream, options, found, mark=Mark.TASK, bad=run.bad).batches()
-        found.hear(run)
+        found.add_run(run)
 
 
 def rows(chunks: Iterable[bytes], run: RunFile) -> Iterator[bytes]:
