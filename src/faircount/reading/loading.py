@@ -30,7 +30,16 @@ from faircount.reading.cache import Cache, CachedSource, Keeping, ReadSource, us
 from faircount.reading.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.reading.journals import NOT_TRIED
 from faircount.reading.raw_rows import Origin
-from faircount.reading.readers import Found, Reader, broken_readers, open_source, reader_named, reads_ranges
+from faircount.reading.readers import (
+    Found,
+    Reader,
+    broken_readers,
+    default_reader,
+    open_source,
+    plain_reader,
+    reader_named,
+    reads_ranges,
+)
 from faircount.reading.rows import ReadOptions
 from faircount.reading.streams import STDIN, open_range, raw_chunks
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
@@ -189,7 +198,7 @@ class Loader:
     def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _Reading:
         size = Path(path).stat().st_size
         starts = range(0, size, RANGE_BYTES)
-        _, reader = open_source(path, path)
+        reader = plain_reader(path) or default_reader()
         ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
         found, joining, digests = Found(Notes(path)), Joining(), list[bytes]()
         results = in_order(pool, partial(_read_range, reader), ranges, self._processes + 4)

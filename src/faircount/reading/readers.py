@@ -253,17 +253,18 @@ def open_stream(
 
 def reads_ranges(path: str) -> bool:
     """Return whether a file can be read from anywhere: lines that stand by themselves, as they are on the disk."""
-    reader = _reader_of_plain(path)
+    reader = plain_reader(path)
     return reader is not None and reader.ranges
 
 
 def lines_are_rows(path: str) -> bool:
     """Return whether the lines of a file are rows in JSON, as they are on the disk."""
-    reader = _reader_of_plain(path)
+    reader = plain_reader(path)
     return reader is not None and reader.ranges and reader.lines_are_rows
 
 
-def _reader_of_plain(path: str) -> Reader | None:
+def plain_reader(path: str) -> Reader | None:
+    """Return who reads a file as it is on the disk; None if it has to be decompressed, or nobody can read it."""
     try:
         with Path(path).open("rb") as file:
             head = file.read(HEAD_BYTES)
