@@ -418,6 +418,7 @@ def test_a_large_file_is_analysed_from_the_cache_by_another_process(tmp_path: Pa
         "every_case.parquet",
         "row_story.parquet",
         "told.parquet",
+        "verdict.parquet",
     ]
 
 

@@ -66,7 +66,7 @@ def meant(name: str, column: str, number: Any, tables: Tables) -> Any:
         return word_of(number, tables.words[lexicon_of(column)])
     if kind == Kind.FLAG:
         return {1: True, 0: False, -1: None}[number]
-    return None if (kind == Kind.SECONDS and number != number) or (kind == Kind.CHECKSUM and number == 0) else number
+    return None if (kind == Kind.NUMBER and number != number) or (kind == Kind.CHECKSUM and number == 0) else number
 
 
 # -- lines ------------------------------------------------------------------------------------------------------

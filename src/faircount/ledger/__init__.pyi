@@ -9,6 +9,7 @@ from faircount.ledger.schema import Batch as Batch
 from faircount.ledger.schema import Fields as Fields
 from faircount.ledger.schema import Kind as Kind
 from faircount.ledger.schema import Tables as Tables
+from faircount.ledger.schema import VerdictRow as VerdictRow
 from faircount.ledger.schema import kind_of as kind_of
 from faircount.ledger.schema import lexicon_of as lexicon_of
 from faircount.ledger.schema import word_of as word_of

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
-from faircount.ledger.store import GIVEN, LedgerView
+from faircount.ledger.store import GIVEN, JUDGE_FIELD, LedgerView
 from faircount.ledger.tallies import text_of
 from faircount.model import Outcome
 
-_JUDGE = "judge_name"
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
 _DECIDED = f"({_SUCCESS}, {OUTCOME_NUMBER[Outcome.FAILURE]})"
 _LABELLED = f"entry_key IN {GIVEN}"
@@ -44,16 +43,24 @@ def rows_to_label(ledger: LedgerView, entry: int) -> tuple[int, ...]:
 def entries_by_judge(ledger: LedgerView, *, read: bool = False) -> list[tuple[str | None, int]]:
     """Count entries with a verdict by the judge that their rows name, the most frequent first.
 
-    `read` leaves out entries that no judge can have read.
+    Of rows that were judged again, it is the last judge. `read` leaves out entries that no judge can have read.
     """
-    if _JUDGE not in ledger.facets:
+    if JUDGE_FIELD not in ledger.facets:
         return []
-    column, also = ledger.facets[_JUDGE], f" AND {_WAS_READ}" if read else ""
+    column, also = ledger.facets[JUDGE_FIELD], f" AND {_WAS_READ}" if read else ""
     rows = ledger.ask(
-        f"SELECT {column}, COUNT(*) AS entries$apart FROM entry WHERE outcome IN {_DECIDED}{also}"
-        f" GROUP BY {column}$apart ORDER BY entries DESC, {column}"
+        f"""
+        SELECT {column}, v.judge, COUNT(*) AS entries$apart
+        FROM entry
+        LEFT JOIN (
+            SELECT ord, ARG_MAX(judge, given) AS judge FROM verdict WHERE attempt = 0 AND given > 0 GROUP BY ord
+        ) AS v ON first_ord = v.ord
+        WHERE outcome IN {_DECIDED}{also}
+        GROUP BY {column}, v.judge$apart
+        ORDER BY entries DESC, {column}
+        """
     )
-    return [(ledger.word(column, number), count) for number, count in rows]
+    return [(ledger.word("judge", last) or ledger.word(column, number), count) for number, last, count in rows]
 
 
 # -- where labels fall ------------------------------------------------------------------------------------------

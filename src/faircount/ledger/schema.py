@@ -1,10 +1,11 @@
 """The documented shape of what readers hand to the ledger: numbers in columns, and the words behind them.
 
-A batch carries three kinds of rows. *Attempts*: one per recorded line, with the columns below and an open set of
-facets. *History*: what happened inside a dynamic attack, counted per line by state and kind of error. *Categories*:
-what a guardrail named when it blocked. Long text stays in the source; three checksums of it are enough to tell
-whether two rows tell of the same case and the same answer. Short text is kept once, in a lexicon of its column, and
-travels as its number there: numbers are cheap to move, to group and to join, and no text ever reaches the engine.
+A batch carries four kinds of rows. *Attempts*: one per recorded line, with the columns below and an open set of
+facets. *History*: what happened inside a dynamic attack, counted per line by state and kind of error. *Verdicts*: what
+each judge said, where several did. *Categories*: what a guardrail named when it blocked. Long text stays in the source;
+three checksums of it are enough to tell whether two rows tell of the same case and the same answer. Short text is kept
+once, in a lexicon of its column, and travels as its number there: numbers are cheap to move, to group and to join, and
+no text ever reaches the engine.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ class Answer:
     TEXT = 2
 
 
+RECORDED, REJUDGED = "recorded", "rejudged"
+"""Where a verdict comes from: the tool that wrote the results, or a judge that was asked about them later."""
+
+
 class Kind:
     """What the numbers of a column mean, and which of them means that nothing is recorded."""
 
@@ -52,8 +57,8 @@ class Kind:
     """One of a few numbers that are named in this module."""
     FLAG = "flag"
     """1 for true, 0 for false, -1 for neither."""
-    SECONDS = "seconds"
-    """A duration; NaN for none."""
+    NUMBER = "number"
+    """Any number, such as a duration; NaN for none."""
     CHECKSUM = "checksum"
     """64 bits that stand for a text; 0 for none."""
     WORD = "word"
@@ -68,7 +73,7 @@ TYPE_CODES = {
     Kind.COUNT: "q",
     Kind.SMALL: "b",
     Kind.FLAG: "b",
-    Kind.SECONDS: "d",
+    Kind.NUMBER: "d",
     Kind.CHECKSUM: "q",
     Kind.WORD: "i",
     Kind.ID: "i",
@@ -91,7 +96,7 @@ ATTEMPT_COLUMNS: dict[str, str] = {
     "error_text": Kind.WORD,
     "error_kind": Kind.WORD,
     "requests": Kind.COUNT,
-    "response_time": Kind.SECONDS,
+    "response_time": Kind.NUMBER,
     "answer": Kind.SMALL,
     "text_hash": Kind.CHECKSUM,
     "objective_hash": Kind.CHECKSUM,
@@ -112,11 +117,26 @@ HISTORY_COLUMNS: dict[str, str] = {
     "first_at": Kind.COUNT,
 }
 
+VERDICT_COLUMNS: dict[str, str] = {
+    "line": Kind.COUNT,
+    "attempt": Kind.COUNT,
+    "judge": Kind.WORD,
+    "decision": Kind.FLAG,
+    "score": Kind.NUMBER,
+    "threshold": Kind.NUMBER,
+    "reason_line": Kind.COUNT,
+    "judged_at": Kind.NUMBER,
+    "origin": Kind.WORD,
+    "given": Kind.COUNT,
+}
+"""Columns of a verdict, see `VerdictRow`. A row with one verdict has none here: it is the row's decision."""
+
 CATEGORY_COLUMNS: dict[str, str] = {"line": Kind.COUNT, "category": Kind.WORD}
 
 TABLES: dict[str, dict[str, str]] = {
     "attempt": ATTEMPT_COLUMNS,
     "history": HISTORY_COLUMNS,
+    "verdict": VERDICT_COLUMNS,
     "category": CATEGORY_COLUMNS,
 }
 
@@ -235,7 +255,7 @@ def _numbers(values: Sequence[Any], kind: str, lexicon: Lexicon | None) -> Itera
         return map(lexicon.__getitem__, values)
     if kind == Kind.FLAG:
         return [-1 if value is None else value for value in values]
-    if kind == Kind.SECONDS:
+    if kind == Kind.NUMBER:
         return [math.nan if value is None else value for value in values]
     return values
 
@@ -259,6 +279,28 @@ class HistoryCount(Struct, frozen=True, gc=False):
     error_kind: str | None
     times: int
     first_at: int
+
+
+class VerdictRow(Struct, frozen=True, kw_only=True, gc=False):
+    """What one judge said of one attempt; `decision` is None where it did not decide.
+
+    Of several verdicts of one judge on an attempt, the one that was given last counts.
+    """
+
+    judge: str | None
+    attempt: int = 0
+    """The request of the row, from 1; 0 is the row as a whole, by the rule that its format has for that."""
+    decision: bool | None
+    score: float | None = None
+    threshold: float | None = None
+    """From which score on the judge decides for a success."""
+    reason_line: int = 0
+    """The line of the source on which the reason is; 0 for none."""
+    judged_at: float | None = None
+    """When it was given, in seconds since 1970."""
+    origin: str = RECORDED
+    given: int = 0
+    """Its place among the verdicts of its judge on the attempt."""
 
 
 class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
@@ -291,10 +333,16 @@ class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
     family: int = 0
     facets: Mapping[str, str | None] = {}
     history: Sequence[HistoryCount] = ()
+    verdicts: Sequence[VerdictRow] = ()
+    """Of all judges, where there are several; else `decision` is the verdict."""
     categories: Sequence[str] = ()
 
 
-_attempt_of, _history_of = attrgetter(*ATTEMPT_COLUMNS), attrgetter(*list(HISTORY_COLUMNS)[1:])
+_attempt_of, _history_of, _verdict_of = (
+    attrgetter(*ATTEMPT_COLUMNS),
+    attrgetter(*list(HISTORY_COLUMNS)[1:]),
+    attrgetter(*list(VERDICT_COLUMNS)[1:]),
+)
 
 
 class Batch:
@@ -302,7 +350,7 @@ class Batch:
 
     def __init__(self) -> None:
         self._lexicons: dict[str, Lexicon] = {}
-        self.attempts, self.history, self.categories = (self._growing(kinds) for kinds in TABLES.values())
+        self.attempts, self.history, self.verdicts, self.categories = map(self._growing, TABLES.values())
 
     def _growing(self, kinds: Mapping[str, str]) -> Growing:
         lexicons = {
@@ -325,7 +373,14 @@ class Batch:
             self.add_facet(name, [own.get(name) for own in labels])
         counted = [(row.line, *_history_of(one)) for row in rows for one in row.history]
         self.history.extend(HISTORY_COLUMNS, counted)
+        for row in rows:
+            self.add_verdicts(row.line, row.verdicts)
         self.categories.extend(CATEGORY_COLUMNS, [(row.line, name) for row in rows for name in row.categories])
+
+    def add_verdicts(self, line: int, verdicts: Sequence[VerdictRow]) -> None:
+        """Append what the judges said of a row."""
+        if verdicts:
+            self.verdicts.extend(VERDICT_COLUMNS, [(line, *_verdict_of(one)) for one in verdicts])
 
     def add_facet(self, name: str, labels: Sequence[str | None]) -> None:
         """Append the labels of the rows that were just added; where there are none, a facet is missing."""
@@ -347,7 +402,7 @@ class Batch:
         for name, numbers in self.attempts.columns.items():
             if name.startswith(FACET):
                 extend_with_zeros(numbers, len(self) - len(numbers))
-        grown = zip(TABLES, (self.attempts, self.history, self.categories), strict=True)
+        grown = zip(TABLES, (self.attempts, self.history, self.verdicts, self.categories), strict=True)
         words = {name: lexicon.words for name, lexicon in self._lexicons.items()}
         return Tables({name: rows.columns for name, rows in grown}, words)
 

@@ -50,7 +50,7 @@ ONE_BY_ONE_UP_TO_ROWS = 16_000
 ONE_THREAD_UP_TO_ROWS = 500_000
 UNPLANNED_UP_TO_ROWS = 1_000
 """Of so few rows, improving the plan of a question takes longer than the question."""
-FOLDED = ("told", "entry", "row_story", "every_case", "category")
+FOLDED = ("told", "entry", "row_story", "every_case", "category", "verdict")
 """What questions are asked of when the rows are folded."""
 
 _PLACES = {
@@ -59,6 +59,7 @@ _PLACES = {
     "row_story": "ord",
     "every_case": "case_ord",
     "category": "ord",
+    "verdict": "ord",
     "attempt": "ord",
     "history": "ord",
 }
@@ -70,6 +71,22 @@ GIVEN = "(SELECT UNNEST(CAST(? AS BIGINT[])))"
 _FIELDS = Fields.__struct_fields__
 _CHOSEN = "WHERE line IN (SELECT ord FROM chosen_row)"
 
+_JUDGED = f"{OUTCOME_NUMBER[Outcome.SUCCESS]}, {OUTCOME_NUMBER[Outcome.FAILURE]}"
+JUDGE_FIELD = "judge_name"
+"""The facet that names the judge of a row with one verdict."""
+
+ANY, ALL, MAJORITY = "any", "all", "majority"
+TOGETHER = {
+    ANY: "CASE WHEN MAX(decision) = 1 THEN 1 ELSE MIN(decision) END",
+    ALL: "CASE WHEN MAX(CASE WHEN decision = 0 THEN 1 ELSE 0 END) = 1 THEN 0 ELSE MIN(decision) END",
+    MAJORITY: """CASE
+        WHEN 2 * SUM(CASE WHEN decision = 1 THEN 1 ELSE 0 END) > COUNT(*) THEN 1
+        WHEN 2 * SUM(CASE WHEN decision = 0 THEN 0 ELSE 1 END) <= COUNT(*) THEN 0
+        ELSE -1
+    END""",
+}
+"""What several judges decide together, where -1 is undecided: only what the undecided could not change is decided."""
+
 SEVERAL_ATTACKS = -1
 """Stands for the name of the attack where several were tried on an entry."""
 
@@ -77,7 +94,7 @@ _SQL_TYPES = {
     Kind.COUNT: "BIGINT",
     Kind.SMALL: "TINYINT",
     Kind.FLAG: "TINYINT",
-    Kind.SECONDS: "DOUBLE",
+    Kind.NUMBER: "DOUBLE",
     Kind.CHECKSUM: "BIGINT",
     Kind.WORD: "INTEGER",
     Kind.ID: "INTEGER",
@@ -86,7 +103,7 @@ _NOTHING_AS_NULL = {
     Kind.COUNT: "{0}",
     Kind.SMALL: "{0}",
     Kind.FLAG: "CASE WHEN {0} >= 0 THEN {0} = 1 END",
-    Kind.SECONDS: "CASE WHEN NOT ISNAN({0}) THEN {0} END",
+    Kind.NUMBER: "CASE WHEN NOT ISNAN({0}) THEN {0} END",
     Kind.CHECKSUM: "NULLIF({0}, 0)",
     Kind.WORD: "NULLIF({0}, 0)",
     Kind.ID: "NULLIF({0}, 0)",
@@ -320,15 +337,63 @@ class Ledger:
             own = [column for column, word in zip(facets, words, strict=True) if word]
             chosen._own_facets[source] = {*TABLES["attempt"], *own}
         present = set[str]().union(*chosen._own_facets.values())
-        columns = {table: list(TABLES[table]) for table in TABLES}
-        columns["attempt"] += [column for column in facets if column in present]
-        numbers = {table: self._chosen_numbers(table, names) for table, names in columns.items()}
+        kept = {table: f"{table}_numbers {_CHOSEN}" for table in TABLES}
+        numbers = self._copied(kept, [column for column in facets if column in present])
         chosen._parts.append((Tables(numbers, self._words), 0))
         return chosen
 
-    def _chosen_numbers(self, table: str, columns: Sequence[str]) -> dict[str, Any]:
+    def judges(self) -> list[str]:
+        """Return the judges whose verdicts the rows have, in the order in which they were met; rows must be settled."""
+        named = self.query("SELECT DISTINCT judge FROM verdict WHERE judge IS NOT NULL ORDER BY 1")
+        found = [self.word("judge", number) for (number,) in named]
+        column = self.facets.get(JUDGE_FIELD)
+        if column is not None:
+            alone = f"state IN ({_JUDGED}) AND ord NOT IN (SELECT ord FROM verdict)"
+            rows = self.query(
+                f"SELECT DISTINCT {column} FROM attempt WHERE {column} IS NOT NULL AND {alone} ORDER BY 1"
+            )
+            found += [self.word(column, number) for (number,) in rows]
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+    def judged_by(self, judge: str) -> Ledger:
+        """Return a ledger of the same rows, not folded yet, as if one judge had judged them alone, or `any`, `all` or
+        the `majority` of those that judged them; rows must be settled."""
+        judged = Ledger(self.paths, apart=self.apart)
+        judged.fields_of, judged.rows, judged._own_facets = self.fields_of, self.rows, self._own_facets
+        names, words = self._columns["attempt"], dict(self._words)
+        replaced = {"decision": "j.decision", "state": "j.state", "truthy": "CAST(j.decision = 1 AS TINYINT)"}
+        own = chosen = "TRUE"
+        if judge not in TOGETHER:
+            chosen, own = f"judge = {_number_of(judge, self.lexicon('judge'))}", "FALSE"
+            column = self.facets.get(JUDGE_FIELD)
+            if column is not None:
+                named = self.lexicon(column)
+                own = f"a.{column} = {_number_of(judge, named)}"
+                if judge not in named:
+                    named = words[FACET + JUDGE_FIELD] = [*named, judge]
+                replaced[column] = f"CASE WHEN j.decision >= 0 THEN {named.index(judge)} ELSE a.{column} END"
+        decide = TOGETHER.get(judge, "MAX(decision)")
+        together = str(judge in TOGETHER).upper()
+        self._run("choose_verdicts.sql", chosen=chosen, own=own, decide=decide, together=together, **_NAMED_NUMBERS)
+        selected = ", ".join(f"{replaced.get(name, f'a.{name}')} AS {name}" for name in names.values())
+        tables = {table: f"{table}_numbers" for table in TABLES} | {
+            "attempt": f"(SELECT {selected} FROM attempt_numbers AS a INNER JOIN judged_row AS j ON a.line = j.line)",
+            "history": "judged_history",
+            "verdict": "verdict_numbers WHERE FALSE",
+        }
+        facets = [column for column in names if column.startswith(FACET)]
+        judged._parts.append((Tables(self._copied(tables, facets), words), 0))
+        return judged
+
+    def _copied(self, tables: Mapping[str, str], facets: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the numbers of tables, each selected from what stands for it; `facets` are the columns wanted."""
+        columns = {table: list(TABLES[table]) for table in TABLES}
+        columns["attempt"] += facets
+        return {table: self._numbers(table, tables[table], columns[table]) for table in TABLES}
+
+    def _numbers(self, table: str, selected_from: str, columns: Sequence[str]) -> dict[str, Any]:
         selected = ", ".join(self._columns[table][column] for column in columns)
-        select = f"SELECT {selected} FROM {table}_numbers {_CHOSEN}"
+        select = f"SELECT {selected} FROM {selected_from}"
         if not self._engine.is_small:
             return dict(zip(columns, self._engine.arrays(select).values(), strict=True))
         values = list(zip(*self._engine.rows(select), strict=True)) or [()] * len(columns)
@@ -525,6 +590,11 @@ _NAMED_NUMBERS = {
     "entries_per_run": 1 << 32,
     "half_of_them": 1 << 31,
 }
+
+
+def _number_of(word: str, words: Sequence[str | None]) -> int:
+    """Return the number of a word, which no row has where the word is not there."""
+    return words.index(word) if word in words else -1
 
 
 def _statement(name: str, **parts: Any) -> str:

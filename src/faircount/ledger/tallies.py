@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -798,3 +798,54 @@ def kinds_of_answers(ledger: LedgerView) -> dict[int, int]:
         f"SELECT answer, COUNT(*)$apart FROM told WHERE state IN ({_SUCCESS}, {_FAILURE}) GROUP BY answer$apart"
     )
     return {int(answer): int(count) for answer, count in rows}
+
+
+# -- verdicts of several judges ---------------------------------------------------------------------------------
+
+
+def has_several_judges(ledger: LedgerView) -> bool:
+    """Return whether verdicts of more than one judge are recorded of any row."""
+    return bool(ledger.query("SELECT 1 FROM verdict GROUP BY ord HAVING COUNT(DISTINCT judge) > 1 LIMIT 1"))
+
+
+_COMPARED = """
+    WITH latest AS (
+        SELECT ord, attempt, judge, ARG_MAX(decision, given) AS decision, ARG_MAX(score, given) AS score
+        FROM verdict
+        WHERE judge IS NOT NULL AND ord IN (SELECT ord FROM told)
+        GROUP BY ord, attempt, judge
+    ), level AS (
+        SELECT ord, COUNT(DISTINCT CASE WHEN attempt > 0 THEN judge END) > 1 AS by_request FROM latest GROUP BY ord
+    ), compared AS (
+        SELECT a.* FROM latest AS a INNER JOIN level AS l ON a.ord = l.ord AND (a.attempt > 0) = l.by_request
+    )
+"""
+"""The last verdict of each judge on each answer. Where several judges judged the requests of a row one by one, those
+are the answers, and not the row as a whole."""
+
+
+def verdicts_compared(ledger: LedgerView) -> Iterator[tuple[int, int, str, bool | None, float | None]]:
+    """Yield the verdicts on answers that several judges may have judged: place, request, judge, decision and score."""
+    rows = ledger.query(f"{_COMPARED} SELECT ord, attempt, judge, decision, score FROM compared ORDER BY 1, 2, 3")
+    for place, attempt, judge, decision, score in rows:
+        yield place, attempt, str(ledger.word("judge", judge)), decision, score
+
+
+def verdict_pairs(ledger: LedgerView) -> dict[tuple[str, str], list[list[int]]]:
+    """Count the verdicts that two judges gave on the same answer, for each two: failure before success, twice."""
+    rows = ledger.query(
+        f"""
+        {_COMPARED}
+        SELECT a.judge, b.judge, a.decision, b.decision, COUNT(*)
+        FROM compared AS a
+        INNER JOIN compared AS b ON a.ord = b.ord AND a.attempt = b.attempt AND a.judge < b.judge
+        WHERE a.decision IS NOT NULL AND b.decision IS NOT NULL
+        GROUP BY a.judge, b.judge, a.decision, b.decision
+        ORDER BY a.judge, b.judge
+        """
+    )
+    pairs: dict[tuple[str, str], list[list[int]]] = {}
+    for one, other, first, second, count in rows:
+        judges = str(ledger.word("judge", one)), str(ledger.word("judge", other))
+        pairs.setdefault(judges, [[0, 0], [0, 0]])[first][second] += count
+    return pairs

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
-from faircount.ledger.schema import Answer, LedgerRow, Mark, checksum
+from faircount.ledger.schema import Answer, LedgerRow, Mark, VerdictRow, checksum
 from faircount.model import Outcome
 from faircount.outcomes import state
 from faircount.policy_blocks import policy_block
-from faircount.reading.aggregation import ERROR, Result
+from faircount.reading.aggregation import ERROR
 from faircount.reading.clean import Cleaner
 from faircount.reading.entry_rows import attempt_shown
 from faircount.reading.journals import STANDARD
@@ -34,7 +34,16 @@ from faircount.reading.rows import (
     judged,
     some_categories,
 )
-from faircount.reading.run_rows import SUCCESS, Tried, number_of, suite_of, verdict_of_attempt, verdict_word
+from faircount.reading.run_rows import (
+    SUCCESS,
+    Measured,
+    Tried,
+    number_of,
+    seconds_of,
+    suite_of,
+    verdict_of_attempt,
+    verdict_word,
+)
 from faircount.reading.spikee import FACETS
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
 from faircount.reading.spikee_rows import KNOWN_FIELDS, UNKNOWN_FIELDS_KEPT, is_plain_name
@@ -45,13 +54,6 @@ NO_TEXT, _EMPTY_TEXT, _NULL = checksum(b""), checksum(b'""'), checksum(b"null")
 
 
 _PLAIN = {success: Judged(success, STATES[success, False, False]) for success in (True, False, None)}
-
-
-class MetricResult(Struct, frozen=True, gc=False):
-    """What one metric said of one attempt."""
-
-    metric: str
-    result: Result
 
 
 class AttemptFacts(Struct, frozen=True, gc=False):
@@ -75,7 +77,9 @@ class AttemptFacts(Struct, frozen=True, gc=False):
     """Where it is recorded."""
     wrong: str = ""
     """Why its record cannot be understood; then nothing else is known of it."""
-    measured: tuple[MetricResult, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    """What each metric said; of an attack only where several judges did."""
+    started: str | None = None
 
     @property
     def state(self) -> Outcome:
@@ -90,17 +94,14 @@ class AttemptFacts(Struct, frozen=True, gc=False):
     @property
     def verdict(self) -> str:
         """What the metrics of a test said of it together."""
-        return verdict_of_attempt(self.error, [one.result.verdict for one in self.measured])
+        return verdict_of_attempt(self.error, [one.verdict for one in self.measured])
 
 
-def measured_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[MetricResult, ...]:
+def measured_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[Measured, ...]:
     """Return what each metric said, a score and a verdict; one that said nothing has not decided."""
     none = (None, None)
     found = ((metric, *said.get(metric, none)) for metric in metrics)
-    return tuple(
-        MetricResult(metric, Result(number_of(score), verdict_word(verdict) or ERROR))
-        for metric, score, verdict in found
-    )
+    return tuple(Measured(metric, number_of(score), verdict_word(verdict) or ERROR) for metric, score, verdict in found)
 
 
 def facts_of(tried: Tried) -> AttemptFacts:
@@ -118,7 +119,7 @@ def facts_of(tried: Tried) -> AttemptFacts:
         response=response,
         answer=answer,
         model=tried.model,
-        measured=tuple(MetricResult(one.metric, one.result) for one in tried.measured),
+        measured=tuple(tried.measured),
     )
 
 
@@ -164,8 +165,12 @@ class RowMaker:
         seconds: float | None = None,
         attack: str | None = None,
         fields: Mapping[str, Any] | None = None,
+        verdicts: Sequence[VerdictRow] = (),
     ) -> LedgerRow:
-        """Return the row of one request on an entry, of a format that has a line for each."""
+        """Return the row of one request on an entry, of a format that has a line for each.
+
+        `verdicts` are those of all judges, where several judged it; `success` is what the format makes of them.
+        """
         answer, kind = answer_of(as_json(response))
         row = _RowFacts(success, error, blocked, None, (), answer, kind, seconds)
         return self._made(
@@ -179,6 +184,7 @@ class RowMaker:
             attack=attack,
             text_hash=checksum(as_json(prompt)),
             objective_hash=0,
+            verdicts=verdicts,
         )
 
     def entry_row(
@@ -192,6 +198,7 @@ class RowMaker:
         text: int,
         attack: str | None = None,
         failure: str | None = None,
+        thresholds: Mapping[str, float] | None = None,
     ) -> LedgerRow:
         """Return the row of the standard attempts on an entry, or of the attack of this name.
 
@@ -224,6 +231,7 @@ class RowMaker:
             attack=attack,
             text_hash=text if attack is None or shown is None else shown.input,
             objective_hash=0 if attack is None else text,
+            verdicts=_verdicts(attempts, _of_any(attempts), thresholds or {}),
         )
 
     def task_row(
@@ -236,8 +244,13 @@ class RowMaker:
         *,
         verdict: str,
         text: int,
+        by_metric: Mapping[str, str] | None = None,
+        thresholds: Mapping[str, float] | None = None,
     ) -> LedgerRow:
-        """Return the row of a case of a run of tests; `verdict` is the one over all its attempts."""
+        """Return the row of a case of a run of tests.
+
+        `verdict` is the one over all its attempts, `by_metric` the same by each metric alone.
+        """
         answered = [one for one in attempts if one.error is None]
         decided = verdict if answered else ERROR
         failed = None if answered else telling_error(attempts)
@@ -266,6 +279,9 @@ class RowMaker:
             attack=None,
             text_hash=text,
             objective_hash=0,
+            verdicts=_verdicts(
+                attempts, {name: SUCCESS.get(said) for name, said in (by_metric or {}).items()}, thresholds or {}
+            ),
         )
 
     def _made(
@@ -281,6 +297,7 @@ class RowMaker:
         attack: str | None,
         text_hash: int,
         objective_hash: int,
+        verdicts: Sequence[VerdictRow] = (),
     ) -> LedgerRow:
         self._cleaner.line = line
         if row.error is not None and not row.error.isascii():
@@ -318,6 +335,7 @@ class RowMaker:
             family=0 if named is None else checksum(named.encode()),
             facets=facets,
             history=counted,
+            verdicts=[replace(one, judge=self._clean("judge", str(one.judge))) for one in verdicts],
             categories=[self._clean("guardrail_categories", name) for name in (*categories, *refusals)],
         )
 
@@ -359,6 +377,46 @@ class _RowFacts(Struct, frozen=True, gc=False):
     response: int
     answer: int
     response_time: float | None
+
+
+def _of_any(attempts: Sequence[AttemptFacts]) -> dict[str, bool | None]:
+    """Return what each judge decided of an entry: one success is enough, and an answer not judged leaves it open."""
+    said: dict[str, list[bool | None]] = {}
+    for attempt in attempts:
+        for one in attempt.measured if attempt.error is None else ():
+            said.setdefault(one.metric, []).append(one.success)
+    return {name: True if True in found else None if None in found else False for name, found in said.items()}
+
+
+def _verdicts(
+    attempts: Sequence[AttemptFacts], overall: Mapping[str, bool | None], thresholds: Mapping[str, float]
+) -> list[VerdictRow]:
+    """Return what each judge said of each attempt, and `overall` of the row, where there are several judges."""
+    if len(overall) < 2:
+        return []
+    rows = [
+        VerdictRow(judge=name, decision=decision, threshold=thresholds.get(name)) for name, decision in overall.items()
+    ]
+    for number, attempt in enumerate(attempts, start=1):
+        rows += [
+            VerdictRow(
+                judge=one.metric,
+                attempt=number,
+                decision=one.success,
+                score=number_of(one.score),
+                threshold=thresholds.get(one.metric),
+                reason_line=attempt.line,
+                judged_at=seconds_of(attempt.started),
+            )
+            for one in (attempt.measured if attempt.error is None else ())
+        ]
+    return rows
+
+
+def threshold_of(metric: Mapping[str, Any]) -> float | None:
+    """Return from which score on a metric passes, where its record says so."""
+    parameters = metric.get("parameters")
+    return number_of(parameters.get("threshold")) if isinstance(parameters, Mapping) else None
 
 
 def telling_error(attempts: Sequence[AttemptFacts]) -> AttemptFacts | None:

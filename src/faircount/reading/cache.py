@@ -35,7 +35,7 @@ from faircount.version import __version__
 
 FOLDER_VARIABLE = "FAIRCOUNT_CACHE"
 LIMIT_BYTES = 1024**3
-FORMAT = 12
+FORMAT = 13
 """Raised whenever what is kept, or what the reader makes of a line, changes."""
 
 _CONTENT = "content"

@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from faircount.model import Outcome
 from faircount.outcomes import state
+from faircount.reading.aggregation import ERROR
 from faircount.reading.journal_records import RunRecord
 from faircount.reading.journals import STANDARD, AttackFailure, is_block
 from faircount.reading.loose import BadLine
-from faircount.reading.run_rows import Tried, asked_of, error_text, input_of, listed, objects
+from faircount.reading.run_rows import SUCCESS, Tried, asked_of, error_text, input_of, listed, objects, verdict_word
 from faircount.reading.spikee_rows import RUN_MARK
 
 NO_ATTACK = "None"
@@ -37,7 +38,6 @@ NOT_OF_ENTRIES = frozenset(
 )
 """What a dataset made from results may say of its entries, and a new run says anew or does not take over."""
 
-_VERDICTS = {"success": True, "passed": True, "failure": False, "failed": False}
 _TELLING = (Outcome.FAILURE, Outcome.UNJUDGED, Outcome.ERROR, Outcome.GUARDRAIL)
 
 
@@ -153,7 +153,7 @@ def success_of(through: Any, verdicts: Sequence[Any]) -> bool | None:
     """Return what was decided: by a guardrail that let it through or not, or else by the judges: one is enough."""
     if isinstance(through, bool):
         return through
-    decided = [_VERDICTS.get(str(verdict)) for verdict in verdicts]
+    decided = [SUCCESS.get(verdict_word(verdict) or ERROR) for verdict in verdicts]
     if True in decided:
         return True
     return False if decided and None not in decided else None

@@ -25,11 +25,11 @@ from faircount.reading import journal_rows
 from faircount.reading.attempt_rows import (
     NO_TEXT,
     AttemptFacts,
-    MetricResult,
     RowMaker,
     answer_of,
     as_json,
     measured_of,
+    threshold_of,
 )
 from faircount.reading.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, text_of
 from faircount.reading.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunRecord, decode_header, decode_record
@@ -41,6 +41,7 @@ from faircount.reading.rows import EMPTY, ReadOptions
 from faircount.reading.run_rows import (
     FAIRCOUNT,
     SUCCESS,
+    Measured,
     RunFile,
     asked_of,
     error_text,
@@ -188,6 +189,7 @@ class _AttemptLine(_Line, tag="attempt", gc=False):
     strategy: str | None = None
     messages: list[dict[str, Any]] | None = None
     model: str | None = None
+    started: Any = None
 
 
 class _DoneLine(_Line, tag="done", gc=False):
@@ -223,6 +225,7 @@ class _KnownCase(Struct):
     text: int = 0
     """The checksum of the text of an entry, which is the same whatever was sent."""
     metrics: tuple[str, ...] = ()
+    thresholds: dict[str, float] = {}
     attempts: dict[int, AttemptFacts] = {}
     finished: bool = False
     failure: tuple[int, str] | None = None
@@ -368,6 +371,9 @@ class _JournalLines:
         if self._is_attack and not isinstance(entry, dict):
             raise BadLine("entry is not an object")
         case.metrics = tuple(self._once(name) for name in metric_names(described))
+        if len(case.metrics) > 1:
+            found = {str(one.get("name")): threshold_of(one) for one in objects(described, "metrics")}
+            case.thresholds = {name: threshold for name, threshold in found.items() if threshold is not None}
         turns = listed(described, "turns") if self._is_attack else []
         messages, parameters = input_of(described)
         said = asked_of(messages)
@@ -400,10 +406,12 @@ class _JournalLines:
         told = error if error is not None and (blocked or self._is_attack) else _NO_ERROR
         words = None if error is None else error.text()
         success: bool | None = None
-        measured: tuple[MetricResult, ...] = ()
-        if not self._is_attack:
+        measured: tuple[Measured, ...] = ()
+        several = len(case.metrics) > 1
+        if several or not self._is_attack:
             measured = measured_of(case.metrics, {one.metric: (one.score, one.verdict) for one in said})
-            success = SUCCESS.get(verdict_of_attempt(words, [one.result.verdict for one in measured]))
+        if not self._is_attack:
+            success = SUCCESS.get(verdict_of_attempt(words, [one.verdict for one in measured]))
         elif error is None:
             success = success_of(output.let_through, [one.verdict for one in said])
         strategy = record.strategy
@@ -424,6 +432,7 @@ class _JournalLines:
             model=None if record.model is None else self._once(record.model),
             strategy=STANDARD if standard else self._once(str(strategy)),
             measured=measured,
+            started=record.started if several and isinstance(record.started, str) else None,
         )
 
     def _input(self, case: _KnownCase, record: _AttemptLine) -> int:
@@ -500,17 +509,16 @@ class _JournalLines:
             text=case.text,
             attack=attack,
             failure=case.failure[1] if of_attack and case.failure is not None else None,
+            thresholds=case.thresholds,
         )
 
     def _task_row(
         self, maker: RowMaker, run: RunFile, line: int, case: _KnownCase, attempts: Sequence[AttemptFacts]
     ) -> LedgerRow:
         strategy = case.described.get("strategy")
-        results = [one.result for attempt in attempts for one in attempt.measured]
+        said = [(one.metric, one.result) for attempt in attempts for one in attempt.measured]
         by_metric = {
-            metric: verdict_over(
-                strategy, [one.result for attempt in attempts for one in attempt.measured if one.metric == metric]
-            )
+            metric: verdict_over(strategy, [result for name, result in said if name == metric])
             for metric in case.metrics
             if attempts
         }
@@ -521,8 +529,10 @@ class _JournalLines:
             case.name,
             {"judge_name": ", ".join(by_metric) or None, **run.facets(case.name, tags, parameters, by_metric)},
             attempts,
-            verdict=verdict_over(strategy, results, per_attempt=max(len(case.metrics), 1)),
+            verdict=verdict_over(strategy, [result for _, result in said], per_attempt=max(len(case.metrics), 1)),
             text=case.text,
+            by_metric=by_metric,
+            thresholds=case.thresholds,
         )
 
 
@@ -568,6 +578,7 @@ def _strict(record: Mapping[str, Any], *, attack: bool) -> _AttemptLine:
         strategy=strategy if isinstance(strategy, str) else None,
         messages=[dict(message) for message in objects(record, "messages")] if attack else None,
         model=model if isinstance(model, str) else None,
+        started=record.get("started"),
     )
 
 

@@ -34,7 +34,8 @@ class LabelOptions(Options, frozen=True, kw_only=True):
     results: Annotated[
         tuple[str, ...],
         Option(
-            "result files with the responses, if --labels has only labels by entry id",
+            "result files with the responses, if --labels has only labels by entry id; without --labels, agree "
+            "compares the judges of these files",
             "labelled data",
             metavar="FILE",
             several=True,

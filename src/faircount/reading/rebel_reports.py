@@ -111,7 +111,9 @@ def _ledger_row(maker: RowMaker, run: RunFile, line: int, case: RunCase, own_id:
     fields = {"judge_name": judges or None, **run.facets(case.name, tags, parameters, case.by_metric)}
     attempts = list(map(facts_of, case.attempts))
     text = checksum(as_json(asked_of(messages)))
-    return maker.task_row(line, own_id, case.name, fields, attempts, verdict=case.verdict, text=text)
+    return maker.task_row(
+        line, own_id, case.name, fields, attempts, verdict=case.verdict, text=text, by_metric=case.by_metric
+    )
 
 
 def begins_report(start: bytes) -> bool:

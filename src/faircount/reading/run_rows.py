@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +30,9 @@ MOST_TAGS = 8
 FAIRCOUNT, REBEL = "faircount", "rebel"
 BAD = b"?"
 """What stands on the line of something that could not be read; why is told beside the rows."""
+
+METRIC = "metric."
+"""Stands before the name of a metric in the name of the field that has its verdict."""
 
 SUCCESS = {PASSED: True, FAILED: False}
 _VERDICTS: dict[str, RebelVerdict] = {
@@ -88,11 +92,11 @@ class RunFile(Struct):
             "tags": ", ".join(tags) or None,
             **{f"tag.{tag}": True for tag in self.tags if tag in tags},
             **{f"param.{name}": _scalar(value) for name, value in parameters.items()},
-            **{f"metric.{name}": decided for name, decided in by_metric.items()},
+            **{METRIC + name: decided for name, decided in by_metric.items()},
         }
 
 
-class Measured(Struct, frozen=True):
+class Measured(Struct, frozen=True, gc=False):
     """What one metric said of one attempt."""
 
     metric: str
@@ -104,6 +108,11 @@ class Measured(Struct, frozen=True):
     def result(self) -> Result:
         """The same for the rules that make one result of several."""
         return Result(number_of(self.score), self.verdict)  # type: ignore[arg-type]
+
+    @property
+    def success(self) -> bool | None:
+        """What it decided."""
+        return SUCCESS.get(self.verdict)
 
 
 class Tried(Struct, frozen=True):
@@ -248,6 +257,14 @@ def plausible_seconds(value: Any) -> float | None:
     """Return a duration, if it is one that an answer may have taken."""
     seconds = number_of(value)
     return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
+
+
+def seconds_of(time: Any) -> float | None:
+    """Return a time that is written as ISO 8601 has it, in seconds since 1970."""
+    try:
+        return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def number_of(score: Any) -> float | None:

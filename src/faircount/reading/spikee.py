@@ -22,17 +22,19 @@ from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
 from faircount.ledger.schema import (
+    REJUDGED,
     Answer,
     Batch,
     Fields,
     Mark,
+    VerdictRow,
     checksum,
     extend_with_zeros,
     id_number,
     plain_id_numbers,
 )
 from faircount.patterns import SlowPattern
-from faircount.reading.clean import Cleaner, scalar_text
+from faircount.reading.clean import LARGEST_COUNT, Cleaner, scalar_text
 from faircount.reading.loose import BadLine, parse, whole_number
 from faircount.reading.readers import Found, Probe, Reader
 from faircount.reading.rows import (
@@ -112,8 +114,9 @@ _specialities_of = attrgetter(
     "error",
     "guardrail",
     "attempt_history",
+    "rejudged",
 )
-_NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY)
+_NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY, EMPTY)
 _SHORT_TEXT = 1000
 """Longer ones are not remembered: a hostile file could fill the memory with them."""
 _ROWS_THAT_TELL_THE_VERSION = 20
@@ -307,6 +310,8 @@ class SpikeeLines:
             self._judge(index, row)
         if row.attempt_history is not EMPTY:
             self._tell_history(index, row)
+        if row.rejudged is not EMPTY:
+            self._tell_verdicts(index, row)
 
     def _set_word(self, column: str, index: int, word: str | None) -> None:
         if word is not None:
@@ -368,6 +373,11 @@ class SpikeeLines:
         asked = [Checksums(checksum(item.input), checksum(item.response), item.error) for item in items]
         columns["response_hash"][index] = history_hash(checksum(row.response), asked)
 
+    def _tell_verdicts(self, index: int, row: Row) -> None:
+        """Write what each judge said of a row that was judged again."""
+        number = self._cleaner.line = self._batch.attempts.columns["line"][index]
+        self._batch.add_verdicts(number, list(_verdicts_of(row, _decode_loose(row.rejudged), number, self._cleaner)))
+
     def _see_fields(self, row: Row) -> None:
         if row.input_type is not None:
             self.found.seen.add("input_type")
@@ -412,6 +422,53 @@ class SpikeeLines:
         value = _decode_loose(raw) if bytes(raw)[:1] not in (b"", b"[", b"{") else None
         self._cleaner.line = number
         return self._cleaner.label("an unknown field", value) or None
+
+
+def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator[VerdictRow]:
+    """Yield the verdicts of a row that was judged again, the first one first; `told` is what its `rejudged` says."""
+    # Only these rows need the words of runs.
+    from faircount.reading.run_rows import METRIC, SUCCESS, number_of, seconds_of
+
+    chain: list[dict[str, Any]] = []
+    while isinstance(told, dict) and isinstance(told.get("before"), dict):
+        chain.insert(0, told)
+        told = told["before"].get("rejudged")
+    if not chain:
+        return
+    first = chain[0]["before"]
+    by_metric = {name.removeprefix(METRIC): said for name, said in first.items() if name.startswith(METRIC)}
+    for name, said in by_metric.items():
+        yield VerdictRow(judge=cleaner.whole("judge", name), decision=SUCCESS.get(said))
+    judge = cleaner.label("judge", first.get("judge_name", row.judge_name))
+    if not by_metric:
+        yield VerdictRow(judge=judge, decision=_decision(first))
+        for attempt, turn in _turns(chain[0].get("turns")):
+            if "before" in turn:
+                yield VerdictRow(judge=judge, attempt=attempt, decision=_decision({"success": turn["before"]}))
+    after = [*(one["before"] for one in chain[1:]), {"success": None if row.success is UNSET else row.success}]
+    for place, (one, result) in enumerate(zip(chain, after, strict=True), start=1):
+        shared: dict[str, Any] = {
+            "judge": cleaner.label("judge", one.get("judge")),
+            "reason_line": number,
+            "judged_at": seconds_of(one.get("at")),
+            "origin": REJUDGED,
+            "given": place,
+        }
+        yield VerdictRow(decision=_decision(result), score=number_of(one.get("score")), **shared)
+        for attempt, turn in _turns(one.get("turns")):
+            yield VerdictRow(attempt=attempt, decision=_decision(turn), score=number_of(turn.get("score")), **shared)
+
+
+def _decision(told: Mapping[str, Any]) -> bool | None:
+    success = told.get("success")
+    return success if isinstance(success, bool) else None
+
+
+def _turns(turns: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield what was said of each request in the history, which is counted from 1 here."""
+    for turn in turns if isinstance(turns, list) else ():
+        if isinstance(turn, dict) and type(turn.get("turn")) is int and 0 <= turn["turn"] < LARGEST_COUNT:
+            yield turn["turn"] + 1, turn
 
 
 def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:

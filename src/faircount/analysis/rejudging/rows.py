@@ -32,7 +32,7 @@ from faircount.reading.label_values import attempt_fields
 from faircount.reading.loose import MAX_DEPTH, depth
 from faircount.reading.raw_rows import Members, RawRow, members_of, values_decoder, values_of
 from faircount.reading.rows import EMPTY, policy_block_of
-from faircount.reading.run_rows import Measured, strategy_of, verdict_over
+from faircount.reading.run_rows import METRIC, Measured, strategy_of, verdict_over
 
 _PROMPT_FIELDS = ("input", "content", "text")
 _BOOLEANS = {b"true": True, b"false": False, b'"True"': True, b'"False"': False}
@@ -46,7 +46,7 @@ _turns_decoder = values_decoder((*_ROW, "attempt_history", "meta"))
 _items_decoder = msgspec.json.Decoder(list[Raw])
 _json_null = b"null"
 _LEFT_OPEN = "the case's rule leaves it undecided"
-_METRIC, _METRICS_BEFORE = "metric.", "metrics_before"
+_METRICS_BEFORE = "metrics_before"
 _WORDS = {True: PASSED, False: FAILED, None: ERROR}
 _SPIKEE_BEGINS = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\]*", "success": (true|false|null), "')
 """How spikee has begun its rows since 0.9.2."""
@@ -350,36 +350,39 @@ def _put_together(line: bytes, new: NewVerdict) -> bytes:
     fields["success"] = _json(new.success)
     if new.shape is Shape.CASE:
         before |= _with_metric(fields, new)
+    turns: dict[int, bool | None] = {}
     if new.shape in (Shape.HISTORY, Shape.CASE) and "attempt_history" in fields:
-        fields["attempt_history"] = _history(bytes(fields["attempt_history"]), new)
+        fields["attempt_history"], turns = _history(bytes(fields["attempt_history"]), new)
     if new.success is None:
         fields["judge_error"] = _json(new.error)
-    fields["rejudged"] = _provenance(new, _written(before))
+    fields["rejudged"] = _provenance(new, _written(before), turns)
     return _written(fields) + b"\n"
 
 
-def _provenance(new: NewVerdict, before: bytes) -> bytes:
-    told = new.deciding
-    turns = UNSET if new.shape is Shape.ONE else [_turn(turn, verdict) for turn, verdict in new.parts]
+def _provenance(new: NewVerdict, before: bytes, turns_before: Mapping[int, bool | None] | None = None) -> bytes:
+    told, old = new.deciding, turns_before or {}
+    turns = UNSET if new.shape is Shape.ONE else [_turn(turn, verdict, old) for turn, verdict in new.parts]
     reason = without_surrogates(told.reason)
     return msgspec.json.encode(
         _Provenance(new.judge, new.identity, told.score, reason, told.at, Raw(before), without_surrogates(turns))
     )
 
 
-def _turn(turn: int | None, verdict: Verdict) -> dict[str, Any]:
+def _turn(turn: int | None, verdict: Verdict, before: Mapping[int, bool | None]) -> dict[str, Any]:
     told = {"turn": turn, "success": _hit(verdict), "score": verdict.score, "reason": verdict.reason}
+    if turn is not None and turn in before:
+        told["before"] = before[turn]
     return told if verdict.error is None else {**told, "error": verdict.error}
 
 
 def _with_metric(fields: Members, new: NewVerdict) -> Members:
     """Let the judge be the metric of a case, the only one; return what was replaced."""
-    before = {name: fields.pop(name) for name in list(fields) if name.startswith(_METRIC)}
+    before = {name: fields.pop(name) for name in list(fields) if name.startswith(METRIC)}
     if "judge_name" in fields:
         before["judge_name"] = fields["judge_name"]
     fields["judge_name"] = _json(new.judge)
     # The name of a field has no quotes, so that it can be asked for.
-    fields[_METRIC + "".join(filter(str.isprintable, new.judge.replace('"', "'").replace("\\", "/")))] = _json(
+    fields[METRIC + "".join(filter(str.isprintable, new.judge.replace('"', "'").replace("\\", "/")))] = _json(
         _WORDS[new.success]
     )
     fields["response"] = _telling(fields, new)
@@ -395,19 +398,20 @@ def _telling(fields: Mapping[str, Raw | bytes], new: NewVerdict) -> Raw | bytes:
     return shown if shown is not None else fields.get("response", _json_null)
 
 
-def _history(text: bytes, new: NewVerdict) -> bytes:
-    """Return a history with the new verdicts on the turns that were judged; everything else keeps its text."""
-    items = _items(text)
+def _history(text: bytes, new: NewVerdict) -> tuple[bytes, dict[int, bool | None]]:
+    """Return a history with the new verdicts on the turns that were judged, and the old ones; all else stays."""
+    items, before = _items(text), dict[int, bool | None]()
     for turn, verdict in new.parts:
         item = items[turn] if turn is not None and turn < len(items) else None
-        if isinstance(item, dict):
+        if isinstance(item, dict) and turn is not None:
+            before[turn] = _BOOLEANS.get(bytes(item.get("success", b"")))
             item["success"] = _json(_hit(verdict))
             if new.shape is Shape.CASE:
                 item.setdefault(_METRICS_BEFORE, item.get("metrics", b"[]"))
                 item["metrics"] = _json([_metric(_measured(new.judge, verdict))])
     if not items:
-        return text
-    return b"[" + b", ".join([_written(item) if isinstance(item, dict) else item for item in items]) + b"]"
+        return text, before
+    return b"[" + b", ".join([_written(item) if isinstance(item, dict) else item for item in items]) + b"]", before
 
 
 def _items(text: bytes) -> list[Members | bytes]:
