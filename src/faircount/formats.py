@@ -156,3 +156,18 @@ def significant(value: float, digits: int) -> str:
     decimals = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
     written = f"{value:.{decimals}f}"
     return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def coefficient(figure: Estimate) -> str:
+    """Return a kappa or an alpha with its interval, in round brackets, which are plain text in every presenter."""
+    if figure.value is None or figure.low is None or figure.high is None:
+        return coefficient_value(figure.value)
+    return f"{coefficient_value(figure.value)} ({coefficient_value(figure.low)}, {coefficient_value(figure.high)})"
+
+
+def coefficient_value(value: float | None) -> str:
+    """Return a coefficient of agreement, which is no share of anything and can be below 0."""
+    if value is None:
+        return "undefined"
+    # A minus sign before nothing says nothing.
+    return f"{value:.3f}".replace("-0.000", "0.000")

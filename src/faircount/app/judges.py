@@ -196,13 +196,17 @@ def agree(
     named = {"labels": labels, "judges": judges}
     given, reading, asked, work, models = options_from({**named, **keywords}, *kinds, given=options)
     _refuse_missing([*given.labels, *reading.results])
-    if not given.labels and not asked.predictions:
-        raise UsageError("nothing to compare: give labelled data with --labels, or predictions with --predictions")
+    recorded = () if given.labels else reading.results
+    if not given.labels and not asked.predictions and not recorded:
+        raise UsageError(
+            "nothing to compare: give labelled data with --labels, predictions with --predictions, or result files "
+            "that several judges judged with --results"
+        )
     if given.judges and not given.labels:
         raise UsageError(f"{given.judges[0]}: judges need labelled data; name it with --labels")
     setting = setting_of(models, work.concurrency)
     made = made_judges(given.judges, setting)
-    predictions = read_predictions(asked.predictions)
+    predictions = read_predictions(asked.predictions, recorded)
     items = read_labels(given.labels, replace(reading, text_needed=bool(made))) if given.labels else None
     found = measure_agreement(
         items,

@@ -175,7 +175,13 @@ def measure_agreement(
     parting, distances = table.parting()
     wanted = len(parting) if options.every_case else options.cases
     cases, parted_items = cases_of(
-        table, parting[:wanted], distances[:wanted], options.cases, labels, lambda: itertools.chain(predictions, asked)
+        table,
+        parting[:wanted],
+        distances[:wanted],
+        options.cases,
+        labels,
+        lambda: itertools.chain(predictions, asked),
+        predictions.texts,
     )
     passes, hits = table.counts(range(len(table.raters)))
     raters = tuple(_rater_figures(table, options))

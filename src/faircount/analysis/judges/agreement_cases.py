@@ -5,10 +5,11 @@ Texts and reasons are records: secrets in them are masked here, hidden character
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
 from faircount.analysis.judges.predictions import Prediction
@@ -17,6 +18,7 @@ from faircount.judging.verdict import Decision
 from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
+    from faircount.analysis.judges.recorded_verdicts import AnswerTexts
     from faircount.reading.labelled import Labelled
 
 LONGEST_EXCERPT = 400
@@ -80,6 +82,7 @@ def cases_of(
     shown: int,
     labels: Iterable[Labelled] | None,
     predictions: Callable[[], Iterable[Prediction]],
+    texts: Callable[[Collection[str]], Mapping[str, AnswerTexts]] = lambda _: {},
 ) -> tuple[tuple[Case, ...], tuple[Disagreement, ...]]:
     """Return the first `shown` items as cases, and all of them in short, in the order given."""
     keys = [int(key) for key in table.items[parting]]
@@ -89,6 +92,9 @@ def cases_of(
     if told:
         _from_labels(labels or (), told)
         _from_predictions(predictions(), told)
+        shown_items = {one.item: one for one in told.values() if one.reasons is not None}
+        for item, found in texts(shown_items).items():
+            _add_texts(shown_items[item], found)
     # Among many items there are few patterns of decisions: each is made once.
     patterns: dict[bytes, tuple[Decision | None, ...]] = {}
     cases = tuple(
@@ -123,6 +129,16 @@ def _from_predictions(predictions: Iterable[Prediction], told: dict[int, _Told])
         if wanted.reasons is not None:
             # Of two lines of a judge the last counts.
             wanted.reasons[prediction.judge, prediction.identity] = prediction
+
+
+def _add_texts(told: _Told, found: AnswerTexts) -> None:
+    """Add what a result file says of an item: its texts, and the reasons of its judges."""
+    told.prompt = None if found.prompt is None else excerpt(found.prompt)
+    told.response = None if found.response is None else excerpt(found.response)
+    told.reasons = {
+        who: replace(said, reason=found.reasons.get(said.judge, said.reason))
+        for who, said in (told.reasons or {}).items()
+    }
 
 
 def _decisions(

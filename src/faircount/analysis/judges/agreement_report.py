@@ -375,7 +375,7 @@ def _read(agreement: Agreement) -> Iterator[Block]:
         (Place(source.path), "labels", source.good, source.bad, source.sha256[:_DIGEST]) for source in agreement.labels
     ]
     rows += [
-        (Place(source.path), "predictions", source.good_lines, source.bad_lines, source.sha256[:_DIGEST])
+        (Place(source.path), source.holds, source.good_lines, source.bad_lines, source.sha256[:_DIGEST])
         for source in agreement.predictions
     ]
     yield Grid(columns, tuple(rows))

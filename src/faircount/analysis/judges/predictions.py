@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from faircount.reading.streams import STDIN
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
+    from faircount.analysis.judges.recorded_verdicts import AnswerTexts, RecordedVerdicts
     from faircount.reading.labelled import Labelled
 
 _LONGEST_FAULT = 120
@@ -93,7 +94,7 @@ def _masked_once(text: str) -> str:
 
 
 class PredictionsSource(msgspec.Struct, frozen=True):
-    """A file of predictions that was read, and how its lines fared."""
+    """A file of predictions, or of results that several judges judged, and how its lines fared."""
 
     path: str
     sha256: str
@@ -102,40 +103,57 @@ class PredictionsSource(msgspec.Struct, frozen=True):
     good_lines: int
     bad_lines: int
     blank_lines: int
+    holds: Literal["predictions", "results"] = "predictions"
 
 
 class Predictions:
-    """The lines of predictions files in their order; they can be gone through more than once.
+    """The lines of predictions files in their order, then the verdicts in result files; to be gone through at will.
 
     `sources` and `findings` tell how the lines fared the last time.
     """
 
-    def __init__(self, files: Sequence[str], *, max_line: int = MAX_LINE_BYTES) -> None:
-        if STDIN in files:
+    def __init__(self, files: Sequence[str], results: Sequence[str] = (), *, max_line: int = MAX_LINE_BYTES) -> None:
+        if STDIN in (*files, *results):
             raise UsageError("predictions are read twice, and standard input can be read only once; name a file")
         self.files = tuple(dict.fromkeys(files))
         self._max_line = max_line
         self._read: dict[str, _PredictionsFile] = {}
+        self._results: list[RecordedVerdicts] = []
+        if results:
+            # Only result files need the ledger.
+            from faircount.analysis.judges.recorded_verdicts import RecordedVerdicts
+
+            self._results = [RecordedVerdicts(path, max_line) for path in dict.fromkeys(results)]
 
     def __iter__(self) -> Iterator[Prediction]:
         for path in self.files:
             self._read[path] = file = _PredictionsFile(path, self._max_line)
             yield from file.predictions()
+        for recorded in self._results:
+            yield from recorded
 
     @property
     def sources(self) -> tuple[PredictionsSource, ...]:
         """How the lines of each file fared."""
-        return tuple(file.source for file in self._read.values())
+        return (*(file.source for file in self._read.values()), *(recorded.source for recorded in self._results))
+
+    def texts(self, items: Collection[str]) -> dict[str, AnswerTexts]:
+        """Return the texts of items in result files."""
+        found: dict[str, AnswerTexts] = {}
+        for recorded in self._results:
+            found |= recorded.texts(items)
+        return found
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What is doubtful about the files: lines that could not be read, streams that end too early."""
-        return tuple(item for file in self._read.values() for item in file.findings())
+        own = [item for file in self._read.values() for item in file.findings()]
+        return (*own, *(item for recorded in self._results for item in _findings(recorded.notes)))
 
 
-def read_predictions(files: Sequence[str]) -> Predictions:
-    """Return the predictions in files, to be gone through."""
-    return Predictions(files)
+def read_predictions(files: Sequence[str], results: Sequence[str] = ()) -> Predictions:
+    """Return the predictions in files and the verdicts in result files, to be gone through."""
+    return Predictions(files, results)
 
 
 class _PredictionsFile:
@@ -161,15 +179,19 @@ class _PredictionsFile:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is doubtful about the file."""
-        bad = self._notes.total("F001")
-        if bad:
-            what = "; ".join(f"{subject} ({count:,})" for subject, count in self._notes.subjects("F001"))
-            is_ = "is" if bad == 1 else "are"
-            message = f"{counted(bad, 'line')} could not be read and {is_} not counted: {clip(what, 400)}"
-            yield finding("F001", bad, message, self._notes.where("F001"))
-        for reason, _ in self._notes.subjects("F002"):
-            message = f"{reason}: what came before the break is counted, the rest is missing"
-            yield finding("F002", 1, message, [self._records.path])
+        yield from _findings(self._notes)
+
+
+def _findings(notes: Notes) -> Iterator[Finding]:
+    bad = notes.total("F001")
+    if bad:
+        what = "; ".join(f"{subject} ({count:,})" for subject, count in notes.subjects("F001"))
+        is_ = "is" if bad == 1 else "are"
+        message = f"{counted(bad, 'line')} could not be read and {is_} not counted: {clip(what, 400)}"
+        yield finding("F001", bad, message, notes.where("F001"))
+    for reason, _ in notes.subjects("F002"):
+        message = f"{reason}: what came before the break is counted, the rest is missing"
+        yield finding("F002", 1, message, [notes.name])
 
 
 def _from_fields(fields: dict[str, Any]) -> Prediction:
