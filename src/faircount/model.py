@@ -305,6 +305,25 @@ class MetricFigures(Struct, frozen=True):
     rate: Estimate
 
 
+class JudgeFigures(Struct, frozen=True, kw_only=True):
+    """All entries as one of several judges alone decides them; `rate_judged` is over those that it decided."""
+
+    judge: str
+    tally: Tally = field(name="entries")
+    rate: Estimate
+    rate_judged: Estimate
+
+
+class JudgeAgreement(Struct, frozen=True, kw_only=True):
+    """How often two judges agree, on the verdicts that both gave; `ac1` is Gwet's."""
+
+    judges: tuple[str, str]
+    verdicts: Count
+    agreement: Estimate
+    kappa: Estimate
+    ac1: float | None
+
+
 class SourceFigures(Struct, frozen=True, kw_only=True):
     """One source's share in a combined analysis."""
 
@@ -584,6 +603,8 @@ class Analysis(Struct, frozen=True, kw_only=True):
     definition: str
     where: str | None
     """Which rows were chosen."""
+    judge: str | None = None
+    """Whose verdicts decide: that of a judge, or any, all or the majority of several; None for the row's own."""
     level: Share
     sources: tuple[Source, ...]
     tally: Tally = field(name="entries")
@@ -598,6 +619,9 @@ class Analysis(Struct, frozen=True, kw_only=True):
     failed_cases: FailedCases | None = None
     flaky_cases: tuple[FlakyCase, ...] = ()
     metrics: tuple[MetricFigures, ...] = ()
+    judges: tuple[JudgeFigures, ...] = ()
+    """Filled on request, where several judges judged the same answers."""
+    judge_agreement: tuple[JudgeAgreement, ...] = ()
     families: Families
     dynamic: Dynamic | None = None
     false_positives: FalsePositives | None = None

@@ -18,6 +18,7 @@ from faircount.analysis.arrange_groups import (
     of_how_many,
     share,
 )
+from faircount.analysis.by_judge import judges_section
 from faircount.analysis.correction import arranged
 from faircount.analysis.evidence import FAILED_CASES, sources_of
 from faircount.analysis.league import league, rate_of
@@ -121,7 +122,9 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
         yield arranged.section(a, a.correction)
     if a.dynamic is not None:
         yield Section("Dynamic attacks", _dynamic(a.dynamic, a.correction))
-    if a.metrics:
+    if a.judges:
+        yield judges_section(a)
+    elif a.metrics:
         yield Section("Metrics", (metrics_grid(a),))
     if a.by_source:
         yield Section("Files", (_source_grid(a),))
@@ -153,6 +156,8 @@ def _heading(a: Analysis) -> Section:
     blocks: list[Block] = [Lead((lead(a),), _lead_figures(a))]
     if a.where is not None:
         blocks.append(Facts((Fact("Only rows with", Record(a.where)),)))
+    if a.judge is not None:
+        blocks.append(Facts((Fact("Judge", Record(a.judge)),)))
     if a.findings:
         blocks.append(Findings(tuple(_placed(item, a) for item in a.findings)))
     return Section(title, tuple(blocks), level=1, subject=subject)

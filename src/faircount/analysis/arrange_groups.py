@@ -42,11 +42,12 @@ def share(count: int, total: int, level: float) -> Estimate:
 
 
 def breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
-    """Yield a section for every field that was asked for, or else for every one that says something.
+    """Yield a section for every field that was asked for, or else for every one that says something, unless only the
+    judges were asked for.
 
     A field with one value says nothing, and one that splits the entries just as another does says nothing new.
     """
-    for field in a.asked or a.breakdowns:
+    for field in a.asked or (() if a.judges else a.breakdowns):
         groups = a.breakdowns[field]
         real = sum(group.value is not None for group in groups)
         if field in a.asked or (real > 1 and a.slices[field].same_as is None):

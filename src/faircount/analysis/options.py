@@ -18,6 +18,7 @@ CORRECTIONS = ("two-phase", "ppi")
 EVIDENCE = ("successes", "failures", "errors", "blocks")
 AUTO, NONE = "auto", "none"
 ATTACKS = "attacks"
+JUDGE = "judge"
 MATCHES = (AUTO, "prompt", "id")
 LAST, EACH = "last", "each"
 TURNS = (AUTO, LAST, EACH)
@@ -102,6 +103,17 @@ Aim = Annotated[
 ]
 
 
+Judge = Annotated[
+    str | None,
+    Option(
+        "whose verdicts decide where several judges judged: one of them, or any, all or the majority of them",
+        "counting",
+        metavar="NAME|any|all|majority",
+        default="as the format says",
+    ),
+]
+
+
 class Reading(Options, frozen=True, kw_only=True):
     """How result files are read."""
 
@@ -147,6 +159,7 @@ class AnalyzeOptions(Reading, frozen=True, kw_only=True):
         Option("measure a guardrail with a second run on benign prompts", "counting", metavar="BENIGN_FILE"),
     ] = None
     aim: Aim = None
+    judge: Judge = None
     guardrail_success: GuardrailSuccess = BYPASSED
     block_signal: Annotated[
         str,
@@ -197,10 +210,17 @@ class AnalyzeOptions(Reading, frozen=True, kw_only=True):
     """Whether more than the general figures are wanted."""
     figures: bool = False
 
+    @property
+    def wants_verdicts(self) -> bool:
+        """Whether single verdicts are asked for, and not only what rows were folded into."""
+        return self.judge is not None or (self.details and JUDGE in self.by)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.definition == SPIKEE and self.judge_quality is not None:
             raise UsageError("spikee corrects no rate: its definition and --judge-quality exclude each other")
+        if self.definition == SPIKEE and self.judge is not None:
+            raise UsageError("spikee knows one verdict per row: its definition and --judge exclude each other")
         _refuse_detected_by_spikee(self.definition, self.guardrail_success)
         if self.definition == SPIKEE and self.block_signal == RAISED:
             raise UsageError("spikee knows verdicts only: its definition and --block-signal raised exclude each other")
@@ -225,6 +245,7 @@ class CompareOptions(Reading, frozen=True, kw_only=True):
         ),
     ] = AUTO
     aim: Aim = None
+    judge: Judge = None
     guardrail_success: GuardrailSuccess = BYPASSED
     policy_blocks: PolicyBlocks = True
     cluster: Cluster = AUTO

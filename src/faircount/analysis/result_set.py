@@ -32,6 +32,7 @@ from faircount.analysis.results import (
     analyze_files,
     fold_files,
     inputs_of,
+    judged_rows,
     only_rows,
 )
 from faircount.analysis.words import WORDS
@@ -214,26 +215,35 @@ class ResultSet:
 
         def question(folded: Folded) -> AnalysisSet:
             if asked not in self._analyses:
-                with self._only(folded, query) as chosen:
+                with self._only(folded, query, asked.judge) as chosen:
                     name = COMBINED if asked.combine else self._chosen[0].path
                     found = analysis_of(Asked.by(self._chosen, asked), chosen, asked, name, self._loader)
                 self._analyses[asked] = analysis_set([found], self.files)
             return self._analyses[asked]
 
         try:
-            return self._ask(question, of_rows=query is not None)
+            return self._ask(question, of_rows=query is not None or asked.wants_verdicts)
         except NotHeldError:
             self._refuse_streams()
             return analyze_files(self.files, asked)
 
     @contextlib.contextmanager
-    def _only(self, folded: Folded, query: Query | None) -> Iterator[Folded]:
-        """Give the rows that a query chooses, folded as if there were no others."""
-        if query is None:
-            yield folded
-            return
-        ledger, read = only_rows(_whole(folded), folded.read, query, folded=True)
-        with ledger:
+    def _only(self, folded: Folded, query: Query | None, judge: str | None = None) -> Iterator[Folded]:
+        """Give the rows that a query chooses, with the verdicts of a judge, folded as if there were no others."""
+        ledger, read = folded.ledger, folded.read
+        with contextlib.ExitStack() as chosen:
+            if query is not None:
+                ledger, read = only_rows(_whole(folded), read, query, folded=True)
+                chosen.enter_context(ledger)
+            if judge is not None:
+                assert isinstance(ledger, Ledger)
+                if query is not None:
+                    ledger.settle()
+                ledger = chosen.enter_context(judged_rows(ledger, judge))
+            if ledger is folded.ledger:
+                yield folded
+                return
+            assert isinstance(ledger, Ledger)
             ledger.fold(self._options.definition, combined=self._options.combine)
             yield Folded(ledger, read)
 
@@ -257,14 +267,12 @@ class ResultSet:
         given = options or CompareOptions(**{name: getattr(counted, name) for name in read})
         (asked,) = options_from(keywords, CompareOptions, given=given)
 
-        def side(folded: Folded) -> Side:
-            if len(folded.sources) > 1:
-                raise UsageError("a comparison needs two sets of one file each")
-            return Side(folded)
-
         def question(folded: Folded) -> Comparison:
             def with_other(beside: Folded) -> Comparison:
-                return compare_sides([side(folded), side(beside)], asked)
+                if len(folded.sources) > 1 or len(beside.sources) > 1:
+                    raise UsageError("a comparison needs two sets of one file each")
+                with self._only(folded, None, asked.judge) as one, other._only(beside, None, asked.judge) as another:
+                    return compare_sides([Side(one), Side(another)], asked)
 
             return other._ask(with_other, of_rows=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,14 @@ from faircount.analysis.correction import named
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
-from faircount.analysis.options import AnalyzeOptions
+from faircount.analysis.options import JUDGE, AnalyzeOptions
 from faircount.analysis.slices import MOST_GROUPS
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import EXAMPLES_KEPT, Notes, finding
 from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.schema import Answer
-from faircount.ledger.store import Ledger, LedgerView
+from faircount.ledger.store import TOGETHER, Ledger, LedgerView
 from faircount.model import (
     Analysis,
     Counts,
@@ -48,6 +48,7 @@ from faircount.reading.raw_rows import ROW_FIELDS, Origin
 from faircount.reading.readers import default_reader
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import Design
+from faircount.text import clip, visible
 from faircount.workers import Answered
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progr
                 )
         refuse_unknown_fields(where, [Origin(item.path, item.path) for item in chosen], options.max_line)
     return with_cache(
-        lambda cache: Loader(paths, replace(options.reading, where=where), progress, cache, alone=alone),
+        lambda cache: Loader(
+            paths, replace(options.reading, where=where), progress, cache, alone=alone and not options.wants_verdicts
+        ),
         lambda loader: _analyze(asked, paths, options, loader),
         # What one query chose by reading is hardly ever wanted again.
         cache=options.cache and where is None,
@@ -200,7 +203,7 @@ def _batches(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -
     batch: list[Input] = []
     size = 0
     for item in chosen:
-        small = loader.is_small(item.path) and options.definition != "spikee"
+        small = loader.is_small(item.path) and options.definition != "spikee" and not options.wants_verdicts
         size += Path(item.path).stat().st_size if small else 0
         if batch and (not small or size > BATCH_BYTES):
             yield batch
@@ -283,7 +286,7 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
         read = tuple(loader.load(ledger, index) for index in range(len(chosen)))
         refuse_hopeless([one.source for one in read], [one.notes for one in read])
         _refuse_both_aims([one.source for one in read])
-        with _wanted(ledger, read, loader.where) as (wanted, kept):
+        with _wanted(ledger, read, loader.where, options.judge) as (wanted, kept):
             wanted.fold(options.definition, combined=options.combine)
             with loader.keeping_fold(wanted):
                 yield Folded(wanted, tuple(kept))
@@ -309,16 +312,28 @@ def _may_be_held(query: Query) -> bool:
 
 @contextmanager
 def _wanted(
-    ledger: Ledger, read: Sequence[ReadSource], where: Query | None
+    ledger: Ledger, read: Sequence[ReadSource], where: Query | None, judge: str | None = None
 ) -> Iterator[tuple[Ledger, Sequence[ReadSource]]]:
-    """Give the rows that a query chooses, ready to be folded as if there were no others."""
-    if where is None:
+    """Give the rows that a query chooses, with the verdicts of a judge, ready to be folded as if they were all."""
+    with ExitStack() as chosen:
+        if where is not None:
+            ledger.settle()
+            ledger, read = only_rows(ledger, read, where, folded=False)
+            chosen.enter_context(ledger)
+        if judge is not None:
+            ledger.settle()
+            ledger = chosen.enter_context(judged_rows(ledger, judge))
         yield ledger, read
-        return
-    ledger.settle()
-    chosen, kept = only_rows(ledger, read, where, folded=False)
-    with chosen:
-        yield chosen, kept
+
+
+def judged_rows(ledger: Ledger, judge: str) -> Ledger:
+    """Return a ledger of the same rows with the verdicts of one judge, or of several together."""
+    known = ledger.judges()
+    if judge not in (*TOGETHER, *known):
+        available = ", ".join([*(clip(visible(name), 60) for name in known), *TOGETHER])
+        given = f"{ledger.paths[0]} has none of its verdicts" if len(ledger.paths) == 1 else "no file has its verdicts"
+        raise UsageError(f"--judge {clip(visible(judge), 60)}: {given}; available: {available}")
+    return ledger.judged_by(judge)
 
 
 def only_rows(
@@ -418,6 +433,7 @@ def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: st
         name=name,
         definition=options.definition,
         where=options.where,
+        judge=options.judge,
         level=options.level,
         sources=folded.sources,
         tally=counts.tally,
@@ -475,7 +491,8 @@ def _with_details(
 ) -> Analysis:
     ledger, aim = folded.ledger, folded.aim
     is_task, by_spikee = aim == "task", options.definition == "spikee"
-    asked = fields.raw_names(options.by)
+    several = JUDGE in options.by and options.judge is None and not by_spikee and tallies.has_several_judges(ledger)
+    asked = fields.raw_names(name for name in options.by if not (several and name == JUDGE))
     broken = fields.to_break_down(ledger, asked, aim)
     broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, grouping, options))
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
@@ -498,6 +515,17 @@ def _with_details(
         # spikee knows no attempts within an entry.
         flaky_cases=tuple(tallies.flaky_cases(ledger, CASES_SHOWN)) if is_task and not by_spikee else (),
     )
+    if several and isinstance(ledger, Ledger):
+        from faircount.analysis.by_judge import judge_agreement, judge_figures
+
+        def grouping_of(judged: LedgerView) -> Grouping:
+            return _grouping(Folded(judged, folded.read), summary.overall(judged, options), options)
+
+        detailed = replace(
+            detailed,
+            judges=tuple(judge_figures(ledger, grouping_of)),
+            judge_agreement=tuple(judge_agreement(ledger, options.level)),
+        )
     groups, slices = summary.read_breakdowns(ledger, broken_down(), grouping, options)
     return replace(
         detailed,

@@ -97,7 +97,7 @@ def compare_files(
 
         quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(
-        lambda cache: Loader(paths, options.analyzed.reading, progress, cache),
+        lambda cache: Loader(paths, options.analyzed.reading, progress, cache, alone=options.judge is None),
         lambda loader: _compare(paths, options, quality, loader, labels),
         cache=options.cache,
     )
@@ -151,7 +151,7 @@ def compare_sides(
 def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.ExitStack) -> Side:
     folded: Folded = stack.enter_context(fold_files([Input(path)], options.analyzed, loader))
     if lacks_objectives(folded.ledger):
-        again = stack.enter_context(Loader([path], loader.options))
+        again = stack.enter_context(Loader([path], loader.options, alone=options.judge is None))
         folded = stack.enter_context(fold_files([Input(path)], options.analyzed, again))
     return Side(folded)
 
@@ -218,6 +218,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     return Comparison(
         aim=sides[0].folded.aim,
         level=options.level,
+        judge=options.judge,
         asked=fields.raw_names(options.by),
         files=tuple(_file(place, side, options, known) for place, side in enumerate(sides)),
         pairs=pairs,

@@ -215,6 +215,8 @@ class Comparison(Document, frozen=True, kw_only=True):
     schema: Literal[2] = 2
     aim: str
     level: Share
+    judge: str | None = None
+    """Whose verdicts decide, see `Analysis.judge`."""
     asked: tuple[str, ...] = ()
     """The fields that `--by` named."""
     files: tuple[File, ...]

@@ -73,6 +73,8 @@ def in_short(comparison: Comparison, *, figures: bool = False) -> Iterator[Secti
     """Yield what a comparison comes to: the claims, the files, and all of them together."""
     c = comparison
     blocks: list[Block] = [Lead(tuple(_claims(c)))]
+    if c.judge is not None:
+        blocks.append(Facts((Fact("Judge", Record(c.judge)),)))
     if c.findings:
         blocks.append(Findings(tuple(_placed(item, c) for item in c.findings)))
     yield Section("Comparison", tuple(blocks), level=1)
