@@ -23,6 +23,7 @@ PARTS = {
     "failure": 1,
     "error": 2,
     "guardrail": 3,
+    "unjudged": 4,
     "several_attacks": -1,
     "task": 3,
     "entries_per_run": 4294967296,

@@ -191,6 +191,7 @@ def agree(
     """
     from faircount.analysis.judges.agreement import measure_agreement
     from faircount.analysis.judges.predictions import read_predictions
+    from faircount.analysis.judges.recorded_verdicts import RecordedVerdicts
 
     kinds = (JudgesAndLabels, LabelOptions, AgreeOptions, WorkOptions, Models)
     named = {"labels": labels, "judges": judges}
@@ -206,7 +207,8 @@ def agree(
         raise UsageError(f"{given.judges[0]}: judges need labelled data; name it with --labels")
     setting = setting_of(models, work.concurrency)
     made = made_judges(given.judges, setting)
-    predictions = read_predictions(asked.predictions, recorded)
+    results = [RecordedVerdicts(path, reading.max_line) for path in dict.fromkeys(recorded)]
+    predictions = read_predictions(asked.predictions, results)
     items = read_labels(given.labels, replace(reading, text_needed=bool(made))) if given.labels else None
     found = measure_agreement(
         items,

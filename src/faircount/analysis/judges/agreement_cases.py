@@ -12,13 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
-from faircount.analysis.judges.predictions import Prediction
+from faircount.analysis.judges.predictions import AnswerTexts, Prediction
 from faircount.analysis.recorded import masked
 from faircount.judging.verdict import Decision
 from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
-    from faircount.analysis.judges.recorded_verdicts import AnswerTexts
     from faircount.reading.labelled import Labelled
 
 LONGEST_EXCERPT = 400

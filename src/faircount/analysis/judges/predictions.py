@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -27,7 +27,6 @@ from faircount.reading.streams import STDIN
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
-    from faircount.analysis.judges.recorded_verdicts import AnswerTexts, RecordedVerdicts
     from faircount.reading.labelled import Labelled
 
 _LONGEST_FAULT = 120
@@ -106,24 +105,42 @@ class PredictionsSource(msgspec.Struct, frozen=True):
     holds: Literal["predictions", "results"] = "predictions"
 
 
+class AnswerTexts(msgspec.Struct, frozen=True):
+    """What an item is about, and the reasons that judges gave, by their names."""
+
+    prompt: str | None
+    response: str | None
+    reasons: Mapping[str, str]
+
+
+class VerdictFile(Protocol):
+    """A result file that has verdicts of several judges."""
+
+    path: str
+
+    def __iter__(self) -> Iterator[Prediction]: ...
+    @property
+    def source(self) -> PredictionsSource: ...
+    @property
+    def notes(self) -> Notes: ...
+    def texts(self, items: Collection[str]) -> dict[str, AnswerTexts]: ...
+
+
 class Predictions:
     """The lines of predictions files in their order, then the verdicts in result files; to be gone through at will.
 
     `sources` and `findings` tell how the lines fared the last time.
     """
 
-    def __init__(self, files: Sequence[str], results: Sequence[str] = (), *, max_line: int = MAX_LINE_BYTES) -> None:
-        if STDIN in (*files, *results):
+    def __init__(
+        self, files: Sequence[str], results: Sequence[VerdictFile] = (), *, max_line: int = MAX_LINE_BYTES
+    ) -> None:
+        if STDIN in (*files, *(file.path for file in results)):
             raise UsageError("predictions are read twice, and standard input can be read only once; name a file")
         self.files = tuple(dict.fromkeys(files))
         self._max_line = max_line
         self._read: dict[str, _PredictionsFile] = {}
-        self._results: list[RecordedVerdicts] = []
-        if results:
-            # Only result files need the ledger.
-            from faircount.analysis.judges.recorded_verdicts import RecordedVerdicts
-
-            self._results = [RecordedVerdicts(path, max_line) for path in dict.fromkeys(results)]
+        self._results = results
 
     def __iter__(self) -> Iterator[Prediction]:
         for path in self.files:
@@ -151,7 +168,7 @@ class Predictions:
         return (*own, *(item for recorded in self._results for item in _findings(recorded.notes)))
 
 
-def read_predictions(files: Sequence[str], results: Sequence[str] = ()) -> Predictions:
+def read_predictions(files: Sequence[str], results: Sequence[VerdictFile] = ()) -> Predictions:
     """Return the predictions in files and the verdicts in result files, to be gone through."""
     return Predictions(files, results)
 

@@ -11,10 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from faircount.analysis.evidence import lines_again
-from faircount.analysis.judges.predictions import Prediction, PredictionsSource
+from faircount.analysis.judges.predictions import AnswerTexts, Prediction, PredictionsSource
 from faircount.analysis.recorded import masked, recorded
 from faircount.errors import InputError
 from faircount.findings import Notes
@@ -26,14 +24,6 @@ from faircount.reading.cache import ReadSource
 from faircount.reading.loading import Loader, refuse_hopeless
 from faircount.reading.loose import BadLine, parse
 from faircount.reading.rows import ReadOptions
-
-
-class AnswerTexts(Struct, frozen=True):
-    """What an item is about, and the reasons that judges gave, by their names."""
-
-    prompt: str | None
-    response: str | None
-    reasons: Mapping[str, str]
 
 
 class RecordedVerdicts:
