@@ -9,7 +9,7 @@ from itertools import islice
 from faircount.analysis.exporting_columns import Cell
 from faircount.errors import UsageError
 from faircount.findings import counted
-from faircount.report import Column, Grid, Paragraph, Place, Record, Report, Section
+from faircount.report import Paragraph, Place, Record, Report, Section, text_table
 
 MOST_ROWS = 10_000
 """The most rows on a page: browsers get slow with more."""
@@ -26,16 +26,15 @@ _NOTE = (
 def as_page(files: Sequence[str], what: str, names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Report:
     """Return a report of all rows; `what` they are stands before the files. Raise if they are too many for a page."""
     coming = iter(rows)
-    cells = tuple(tuple(map(_cell, row)) for row in islice(coming, MOST_ROWS))
+    grid = text_table(names, (tuple(map(_cell, row)) for row in islice(coming, MOST_ROWS)))
     if next(coming, None) is not None:
         raise UsageError(
             f"--to html: a page holds at most {MOST_ROWS:,} rows, and there are more: choose some with --where, or "
             "write xlsx or csv"
         )
-    grid = Grid(tuple(Column(name, numeric=False) for name in names), cells)
     alone = len(files) == 1
     title = f"{what} of" if alone else f"{what} of {counted(len(files), 'file')}"
-    words = Paragraph(f"{counted(len(cells), 'row')}. {_NOTE}")
+    words = Paragraph(f"{counted(len(grid.rows), 'row')}. {_NOTE}")
     return Report((Section(title, (words, grid), level=1, subject=Place(files[0]) if alone else None),))
 
 

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from faircount.findings import counted
-from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
-from faircount.running.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan, PlannedCase
+from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
+from faircount.running.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
 
-_COLUMNS = (
-    Column("Case", numeric=False),
-    Column("Attempts"),
-    Column("Aggregation", rank=2, numeric=False),
-    Column("Metrics", rank=1, numeric=False),
-    Column("Tags", rank=4, numeric=False),
-    Column("Tokens, about", rank=3),
-    Column("Place", rank=5, numeric=False),
-)
 _AT_MOST = "at most; attempts on an entry end with its first success"
 _SHOWN = 20
 """So many entries of a dataset are shown; the JSON document has all."""
@@ -36,8 +27,18 @@ def as_report(plan: Plan) -> Report:
     )
     shown = plan.cases[:_SHOWN] if plan.at_most else plan.cases
     more = "" if len(shown) == len(plan.cases) else f", of which the first {len(shown)} are shown"
-    grid = Grid(_COLUMNS, tuple(_row(case) for case in shown), note=f"{counted(len(plan.cases), 'case')}{more}.")
-    return Report((Section("Plan", (Facts(facts), Paragraph(how))), Section("Cases", (grid,))), plan)
+    cases = table(
+        shown,
+        text_column("Case", lambda case: Record(case.name)),
+        number_column("Attempts", lambda case: case.attempts),
+        text_column("Aggregation", lambda case: case.aggregation, rank=2),
+        text_column("Metrics", lambda case: Record(", ".join(case.metrics)), rank=1),
+        text_column("Tags", lambda case: Record(", ".join(case.tags)), rank=4),
+        number_column("Tokens, about", lambda case: case.prompt_tokens + case.completion_tokens, rank=3),
+        text_column("Place", lambda case: Place(case.place), rank=5),
+        note=f"{counted(len(plan.cases), 'case')}{more}.",
+    )
+    return Report((Section("Plan", (Facts(facts), Paragraph(how))), Section("Cases", (cases,))), plan)
 
 
 def _cost(plan: Plan) -> str:
@@ -47,15 +48,3 @@ def _cost(plan: Plan) -> str:
     if not models:
         return "unknown: no model is named, see --model"
     return f"unknown: no price for {', '.join(models)}; give it in --config, under [prices]"
-
-
-def _row(case: PlannedCase) -> tuple[Record | Place | str | int, ...]:
-    return (
-        Record(case.name),
-        case.attempts,
-        case.aggregation,
-        Record(", ".join(case.metrics)),
-        Record(", ".join(case.tags)),
-        case.prompt_tokens + case.completion_tokens,
-        Place(case.place),
-    )

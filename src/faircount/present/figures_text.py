@@ -6,7 +6,6 @@ from faircount import formats
 from faircount.model import Estimate, Passage
 from faircount.report import (
     Cell,
-    Column,
     Curve,
     Curves,
     Grid,
@@ -17,6 +16,9 @@ from faircount.report import (
     Record,
     Records,
     Seconds,
+    number_column,
+    table,
+    text_column,
 )
 from faircount.text import clip, clip_apart, clip_middle, visible
 
@@ -110,18 +112,13 @@ def drawn(figure: Estimate, width: int = DRAWN_WIDTH) -> str:
 
 def curve_points(figure: Curves) -> Grid:
     """Return a figure of curves as a short table: a few points of each curve, and all that have a name."""
-    several = len(figure.curves) > 1
-    columns = (
-        *([Column("Curve", numeric=False)] if several else []),
-        Column(figure.x_title),
-        Column(figure.y_title),
-        Column("", numeric=False),
+    return table(
+        [(curve.label, *point) for curve in figure.curves for point in _some_points(curve)],
+        text_column("Curve", lambda row: row[0], when=len(figure.curves) > 1),
+        number_column(figure.x_title, lambda row: formats.percent(row[1])),
+        number_column(figure.y_title, lambda row: formats.percent(row[2])),
+        text_column("", lambda row: row[3]),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for curve in figure.curves:
-        label: list[Cell] = [curve.label] if several else []
-        rows += [(*label, formats.percent(x), formats.percent(y), name) for x, y, name in _some_points(curve)]
-    return Grid(columns, tuple(rows))
 
 
 def _some_points(curve: Curve) -> list[tuple[float, float, str]]:
