@@ -8,14 +8,8 @@ from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import INCONCLUSIVE
 from faircount.analysis.gates.subjects import Subject
 from faircount.analysis.words import WORDS
-from faircount.report import Block, Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
+from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, table, text_column
 
-_COLUMNS = (
-    Column("Gate", numeric=False),
-    Column("State", numeric=False),
-    Column("Of", rank=1, numeric=False),
-    Column("Why", rank=2, numeric=False),
-)
 _CELLS = {"both": "both succeed", "only_a": "only the old", "only_b": "only the new", "neither": "neither"}
 _TASK_CELLS = {**_CELLS, "both": "both pass"}
 
@@ -24,12 +18,14 @@ def sections(results: Sequence[GateResult], *, inconclusive_fails: bool = True) 
     """Return the gates as a section; none where there are no gates."""
     if not results:
         return ()
-    rows = tuple(
-        (Record(result.gate.text), result.state, Place(result.subject.name), result.reason) for result in results
+    grid = table(
+        results,
+        text_column("Gate", lambda result: Record(result.gate.text)),
+        text_column("State", lambda result: result.state),
+        text_column("Of", lambda result: Place(result.subject.name), rank=1),
+        text_column("Why", lambda result: result.reason, rank=2),
     )
-    blocks: list[Block] = [Paragraph(verdict(results, inconclusive_fails=inconclusive_fails))]
-    blocks.append(Grid(_COLUMNS, rows))
-    return (Section("Gates", tuple(blocks)),)
+    return (Section("Gates", (Paragraph(verdict(results, inconclusive_fails=inconclusive_fails)), grid)),)
 
 
 def verdict(results: Sequence[GateResult], *, inconclusive_fails: bool = True) -> str:

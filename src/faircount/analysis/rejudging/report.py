@@ -13,8 +13,6 @@ from faircount.findings import counted
 from faircount.model import Outcome, Passage
 from faircount.report import (
     Block,
-    Cell,
-    Column,
     Evidence,
     Exhibit,
     Fact,
@@ -26,6 +24,10 @@ from faircount.report import (
     Record,
     Report,
     Section,
+    TableColumn,
+    number_column,
+    table,
+    text_column,
 )
 from faircount.text import clip, visible
 
@@ -147,18 +149,14 @@ def _repeated(work: Work) -> Iterator[Fact]:
 
 
 def _judges(result: RejudgedFile) -> Iterator[Block]:
-    if not result.judges:
-        return
-    columns = (
-        Column("Judge", numeric=False),
-        Column("Rows"),
-        Column(_HIT[result.source.aim], rank=1, numeric=False),
-        Column("Identity", rank=2, numeric=False),
-    )
-    rows = tuple(
-        (Record(judge.judge), judge.rows, Record(judge.looks_for), judge.identity[:12]) for judge in result.judges
-    )
-    yield Grid(columns, rows)
+    if result.judges:
+        yield table(
+            result.judges,
+            text_column("Judge", lambda judge: Record(judge.judge)),
+            number_column("Rows", lambda judge: judge.rows),
+            text_column(_HIT[result.source.aim], lambda judge: Record(judge.looks_for), rank=1),
+            text_column("Identity", lambda judge: judge.identity[:12], rank=2),
+        )
 
 
 def _errors(result: RejudgedFile) -> Iterator[Block]:
@@ -196,15 +194,15 @@ def _rate(result: RejudgedFile) -> str:
 
 def _table(result: RejudgedFile) -> Grid:
     counts = {(change.before, change.after): change.rows for change in result.changes}
-    befores = [word for word in _VERDICTS if any(before is word for before, _ in counts)]
-    columns = (
-        Column("Before", numeric=False),
-        *(Column(f"now {_word(result, after)}") for after in _VERDICTS),
+
+    def rows(after: Outcome) -> TableColumn[Outcome]:
+        return number_column(f"now {_word(result, after)}", lambda before: counts.get((before, after), 0))
+
+    return table(
+        [word for word in _VERDICTS if any(before is word for before, _ in counts)],
+        text_column("Before", lambda before: _word(result, before)),
+        *map(rows, _VERDICTS),
     )
-    rows: list[tuple[Cell, ...]] = [
-        (_word(result, before), *(counts.get((before, after), 0) for after in _VERDICTS)) for before in befores
-    ]
-    return Grid(columns, tuple(rows))
 
 
 def _told(result: RejudgedFile) -> Iterator[Block]:
