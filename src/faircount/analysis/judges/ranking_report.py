@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faircount.analysis.judges.ranking import METHODS, RankedJudge, Ranking
-from faircount.report import Bar, Bars, Block, Cell, Column, Grid, Paragraph, Place, Record, Report, Section
+from faircount.analysis.judges.ranking import METHODS, Ranking
+from faircount.report import (
+    Bar,
+    Bars,
+    Block,
+    Paragraph,
+    Place,
+    Record,
+    Report,
+    Section,
+    number_column,
+    table,
+    text_column,
+    text_table,
+)
 
 NAMES = {
     "hit_f1": "F1 of hits",
@@ -18,7 +31,6 @@ NAMES = {
     "balanced_accuracy": "balanced accuracy",
     "mcc": "MCC",
 }
-_JUDGE = Column("Judge", numeric=False)
 
 
 def as_report(ranking: Ranking) -> Report:
@@ -34,59 +46,55 @@ def as_report(ranking: Ranking) -> Report:
 
 
 def _opening(ranking: Ranking) -> Iterator[Block]:
-    yield Grid((Column("Summary", numeric=False),), tuple((Place(path),) for path in ranking.summaries))
+    yield text_table(("Summary",), ((Place(path),) for path in ranking.summaries))
     if not ranking.ranking:
         yield Paragraph(f"No judge can be ranked: none has {NAMES[ranking.by]}.")
     yield from (Paragraph(note) for note in ranking.notes)
 
 
 def _blocks(ranking: Ranking) -> Iterator[Block]:
-    several = len(ranking.summaries) > 1
-    tiers = any(item.tier is not None for item in ranking.ranking)
     title = NAMES[ranking.by]
-    columns = (
-        Column("Rank"),
-        _JUDGE,
-        Column(title[0].upper() + title[1:]),
-        Column("Places"),
-        Column("n", rank=2),
-        *([Column("Tier", rank=1, numeric=False)] if tiers else []),
-        *([Column("Summary", rank=3, numeric=False)] if several else []),
+    title = title[0].upper() + title[1:]
+    yield table(
+        ranking.ranking,
+        number_column("Rank", lambda item: item.rank),
+        text_column("Judge", lambda item: Record(item.judge)),
+        number_column(title, lambda item: f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate),
+        number_column(
+            "Places", lambda item: "?" if item.rank_low is None else f"{item.rank_low:,} to {item.rank_high:,}"
+        ),
+        number_column("n", lambda item: item.n, rank=2),
+        text_column(
+            "Tier",
+            lambda item: None if item.tier is None else item.tier.words,
+            rank=1,
+            when=any(item.tier is not None for item in ranking.ranking),
+        ),
+        text_column("Summary", lambda item: Place(item.summary), rank=3, when=len(ranking.summaries) > 1),
+        note=f"Places: the range of ranks that the data support; {METHODS[ranking.places_by]}.",
     )
-    rows = tuple(tuple(_cells(item, ranking, tiers=tiers, several=several)) for item in ranking.ranking)
-    yield Grid(columns, rows, note=f"Places: the range of ranks that the data support; {METHODS[ranking.places_by]}.")
     if ranking.by != "mcc":
-        labels = [Record(item.judge) for item in ranking.ranking]
-        bars = tuple(Bar(label, item.estimate) for label, item in zip(labels, ranking.ranking, strict=True))
-        yield Bars(title[0].upper() + title[1:], bars)
-
-
-def _cells(item: RankedJudge, ranking: Ranking, *, tiers: bool, several: bool) -> Iterator[Cell]:
-    yield item.rank
-    yield Record(item.judge)
-    yield f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate
-    yield "?" if item.rank_low is None else f"{item.rank_low:,} to {item.rank_high:,}"
-    yield item.n
-    if tiers:
-        yield None if item.tier is None else item.tier.words
-    if several:
-        yield Place(item.summary)
+        yield Bars(title, tuple(Bar(Record(item.judge), item.estimate) for item in ranking.ranking))
 
 
 def _doubts(ranking: Ranking) -> Iterator[Section]:
-    several = len(ranking.summaries) > 1
-    columns = (_JUDGE, Column("Note", numeric=False), *([Column("Summary", rank=1, numeric=False)] if several else []))
-    rows: list[tuple[Cell, ...]] = []
-    for item in ranking.ranking:
-        place: list[Cell] = [Place(item.summary)] if several else []
-        if item.notes:
-            rows.append((Record(item.judge), "; ".join(item.notes), *place))
-    if rows:
-        yield Section("Weak figures", (Grid(columns, tuple(rows)),))
+    doubtful = [item for item in ranking.ranking if item.notes]
+    if doubtful:
+        notes = table(
+            doubtful,
+            text_column("Judge", lambda item: Record(item.judge)),
+            text_column("Note", lambda item: "; ".join(item.notes)),
+            text_column("Summary", lambda item: Place(item.summary), rank=1, when=len(ranking.summaries) > 1),
+        )
+        yield Section("Weak figures", (notes,))
 
 
 def _left_out(ranking: Ranking) -> Iterator[Section]:
-    columns = (_JUDGE, Column("Why", numeric=False), Column("Summary", rank=1, numeric=False))
-    rows = tuple((Record(item.judge), item.why, Place(item.summary)) for item in ranking.left_out)
-    if rows:
-        yield Section("Left out", (Grid(columns, rows),))
+    if ranking.left_out:
+        left_out = table(
+            ranking.left_out,
+            text_column("Judge", lambda item: Record(item.judge)),
+            text_column("Why", lambda item: item.why),
+            text_column("Summary", lambda item: Place(item.summary), rank=1),
+        )
+        yield Section("Left out", (left_out,))
