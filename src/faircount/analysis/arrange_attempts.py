@@ -85,10 +85,20 @@ def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
         return (Paragraph(found.refused or ""),)
     over = f"of {counted(found.entries, 'entry', 'entries')} with {found.attempts:,} judged attempts"
     how = f"({formats.exact_percent(found.mean.level)} Wilson on the effective size)"
+    error, naive = (formats.points(size, 2) for size in (found.standard_error, found.naive_standard_error))
     facts = [
         Fact("Mean over entries", None, found.mean, f"{over} {how}"),
-        Fact("standard error", _points(found.standard_error), note=_naive(found), depth=1),
-        Fact("Correlation within entries", _ratio(found.icc), note="ICC(1): share of the variance between entries"),
+        Fact(
+            "standard error",
+            error,
+            note=f"{naive} if attempts were independent, which those of one entry are not",
+            depth=1,
+        ),
+        Fact(
+            "Correlation within entries",
+            formats.fixed(found.icc, 2),
+            note="ICC(1): share of the variance between entries",
+        ),
         Fact("Flaky entries", None, found.flake_rate, f"mixed results, of {_of(found.flake_rate)} tried twice or more"),
     ]
     if found.left_out:
@@ -98,10 +108,6 @@ def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
         bars = (Bar("mean over entries", found.mean), Bar("flaky entries", found.flake_rate))
         blocks.insert(0, Bars("Repeated attempts", bars))
     return tuple(blocks)
-
-
-def _naive(found: Retries) -> str:
-    return f"{_points(found.naive_standard_error)} if attempts were independent, which those of one entry are not"
 
 
 def _of(rate: Estimate) -> str:
@@ -114,15 +120,8 @@ def _advice(found: Retries) -> Iterator[str]:
     if entries is None or again is None:
         return
     better = "new entries help more" if entries < again else "both help equally"
+    now, then, with_more = (formats.points(size, 2) for size in (found.standard_error, entries, again))
     yield (
-        f"Another {found.next_calls} calls would bring the standard error from {_points(found.standard_error)} to "
-        f"{_points(entries)} on new entries, or to {_points(again)} on more attempts of these: {better}."
+        f"Another {found.next_calls} calls would bring the standard error from {now} to {then} on new entries, or to "
+        f"{with_more} on more attempts of these: {better}."
     )
-
-
-def _points(value: float | None) -> str:
-    return "undefined" if value is None else f"{100 * value:.2f} points"
-
-
-def _ratio(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from faircount import formats
 from faircount.findings import counted
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
 from faircount.running.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
@@ -13,13 +14,14 @@ _SHOWN = 20
 
 def as_report(plan: Plan) -> Report:
     """Arrange a plan: what would be sent, what that may cost, and every case."""
+    unpriced = sorted({case.model for case in plan.cases if case.model and case.cost is None})
     facts = (
         Fact("Cases", len(plan.cases)),
         Fact("Requests", plan.calls, note=_AT_MOST if plan.at_most else "at least; one that fails is sent again"),
         Fact("Measurements", plan.measurements, note="each metric on each attempt"),
         Fact("Tokens of prompts, about", plan.prompt_tokens),
         Fact("Tokens of answers, about", plan.completion_tokens),
-        Fact("Cost, about", _cost(plan)),
+        Fact("Cost, about", formats.cost(plan.cost, unpriced)),
     )
     how = (
         f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer where a "
@@ -39,12 +41,3 @@ def as_report(plan: Plan) -> Report:
         note=f"{counted(len(plan.cases), 'case')}{more}.",
     )
     return Report((Section("Plan", (Facts(facts), Paragraph(how))), Section("Cases", (cases,))), plan)
-
-
-def _cost(plan: Plan) -> str:
-    if plan.cost is not None:
-        return f"{plan.cost:.4f}"
-    models = sorted({case.model for case in plan.cases if case.model and case.cost is None})
-    if not models:
-        return "unknown: no model is named, see --model"
-    return f"unknown: no price for {', '.join(models)}; give it in --config, under [prices]"

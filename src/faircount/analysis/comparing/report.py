@@ -21,7 +21,6 @@ from faircount.analysis.comparing.found import (
     Pair,
     UnpairedEntries,
 )
-from faircount.analysis.comparing.scores import score_words
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.formats import p_value
@@ -219,7 +218,7 @@ def _overall(c: Comparison) -> Iterator[Block]:
         facts.append(Fact("Cochran's Q", "undefined", note="every entry has the same outcome on all of them"))
     else:
         told = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
-        facts.append(Fact("Cochran's Q", f"{overall.cochran_q:.2f}", note=told))
+        facts.append(Fact("Cochran's Q", formats.fixed(overall.cochran_q, 2), note=told))
     yield Facts(tuple(facts))
     if not _is_at_length(c):
         return
@@ -345,9 +344,9 @@ def _scores(pair: Pair) -> Grid:
         pair.scores.metrics,
         text_column("Metric", lambda score: Record(score.metric)),
         number_column("Cases", lambda score: score.difference.n),
-        number_column(f"Mean of {a}", lambda score: score_words(score.mean_a)),
-        number_column(f"Mean of {b}", lambda score: score_words(score.mean_b)),
-        number_column("Difference", lambda score: score_words(score.difference)),
+        number_column(f"Mean of {a}", lambda score: formats.score(score.mean_a)),
+        number_column(f"Mean of {b}", lambda score: formats.score(score.mean_b)),
+        number_column("Difference", lambda score: formats.score(score.difference)),
         number_column("p", lambda score: p_value(score.p), rank=2),
         note=f"{note}{among}.",
     )

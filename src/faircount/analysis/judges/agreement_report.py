@@ -53,7 +53,6 @@ _MOST_BARS = 20
 _PIECE_WIDTH = 60
 """As much of a text as every presenter shows in a cell."""
 _DIGEST = 12
-_UNDEFINED = "undefined"
 _NONE = "–"
 _KINDS = {PERSON: "person", JUDGE: "judge"}
 
@@ -208,8 +207,8 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
         number_column("Items", lambda pair: pair.items),
         number_column("Cohen's kappa", lambda pair: _figure(pair.kappa)),
         number_column("Alike", lambda pair: pair.observed),
-        number_column("AC1", lambda pair: _number(pair.ac1), rank=1),
-        number_column("PABAK", lambda pair: _number(pair.pabak), rank=2),
+        number_column("AC1", lambda pair: formats.fixed(pair.ac1), rank=1),
+        number_column("PABAK", lambda pair: formats.fixed(pair.pabak), rank=2),
         number_column("Most used", lambda p: _NONE if p.prevailing is None else formats.percent(p.prevailing), rank=3),
         marked=lambda pair: pair.items < _SMALL,
         note=note,
@@ -239,7 +238,7 @@ def _matrix(agreement: Agreement) -> Grid:
 
 
 def _kappa(estimate: Estimate | None) -> str:
-    return _NONE if estimate is None else _number(estimate.value)
+    return _NONE if estimate is None else formats.fixed(estimate.value)
 
 
 def _lacks_interval(estimate: Estimate) -> bool:
@@ -248,18 +247,9 @@ def _lacks_interval(estimate: Estimate) -> bool:
 
 def _figure(estimate: Estimate) -> str:
     """Return a kappa or an alpha with its interval; in round brackets it is plain text in every presenter."""
-    if estimate.value is None:
-        return _UNDEFINED
-    if estimate.low is None or estimate.high is None:
-        return _number(estimate.value)
-    return f"{_number(estimate.value)} ({_number(estimate.low)}, {_number(estimate.high)})"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return _UNDEFINED
-    # A minus sign before nothing says nothing.
-    return f"{value:.3f}".replace("-0.000", "0.000")
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return formats.fixed(estimate.value)
+    return f"{formats.fixed(estimate.value)} ({formats.fixed(estimate.low)}, {formats.fixed(estimate.high)})"
 
 
 # -- cases ------------------------------------------------------------------------------------------------------

@@ -129,13 +129,9 @@ def _by_class(evaluation: Evaluation) -> Iterator[Section]:
         _JUDGE,
         number_column("Accuracy", lambda item: item.accuracy),
         number_column("Balanced accuracy", lambda item: item.balanced_accuracy),
-        number_column("MCC", _mcc),
+        number_column("MCC", lambda item: formats.fixed(item.mcc)),
     )
     yield from (Section("Hits", (hits,)), Section("Passes", (passes,)), Section("Both classes", (both,)))
-
-
-def _mcc(item: JudgeQuality) -> str:
-    return "undefined" if item.mcc is None else f"{item.mcc:.3f}"
 
 
 def _in_short(evaluation: Evaluation) -> Iterator[Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faircount import formats
 from faircount.analysis.judges.ranking import METHODS, Ranking
 from faircount.report import (
     Bar,
@@ -59,7 +60,7 @@ def _blocks(ranking: Ranking) -> Iterator[Block]:
         ranking.ranking,
         number_column("Rank", lambda item: item.rank),
         text_column("Judge", lambda item: Record(item.judge)),
-        number_column(title, lambda item: f"{item.estimate.value:.3f}" if ranking.by == "mcc" else item.estimate),
+        number_column(title, lambda item: formats.fixed(item.estimate.value) if ranking.by == "mcc" else item.estimate),
         number_column(
             "Places", lambda item: "?" if item.rank_low is None else f"{item.rank_low:,} to {item.rank_high:,}"
         ),

@@ -88,14 +88,9 @@ def _plan(result: RejudgedFile) -> Iterator[Section]:
 def _cost(work: Work) -> str:
     if not work.planned:
         return "nothing: no model is asked"
-    costs = {model: usage.cost for model, usage in work.planned.items()}
-    known = [cost for cost in costs.values() if cost is not None]
-    if len(known) == len(costs):
-        return f"{sum(known):.4f}"
-    unknown = [visible(model) for model, cost in costs.items() if cost is None and model]
-    if not unknown:
-        return "unknown: no model is named, see --model"
-    return f"unknown: no price for {', '.join(unknown)}; give it in --config, under [prices]"
+    known = [usage.cost for usage in work.planned.values() if usage.cost is not None]
+    unpriced = [model for model, usage in work.planned.items() if usage.cost is None and model]
+    return formats.cost(sum(known) if len(known) == len(work.planned) else None, unpriced)
 
 
 # -- what became of a file --------------------------------------------------------------------------------------
@@ -113,9 +108,12 @@ def _sections(result: RejudgedFile, flips: Sequence[FlipTexts]) -> Iterator[Sect
     if work.failed:
         facts.append(Fact("Failed", work.failed, depth=2, note="not kept: they will be asked for again"))
     if work.usage.requests:
-        cost = "unknown" if work.usage.cost is None else f"{work.usage.cost:.4f}"
         tokens = work.usage.prompt_tokens + work.usage.completion_tokens
-        facts += [Fact("Requests to models", work.usage.requests), Fact("Tokens", tokens), Fact("Cost", cost)]
+        facts += [
+            Fact("Requests to models", work.usage.requests),
+            Fact("Tokens", tokens),
+            Fact("Cost", formats.cost(work.usage.cost)),
+        ]
     blocks: tuple[Block, ...] = (
         Facts(tuple(facts)),
         *_written(result),
