@@ -6,7 +6,7 @@ presenter can mistake one for the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -14,6 +14,9 @@ from msgspec import Struct, field
 from faircount.model import Estimate, Finding, Passage
 
 T = TypeVar("T")
+
+CELL_WIDTH = 60
+"""As much of a text from outside as every presenter shows in a cell."""
 
 
 class Record(Struct, frozen=True):
@@ -138,6 +141,17 @@ def table(
 def text_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> Grid:
     """Return rows of cells as a grid with columns of text."""
     return Grid(tuple(Column(title, numeric=False) for title in titles), tuple(map(tuple, rows)), note=note)
+
+
+def pieces(shown: str) -> Iterator[str]:
+    """Yield a text in pieces that no presenter cuts, broken at spaces where there are any."""
+    start = 0
+    while len(shown) - start > CELL_WIDTH:
+        end = shown.rfind(" ", start + CELL_WIDTH // 2, start + CELL_WIDTH) + 1 or start + CELL_WIDTH
+        yield shown[start:end]
+        start = end
+    if shown:
+        yield shown[start:]
 
 
 class Findings(Struct, frozen=True):

@@ -9,6 +9,7 @@ from faircount.analysis.recorded import Recorded, Request, Turn
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
 from faircount.report import (
+    CELL_WIDTH,
     Block,
     Cell,
     Fact,
@@ -22,12 +23,10 @@ from faircount.report import (
     Report,
     Seconds,
     Section,
+    pieces,
     text_table,
 )
 from faircount.text import visible
-
-_PIECE_WIDTH = 60
-"""As much of a text as every presenter shows in a cell."""
 
 
 def as_report(found: FoundEntries) -> Report:
@@ -204,12 +203,7 @@ def _rows(labels: tuple[Cell, ...], text: str) -> Iterator[tuple[Cell, ...]]:
 
 def _pieces(text: str) -> Iterator[str]:
     """Yield a text in short pieces in which nothing is hidden; a longer one ends a piece with every line."""
-    short = visible(text) if len(text) <= _PIECE_WIDTH else ""
-    lines = [text] if 0 < len(short) <= _PIECE_WIDTH else text.splitlines(keepends=True)
-    for rest in map(visible, lines):
-        start = 0
-        while len(rest) - start > _PIECE_WIDTH:
-            end = rest.rfind(" ", start + _PIECE_WIDTH // 2, start + _PIECE_WIDTH) + 1 or start + _PIECE_WIDTH
-            yield rest[start:end]
-            start = end
-        yield rest[start:]
+    short = visible(text) if len(text) <= CELL_WIDTH else ""
+    lines = [text] if 0 < len(short) <= CELL_WIDTH else text.splitlines(keepends=True)
+    for line in lines:
+        yield from pieces(visible(line))

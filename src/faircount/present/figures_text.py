@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from faircount import formats
 from faircount.model import Estimate, Passage
 from faircount.report import (
+    CELL_WIDTH,
     Cell,
     Curve,
     Curves,
@@ -25,7 +26,6 @@ from faircount.text import clip, clip_apart, clip_middle, visible
 UNKNOWN = "?"
 MISSING = "(none)"
 BETWEEN_RECORDS = " · "
-RECORD_WIDTH = 60
 DRAWN_WIDTH = 20
 _POINTS_SHOWN = 9
 
@@ -40,7 +40,7 @@ def span(figures: Iterable[Estimate]) -> float:
     return next((end for end in _ENDS_AROUND_ZERO if max(reached, default=0.0) <= end * 0.98), 1.0)
 
 
-def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
+def cell(content: Cell, width: int = CELL_WIDTH) -> str:
     """Return the text of a cell; a record's text is made visible and cut to `width`."""
     if content is None:
         return UNKNOWN

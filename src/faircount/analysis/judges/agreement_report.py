@@ -40,6 +40,7 @@ from faircount.report import (
     Section,
     TableColumn,
     number_column,
+    pieces,
     table,
     text_column,
     text_table,
@@ -50,8 +51,6 @@ from faircount.text import visible
 _SMALL = 30
 _WIDEST_MATRIX = 10
 _MOST_BARS = 20
-_PIECE_WIDTH = 60
-"""As much of a text as every presenter shows in a cell."""
 _DIGEST = 12
 _NONE = "–"
 _KINDS = {PERSON: "person", JUDGE: "judge"}
@@ -302,7 +301,7 @@ def _opinion_rows(agreement: Agreement, opinion: Opinion) -> Iterator[tuple[Cell
     said = opinion.reason or opinion.error or ""
     if not said:
         yield (*head, "")
-    for number, piece in enumerate(_pieces(said)):
+    for number, piece in enumerate(pieces(visible(said))):
         yield (*(("", "", "") if number else head), Record(piece))
 
 
@@ -310,20 +309,10 @@ def _text_rows(name: str, excerpt: Excerpt) -> Iterator[tuple[Cell, ...]]:
     """Yield rows that hold the beginning of a text piece by piece: in a column of its own it cannot pass for ours."""
     if not excerpt.text:
         yield name, "(empty)"
-    for number, piece in enumerate(_pieces(excerpt.text)):
+    for number, piece in enumerate(pieces(visible(excerpt.text))):
         yield "" if number else name, Record(piece)
     if excerpt.cut:
         yield "(cut here)", f"the whole text has {excerpt.characters:,} characters"
-
-
-def _pieces(text: str) -> Iterator[str]:
-    rest = visible(text)
-    while len(rest) > _PIECE_WIDTH:
-        end = rest.rfind(" ", _PIECE_WIDTH // 2, _PIECE_WIDTH) + 1 or _PIECE_WIDTH
-        yield rest[:end]
-        rest = rest[end:]
-    if rest:
-        yield rest
 
 
 # -- what was read ----------------------------------------------------------------------------------------------
