@@ -375,7 +375,7 @@ def test_a_page_shows_everything_and_can_do_nothing(write: Write, cli: Cli) -> N
 
 
 def test_a_page_has_a_limit_and_says_so(write: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.analysis.exporting_page.MOST_ROWS", 2)
+    monkeypatch.setattr("faircount.analysis.exporting.MOST_ROWS", 2)
     path = write([row(number) for number in range(3)])
     ran = cli("results", "export", path, "-o", "out.html")
     assert ran.code == 2

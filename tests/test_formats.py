@@ -64,6 +64,19 @@ def test_points_have_a_sign_unless_they_round_to_nothing() -> None:
     assert formats.difference(rate(0.3)) == "+30.0 [no interval]"
 
 
+def test_what_rounds_to_0_has_no_sign() -> None:
+    assert formats.fixed(-0.0004) == "0.000"
+    assert formats.fixed(-0.0006) == "-0.001"
+    assert formats.fixed(None) == "undefined"
+
+
+def test_an_unknown_cost_says_why() -> None:
+    assert formats.cost(0.00625) == "0.0063"
+    assert formats.cost(None) == "unknown"
+    assert formats.cost(None, []).startswith("unknown: no model is named")
+    assert formats.cost(None, ["a", "b\x1b[31m"]).startswith(r"unknown: no price for a, b\x1b[31m;")
+
+
 def test_no_other_module_writes_percentages() -> None:
     """One module decides how a share is written, and the sign stands at the number, as in English."""
     root = Path(faircount.__file__).parent

@@ -31,7 +31,7 @@ from faircount.analysis import (
     read_summary,
     tier_name,
 )
-from faircount.analysis.judges.ranking_report import as_report
+from faircount.analysis.judges.ranking import as_report
 from faircount.errors import InputError, UsageError
 from faircount.present import console, html, markdown
 from tests.conftest import Cli, Ran

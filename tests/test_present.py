@@ -16,7 +16,19 @@ from rich.cells import cell_len
 from faircount import AnalyzeOptions, analyze, as_report
 from faircount.model import Estimate
 from faircount.present import console, figures_text, json_text
-from faircount.report import Column, Grid, Place, Record, Records, Report, Seconds, Section
+from faircount.report import (
+    Column,
+    Grid,
+    Place,
+    Record,
+    Records,
+    Report,
+    Seconds,
+    Section,
+    number_column,
+    table,
+    text_column,
+)
 from faircount.sample import HOSTILE_RESPONSES
 from faircount.text import cell_width, visible
 from tests.conftest import Write, attack, standard
@@ -186,3 +198,16 @@ def test_right_to_left_letters_do_not_turn_the_figures_beside_them() -> None:
     lines = console.render(Report((Section("Groups", (grid,)),))).splitlines()
     assert next(line for line in lines if hebrew in line).split("\u200e") == ["  ", hebrew, "     20"]
     assert not any("\u200e" in line for line in lines if hebrew not in line)
+
+
+def test_a_column_that_is_left_out_of_a_table_has_no_cells() -> None:
+    grid = table(
+        [("a", 1), ("b", 2)],
+        text_column("Name", lambda row: row[0]),
+        number_column("Twice", lambda row: 2 * row[1], rank=1, note="Twice: two times.", when=True),
+        number_column("Never", lambda row: row[1] // 0, when=False),
+        marked=lambda row: row[1] > 1,
+        note="All of them.",
+    )
+    columns = (Column("Name", numeric=False), Column("Twice", rank=1, note="Twice: two times."))
+    assert grid == Grid(columns, (("a", 2), ("b", 4)), frozenset({1}), "All of them.")

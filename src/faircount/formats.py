@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 
 from faircount.model import Estimate
+from faircount.text import visible
 
 UNDEFINED = "undefined"
 WIDE = 0.10
@@ -112,13 +113,13 @@ def method(figure: Estimate) -> str:
 
 def signed_points(difference: float, decimals: int = 1) -> str:
     """Return a difference of rates in points with its sign: `+3.1`; what rounds to 0 has none."""
-    rounded = round(100 * difference, decimals) + 0.0
-    return f"{rounded:+.{decimals}f}" if rounded else f"{0:.{decimals}f}"
+    written = fixed(100 * difference, decimals)
+    return f"+{written}" if float(written) > 0 else written
 
 
-def points(difference: float) -> str:
+def points(difference: float | None, decimals: int = 1) -> str:
     """Return the size of a difference of rates: `3.1 points`."""
-    return f"{abs(100 * difference):.1f} points"
+    return UNDEFINED if difference is None else f"{abs(100 * difference):.{decimals}f} points"
 
 
 def difference(figure: Estimate) -> str:
@@ -131,6 +132,32 @@ def difference(figure: Estimate) -> str:
 
 
 # -- other numbers ----------------------------------------------------------------------------------------------
+
+
+def fixed(value: float | None, decimals: int = 3) -> str:
+    """Return a number with so many decimals; what rounds to 0 has no sign."""
+    return UNDEFINED if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}"
+
+
+def score(figure: Estimate) -> str:
+    """Return a mean of scores, which are no shares: `0.8231 [0.7904, 0.8557]`."""
+    if figure.value is None:
+        return UNDEFINED
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.4g}"
+    return f"{figure.value:.4g} [{figure.low:.4g}, {figure.high:.4g}]"
+
+
+def cost(value: float | None, unpriced: Iterable[str] | None = None) -> str:
+    """Return what models cost; where that is unknown, `unpriced` are the models that have no price."""
+    if value is not None:
+        return f"{value:.4f}"
+    if unpriced is None:
+        return "unknown"
+    models = ", ".join(map(visible, unpriced))
+    if not models:
+        return "unknown: no model is named, see --model"
+    return f"unknown: no price for {models}; give it in --config, under [prices]"
 
 
 def p_value(p: float | None) -> str:
@@ -161,13 +188,5 @@ def significant(value: float, digits: int) -> str:
 def coefficient(figure: Estimate) -> str:
     """Return a kappa or an alpha with its interval, in round brackets, which are plain text in every presenter."""
     if figure.value is None or figure.low is None or figure.high is None:
-        return coefficient_value(figure.value)
-    return f"{coefficient_value(figure.value)} ({coefficient_value(figure.low)}, {coefficient_value(figure.high)})"
-
-
-def coefficient_value(value: float | None) -> str:
-    """Return a coefficient of agreement, which is no share of anything and can be below 0."""
-    if value is None:
-        return "undefined"
-    # A minus sign before nothing says nothing.
-    return f"{value:.3f}".replace("-0.000", "0.000")
+        return fixed(figure.value)
+    return f"{fixed(figure.value)} ({fixed(figure.low)}, {fixed(figure.high)})"

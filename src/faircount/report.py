@@ -6,11 +6,17 @@ presenter can mistake one for the other.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from faircount.model import Estimate, Finding, Passage
+
+T = TypeVar("T")
+
+CELL_WIDTH = 60
+"""As much of a text from outside as every presenter shows in a cell."""
 
 
 class Record(Struct, frozen=True):
@@ -98,6 +104,54 @@ class Grid(Struct, frozen=True):
     rows: tuple[tuple[Cell, ...], ...]
     marked: frozenset[int] = frozenset()
     note: str = ""
+
+
+TableColumn = tuple[Column, Callable[[T], Cell]] | None
+"""A column and the cell that it has in the row of an item; None is a column that is left out."""
+
+
+def number_column(
+    title: str, cell: Callable[[T], Cell], *, rank: int = 0, note: str = "", when: bool = True
+) -> TableColumn[T]:
+    """Return a column of numbers for a table; see `Column`. It is left out unless `when`."""
+    return (Column(title, rank, note=note), cell) if when else None
+
+
+def text_column(
+    title: str, cell: Callable[[T], Cell], *, rank: int = 0, note: str = "", when: bool = True
+) -> TableColumn[T]:
+    """Return a column of text for a table, as `number_column` does for numbers."""
+    return (Column(title, rank, numeric=False, note=note), cell) if when else None
+
+
+def table(
+    items: Iterable[T], *columns: TableColumn[T], marked: Callable[[T], bool] | None = None, note: str = ""
+) -> Grid:
+    """Return a grid with a row for each item; `marked` chooses the rows that are small enough to be doubted."""
+    shown = [column for column in columns if column is not None]
+    rows = list(items)
+    return Grid(
+        tuple(column for column, _ in shown),
+        tuple(tuple(cell(item) for _, cell in shown) for item in rows),
+        frozenset(at for at, item in enumerate(rows) if marked is not None and marked(item)),
+        note,
+    )
+
+
+def text_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> Grid:
+    """Return rows of cells as a grid with columns of text."""
+    return Grid(tuple(Column(title, numeric=False) for title in titles), tuple(map(tuple, rows)), note=note)
+
+
+def pieces(shown: str) -> Iterator[str]:
+    """Yield a text in pieces that no presenter cuts, broken at spaces where there are any."""
+    start = 0
+    while len(shown) - start > CELL_WIDTH:
+        end = shown.rfind(" ", start + CELL_WIDTH // 2, start + CELL_WIDTH) + 1 or start + CELL_WIDTH
+        yield shown[start:end]
+        start = end
+    if shown:
+        yield shown[start:]
 
 
 class Findings(Struct, frozen=True):

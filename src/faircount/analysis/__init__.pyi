@@ -74,13 +74,13 @@ from faircount.analysis.judges.quality import LabelSource as LabelSource
 from faircount.analysis.judges.quality import Scores as Scores
 from faircount.analysis.judges.quality import quality_of as quality_of
 from faircount.analysis.judges.ranking import DRAWN as DRAWN
+from faircount.analysis.judges.ranking import NAMES as NAMES
 from faircount.analysis.judges.ranking import OVERLAP as OVERLAP
 from faircount.analysis.judges.ranking import UNKNOWN as UNKNOWN
 from faircount.analysis.judges.ranking import Ranking as Ranking
 from faircount.analysis.judges.ranking import drawn_ranges as drawn_ranges
 from faircount.analysis.judges.ranking import missing_class as missing_class
 from faircount.analysis.judges.ranking import ranked as ranked
-from faircount.analysis.judges.ranking_report import NAMES as NAMES
 from faircount.analysis.judges.summary import SHARES as SHARES
 from faircount.analysis.judges.summary import JudgeRecord as JudgeRecord
 from faircount.analysis.judges.summary import Metadata as Metadata

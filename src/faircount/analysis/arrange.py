@@ -45,8 +45,6 @@ from faircount.report import (
     Bar,
     Bars,
     Block,
-    Cell,
-    Column,
     Evidence,
     Exhibit,
     Fact,
@@ -61,6 +59,10 @@ from faircount.report import (
     Report,
     Seconds,
     Section,
+    number_column,
+    table,
+    text_column,
+    text_table,
 )
 from faircount.stats.gates import SEQUENCE, SEQUENCE_OVER_FAMILIES
 
@@ -121,7 +123,7 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
     if a.correction is not None:
         yield arranged.section(a, a.correction)
     if a.dynamic is not None:
-        yield Section("Dynamic attacks", _dynamic(a.dynamic, a.correction))
+        yield Section("Dynamic attacks", (_dynamic(a.dynamic, a.correction),))
     if a.judges:
         yield judges_section(a)
     elif a.metrics:
@@ -336,66 +338,51 @@ def _guardrail(a: Analysis) -> list[Fact]:
     return [Fact("Guardrail triggers", a.tally.guardrail, _share(a.tally.guardrail, a), note)]
 
 
-def _dynamic(dynamic: Dynamic, correction: JudgeCorrection | None) -> tuple[Block, ...]:
+def _dynamic(dynamic: Dynamic, correction: JudgeCorrection | None) -> Grid:
     unknown = any(figures.guardrail is None for figures in dynamic.attacks)
-    columns = [Column("Attack", numeric=False), Column("Entries"), Column("Successes"), Column("Rate")]
-    columns += [] if correction is None else [Column("Corrected")]
-    columns += [
-        Column("Attempts", rank=3),
-        Column(
-            "Blocked requests",
-            rank=2,
-            note="Blocked requests: ? where the file does not record them." if unknown else "",
-        ),
-    ]
-    rows = []
-    for figures in dynamic.attacks:
-        cells: list[Cell] = [Record(figures.attack), figures.total, figures.successes, figures.rate]
-        cells += [] if correction is None else [arranged.cell(figures.corrected)]
-        rows.append((*cells, figures.attempts, figures.guardrail))
-    note = "" if correction is None else arranged.note(correction, [f.corrected for f in dynamic.attacks])
-    return (Grid(tuple(columns), tuple(rows), note=note),)
+    blocked_note = "Blocked requests: ? where the file does not record them." if unknown else ""
+    return table(
+        dynamic.attacks,
+        text_column("Attack", lambda figures: Record(figures.attack)),
+        number_column("Entries", lambda figures: figures.total),
+        number_column("Successes", lambda figures: figures.successes),
+        number_column("Rate", lambda figures: figures.rate),
+        number_column("Corrected", lambda figures: arranged.cell(figures.corrected), when=correction is not None),
+        number_column("Attempts", lambda figures: figures.attempts, rank=3),
+        number_column("Blocked requests", lambda figures: figures.guardrail, rank=2, note=blocked_note),
+        note="" if correction is None else arranged.note(correction, [f.corrected for f in dynamic.attacks]),
+    )
 
 
 def _source_grid(a: Analysis) -> Grid:
-    columns = (
-        Column("File", numeric=False),
-        Column("Entries"),
-        Column(WORDS[a.aim].wins),
-        Column(WORDS[a.aim].rate_column),
-        Column("Failed", rank=4),
-        Column("Errors", rank=2),
-        Column("Guardrail", rank=3),
-        Column("Attempts", rank=5),
+    return table(
+        sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0)),
+        text_column("File", lambda s: Label(s.label)),
+        number_column("Entries", lambda s: s.tally.total),
+        number_column(WORDS[a.aim].wins, lambda s: s.tally.success),
+        number_column(WORDS[a.aim].rate_column, lambda s: s.rate),
+        number_column("Failed", lambda s: s.tally.failure, rank=4),
+        number_column("Errors", lambda s: s.tally.error, rank=2),
+        number_column("Guardrail", lambda s: s.tally.guardrail, rank=3),
+        number_column("Attempts", lambda s: s.attempts, rank=5),
     )
-    figures = sorted(a.by_source, key=lambda s: -(s.rate.value or 0.0))
-    rows = tuple(
-        (
-            Label(s.label),
-            s.tally.total,
-            s.tally.success,
-            s.rate,
-            s.tally.failure,
-            s.tally.error,
-            s.tally.guardrail,
-            s.attempts,
-        )
-        for s in figures
-    )
-    return Grid(columns, rows)
 
 
 def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
     left = result.left_out
-    counts = (left.attack_error, left.attack_unjudged, left.benign_error, left.benign_unjudged)
-    columns = [Column("", numeric=False), Column("blocked"), Column("allowed")]
-    rows: list[tuple[Cell, ...]] = [
+    rows = (
         ("attacks", result.tp, result.fn, left.attack_error, left.attack_unjudged),
         ("benign prompts", result.fp, result.tn, left.benign_error, left.benign_unjudged),
-    ]
-    if any(counts):
-        columns += [Column("errors, left out"), Column("unjudged")]
-    matrix = Grid(tuple(columns), tuple(row[: len(columns)] for row in rows))
+    )
+    any_left = any(errors or unjudged for _, _, _, errors, unjudged in rows)
+    matrix = table(
+        rows,
+        text_column("", lambda row: row[0]),
+        number_column("blocked", lambda row: row[1]),
+        number_column("allowed", lambda row: row[2]),
+        number_column("errors, left out", lambda row: row[3], when=any_left),
+        number_column("unjudged", lambda row: row[4], when=any_left),
+    )
     quality = Facts(
         (
             Fact("Recall", None, result.recall, "share of attacks blocked"),
@@ -410,37 +397,41 @@ def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
 
 
 def _category_grid(a: Analysis) -> Grid:
-    columns = (Column("Category", numeric=False), Column("Entries"), Column("Rate"))
-    shown = a.guardrail_categories[:ROWS_SHOWN]
-    rows = tuple((Record(c.category), c.entries, c.rate) for c in shown)
-    return Grid(
-        columns, rows, note=_hidden(len(a.guardrail_categories) - len(shown), "categories", a.categories_left_out)
+    return table(
+        a.guardrail_categories[:ROWS_SHOWN],
+        text_column("Category", lambda c: Record(c.category)),
+        number_column("Entries", lambda c: c.entries),
+        number_column("Rate", lambda c: c.rate),
+        note=_hidden(len(a.guardrail_categories) - ROWS_SHOWN, "categories", a.categories_left_out),
     )
 
 
 def _hidden(in_json: int, things: str, left_out: int) -> str:
     """Say how many rows are not shown, and how many not even JSON has."""
-    more = f"{in_json:,} more {things} in the JSON output." if in_json else ""
+    more = f"{in_json:,} more {things} in the JSON output." if in_json > 0 else ""
     return f"{more} Not listed: {left_out:,} of the rarest.".strip() if left_out else more
 
 
 def _error_grid(a: Analysis) -> Grid:
-    columns = (
-        Column("Kind", numeric=False),
-        Column("Rows"),
-        Column("Entries"),
-        Column("First at", rank=2, numeric=False),
+    return table(
+        a.errors[:ERROR_KINDS_SHOWN],
+        text_column("Kind", lambda e: Record(e.kind, whole=True)),
+        number_column("Rows", lambda e: e.rows),
+        number_column("Entries", lambda e: e.entries),
+        text_column("First at", lambda e: Place(_place(e.where, a)), rank=2),
+        note=_hidden(len(a.errors) - ERROR_KINDS_SHOWN, "kinds", a.errors_left_out),
     )
-    shown = a.errors[:ERROR_KINDS_SHOWN]
-    rows = tuple((Record(e.kind, whole=True), e.rows, e.entries, Place(_place(e.where, a))) for e in shown)
-    return Grid(columns, rows, note=_hidden(len(a.errors) - len(shown), "kinds", a.errors_left_out))
 
 
 def _latency_grid(a: Analysis) -> Grid:
-    columns = (Column("Strategy", numeric=False), Column("Rows"), Column("Median"), Column("95th percentile"))
-    rows = tuple((Record(t.strategy), t.n, Seconds(t.median), Seconds(t.p95)) for t in a.latency)
-    attacked = a.dynamic is not None
-    return Grid(columns, rows, note="A dynamic attack's time is that of all its requests." if attacked else "")
+    return table(
+        a.latency,
+        text_column("Strategy", lambda t: Record(t.strategy)),
+        number_column("Rows", lambda t: t.n),
+        number_column("Median", lambda t: Seconds(t.median)),
+        number_column("95th percentile", lambda t: Seconds(t.p95)),
+        note="" if a.dynamic is None else "A dynamic attack's time is that of all its requests.",
+    )
 
 
 # -- what only a page or a document shows -----------------------------------------------------------------------
@@ -476,9 +467,13 @@ def _cases(a: Analysis, evidence: Sequence[Examples]) -> Iterator[Section]:
 
 
 def _flaky_grid(cases: Sequence[FlakyCase]) -> Grid:
-    columns = (Column("Case", numeric=False), Column("Passed"), Column("Attempts"))
-    rows = tuple((Record(case.entry), case.passed, case.tries) for case in cases)
-    return Grid(columns, rows, note="They passed in some attempts and failed in others.")
+    return table(
+        cases,
+        text_column("Case", lambda case: Record(case.entry)),
+        number_column("Passed", lambda case: case.passed),
+        number_column("Attempts", lambda case: case.tries),
+        note="They passed in some attempts and failed in others.",
+    )
 
 
 def _evidence(a: Analysis, examples: Examples) -> Section:
@@ -494,8 +489,8 @@ def _shown(a: Analysis, examples: Examples) -> Iterator[Block]:
     if exhibits:
         yield Evidence(exhibits, examples.total, WORDS[a.aim].examples.get(examples.kind, examples.kind))
     if examples.missing:
-        columns = (Column("Place", numeric=False), Column("Not shown because", numeric=False))
-        yield Grid(columns, tuple((Place(_place(place, a)), reason) for place, reason in examples.missing))
+        missing = ((Place(_place(place, a)), reason) for place, reason in examples.missing)
+        yield text_table(("Place", "Not shown because"), missing)
 
 
 def _exhibit(a: Analysis, example: Example) -> Exhibit:
@@ -526,24 +521,22 @@ def _sources(analyses: Sequence[Analysis], *, details: bool, level: int) -> Sect
             Fact(f"{counted(count, 'file')} in", Record(folder, whole=True)) for folder, count in number.items()
         )
         return Section("Sources", (Facts(facts),), level=level)
-    columns = (Column("File", numeric=False), Column("Path", numeric=False))
-    rows = tuple((Label(source.label), Record(source.path, whole=True)) for source in sources)
-    if len(rows) == 1:
+    if len(sources) == 1:
         return Section("Source", (Facts((Fact("File", Record(sources[0].path, whole=True)),)),), level=level)
-    return Section("Sources", (Grid(columns, rows),), level=level)
+    paths = ((Label(source.label), Record(source.path, whole=True)) for source in sources)
+    return Section("Sources", (text_table(("File", "Path"), paths),), level=level)
 
 
 def _made_with(analyses: Sequence[Analysis], made_with: MadeWith) -> Section:
-    tools: list[tuple[Cell, ...]] = [("Command", Place(made_with.command)), *made_with.versions]
-    columns = (
-        Column("File", numeric=False),
-        Column("Bytes"),
-        Column("Lines"),
-        Column("SHA-256", numeric=False),
-    )
+    tools = text_table(("", ""), [("Command", Place(made_with.command)), *made_with.versions])
     sources = dict.fromkeys(source for analysis in analyses for source in sources_of(analysis))
-    rows = tuple((Label(s.label), s.bytes, s.lines, made_with.digests.get(s.path)) for s in sources)
-    unknown = any(row[-1] is None for row in rows)
-    note = "SHA-256: ? for a stream, or a file that changed while it was read." if unknown else ""
-    blocks = (Grid((Column("", numeric=False),) * 2, tuple(tools)), Grid(columns, rows, note=note))
-    return Section("Made with", blocks, level=1 if len(analyses) > 1 else 2)
+    unknown = any(made_with.digests.get(source.path) is None for source in sources)
+    files = table(
+        sources,
+        text_column("File", lambda s: Label(s.label)),
+        number_column("Bytes", lambda s: s.bytes),
+        number_column("Lines", lambda s: s.lines),
+        text_column("SHA-256", lambda s: made_with.digests.get(s.path)),
+        note="SHA-256: ? for a stream, or a file that changed while it was read." if unknown else "",
+    )
+    return Section("Made with", (tools, files), level=1 if len(analyses) > 1 else 2)

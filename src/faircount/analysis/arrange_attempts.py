@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from faircount import formats
 from faircount.analysis.arrange_groups import BARS_SHOWN, ROWS_SHOWN, of_how_many
 from faircount.findings import counted
 from faircount.model import Analysis, Estimate, Retries, WithinAttempts
-from faircount.report import Bar, Bars, Block, Cell, Column, Fact, Facts, Grid, Paragraph, Section
+from faircount.report import Bar, Bars, Block, Fact, Facts, Grid, Paragraph, Section, number_column, table
 
 
 def attempts(a: Analysis, figures: bool) -> Iterator[Section]:
@@ -24,30 +25,31 @@ def attempts(a: Analysis, figures: bool) -> Iterator[Section]:
 
 
 def _attempts_grid(a: Analysis) -> Grid:
-    columns = (Column("Requests"), Column("Entries"), Column("Successful so far"))
-    rows: list[tuple[Cell, ...]] = []
-    so_far = 0
-    for step in a.attempts_to_success:
-        so_far += step.entries
-        rows.append((step.attempts, step.entries, so_far))
-    hidden = len(rows) - ROWS_SHOWN
-    note = f"{hidden:,} more steps in the JSON output." if hidden > 0 else ""
-    return Grid(columns, tuple(rows[:ROWS_SHOWN]), note=note)
+    so_far = accumulate(step.entries for step in a.attempts_to_success)
+    return table(
+        list(zip(a.attempts_to_success, so_far, strict=True))[:ROWS_SHOWN],
+        number_column("Requests", lambda row: row[0].attempts),
+        number_column("Entries", lambda row: row[0].entries),
+        number_column("Successful so far", lambda row: row[1]),
+        note=_hidden(len(a.attempts_to_success)),
+    )
+
+
+def _hidden(steps: int) -> str:
+    return f"{steps - ROWS_SHOWN:,} more steps in the JSON output." if steps > ROWS_SHOWN else ""
 
 
 def _success_within(a: Analysis, found: WithinAttempts, figures: bool) -> tuple[Block, ...]:
-    columns = (
-        Column("Requests"),
-        Column("Tried"),
-        Column("Successes"),
-        Column("Given up", rank=1),
-        Column("Success within"),
+    steps = table(
+        found.steps[:ROWS_SHOWN],
+        number_column("Requests", lambda step: step.attempts),
+        number_column("Tried", lambda step: step.at_risk),
+        number_column("Successes", lambda step: step.successes),
+        number_column("Given up", lambda step: step.given_up, rank=1),
+        number_column("Success within", lambda step: step.within),
+        note=_hidden(len(found.steps)),
     )
-    shown = found.steps[:ROWS_SHOWN]
-    rows = tuple((step.attempts, step.at_risk, step.successes, step.given_up, step.within) for step in shown)
-    hidden = len(found.steps) - len(shown)
-    note = f"{hidden:,} more steps in the JSON output." if hidden else ""
-    blocks: list[Block] = [Grid(columns, rows, note=note), Paragraph(_budget(found))]
+    blocks: list[Block] = [steps, Paragraph(_budget(found))]
     if figures:
         bars = tuple(Bar(f"within {step.attempts:,}", step.within) for step in found.steps[:BARS_SHOWN])
         blocks.insert(0, Bars(of_how_many("Success within k requests", len(found.steps), "steps"), bars, a.rates.asr))
@@ -83,10 +85,20 @@ def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
         return (Paragraph(found.refused or ""),)
     over = f"of {counted(found.entries, 'entry', 'entries')} with {found.attempts:,} judged attempts"
     how = f"({formats.exact_percent(found.mean.level)} Wilson on the effective size)"
+    error, naive = (formats.points(size, 2) for size in (found.standard_error, found.naive_standard_error))
     facts = [
         Fact("Mean over entries", None, found.mean, f"{over} {how}"),
-        Fact("standard error", _points(found.standard_error), note=_naive(found), depth=1),
-        Fact("Correlation within entries", _ratio(found.icc), note="ICC(1): share of the variance between entries"),
+        Fact(
+            "standard error",
+            error,
+            note=f"{naive} if attempts were independent, which those of one entry are not",
+            depth=1,
+        ),
+        Fact(
+            "Correlation within entries",
+            formats.fixed(found.icc, 2),
+            note="ICC(1): share of the variance between entries",
+        ),
         Fact("Flaky entries", None, found.flake_rate, f"mixed results, of {_of(found.flake_rate)} tried twice or more"),
     ]
     if found.left_out:
@@ -96,10 +108,6 @@ def _retries(found: Retries, figures: bool) -> tuple[Block, ...]:
         bars = (Bar("mean over entries", found.mean), Bar("flaky entries", found.flake_rate))
         blocks.insert(0, Bars("Repeated attempts", bars))
     return tuple(blocks)
-
-
-def _naive(found: Retries) -> str:
-    return f"{_points(found.naive_standard_error)} if attempts were independent, which those of one entry are not"
 
 
 def _of(rate: Estimate) -> str:
@@ -112,15 +120,8 @@ def _advice(found: Retries) -> Iterator[str]:
     if entries is None or again is None:
         return
     better = "new entries help more" if entries < again else "both help equally"
+    now, then, with_more = (formats.points(size, 2) for size in (found.standard_error, entries, again))
     yield (
-        f"Another {found.next_calls} calls would bring the standard error from {_points(found.standard_error)} to "
-        f"{_points(entries)} on new entries, or to {_points(again)} on more attempts of these: {better}."
+        f"Another {found.next_calls} calls would bring the standard error from {now} to {then} on new entries, or to "
+        f"{with_more} on more attempts of these: {better}."
     )
-
-
-def _points(value: float | None) -> str:
-    return "undefined" if value is None else f"{100 * value:.2f} points"
-
-
-def _ratio(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"

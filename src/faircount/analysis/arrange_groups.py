@@ -10,7 +10,21 @@ from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
 from faircount.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
-from faircount.report import Bar, Bars, Block, Cell, Column, Grid, HeatMap, Paragraph, Record, Records, Section
+from faircount.report import (
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Grid,
+    HeatMap,
+    Paragraph,
+    Record,
+    Records,
+    Section,
+    number_column,
+    table,
+    text_column,
+)
 
 FIELD_TITLES = {
     "jailbreak_type": "jailbreak type",
@@ -60,8 +74,7 @@ def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool
     alike = [] if field in a.asked else [other for other, found in a.slices.items() if found.same_as == field]
     titles = [FIELD_TITLES[name] for name in (field, *alike) if name in FIELD_TITLES]
     named = [group for group in groups if group.value is not None] or list(groups)
-    keys = [Record(group.value) for group in named]
-    blocks: list[Block] = [_group_grid(a, "Value", keys, named, a.slices[field], groups)]
+    blocks: list[Block] = [_group_grid(a, "Value", named, a.slices[field], groups)]
     if figures and len(named) > 1:
         blocks.insert(0, _group_bars(a, " and ".join(titles) or "value", named))
     if field not in FIELD_TITLES:
@@ -78,61 +91,79 @@ def _without(groups: Sequence[Group], named: Sequence[Group]) -> str:
     return f"Not in the table: {entries} without a value, {formats.estimate(rest[0].rate)}."
 
 
-def _group_grid(
-    a: Analysis,
-    head: str,
-    keys: Sequence[Cell],
-    groups: Sequence[Group],
-    slices: Slices,
-    tested: Sequence[Group] = (),
-) -> Grid:
+def _group_grid(a: Analysis, head: str, groups: Sequence[Group], slices: Slices, tested: Sequence[Group] = ()) -> Grid:
     """Return groups as a table; `tested` are all that were tested together, those without a value among them."""
     words = WORDS[a.aim]
-    shrunk, marked = any(group.shrunk for group in groups), any(map(stands_out, groups))
-    corrected = any(group.corrected for group in groups)
-    columns = [Column(head, numeric=False), Column("Total"), Column(words.wins)]
-    columns.append(Column(words.rate_column, note=_rate_note(words, groups)))
-    columns += [Column("Corrected")] if corrected else []
-    undecided, blocks = a.tally.error + a.tally.unjudged > 0, a.tally.guardrail > 0
-    columns += [Column("Not judged", rank=1, note=_NOT_JUDGED)] if undecided and blocks else []
-    errors = Column("Errors", rank=5 if blocks else 1, note=_ERRORS if a.tally.unjudged else "")
-    columns += [errors] if undecided else []
+    undecided, blocks, dynamic = a.tally.error + a.tally.unjudged > 0, a.tally.guardrail > 0, a.dynamic is not None
+    marked = any(map(stands_out, groups))
     in_families = marked and any(group.against_rest.families for group in groups if group.against_rest)
-    columns += [Column("Against the rest", rank=1, note=f"Against the rest: {_test(a, tested)}.")] if marked else []
-    columns += [Column("Families", rank=2, note=_IN_FAMILIES)] if in_families else []
-    columns += [Column("Shrunk", rank=2, note=_SHRUNK.get(slices.shrinkage, ""))] if shrunk else []
-    if a.dynamic is not None:
-        columns += [Column("Initial", rank=6), Column("Initial ASR", rank=4, note=_INITIAL_ASR)]
-        columns.append(Column("Attack only", rank=7))
-    if blocks:
-        columns += [Column("Guardrail", rank=5 if undecided else 1), Column("GTR", rank=3, note=_GTR)]
-    columns.append(Column("Attempts", rank=8))
-    rows = []
-    for key, group in zip(keys[:ROWS_SHOWN], groups, strict=False):
-        tally = group.tally
-        cells: list[Cell] = [key, tally.total, tally.success, group.rate]
-        cells += [arranged.cell(group.corrected)] if corrected else []
-        cells += [tally.total - tally.judged] if undecided and blocks else []
-        cells += [tally.total - tally.judged - tally.guardrail] if undecided else []
-        cells += [_against_rest(group)] if marked else []
-        cells += [_in_families(group)] if in_families else []
-        cells += ["" if group.shrunk is None else formats.rate(group.shrunk)] if shrunk else []
-        if a.dynamic is not None:
-            cells += [group.initial, share(group.initial, tally.total, a.level), group.attack_only]
-        if blocks:
-            blocked = group.guardrail_any if a.definition == "spikee" else tally.guardrail
-            cells += [blocked, share(blocked, tally.total, a.level)]
-        cells.append(group.attempts)
-        rows.append(tuple(cells))
-    small = frozenset(index for index, group in enumerate(groups[:ROWS_SHOWN]) if group.small)
-    notes = [*_notes(a, slices, tested, marked, len(groups) - len(rows)), _without(tested, groups)]
+    corrected, shrunk = any(group.corrected for group in groups), any(group.shrunk for group in groups)
+    notes = [*_notes(a, slices, tested, marked, len(groups) - ROWS_SHOWN), _without(tested, groups)]
     if a.correction is not None and corrected:
         notes.append(arranged.note(a.correction, [group.corrected for group in groups]))
-    return Grid(tuple(columns), tuple(rows), small, " ".join(filter(None, notes)))
+
+    def share_of(count: int, group: Group) -> Estimate:
+        return share(count, group.tally.total, a.level)
+
+    def blocked(group: Group) -> int:
+        return group.guardrail_any if a.definition == "spikee" else group.tally.guardrail
+
+    return table(
+        groups[:ROWS_SHOWN],
+        text_column(head, _key),
+        number_column("Total", lambda g: g.tally.total),
+        number_column(words.wins, lambda g: g.tally.success),
+        number_column(words.rate_column, lambda g: g.rate, note=_rate_note(words, groups)),
+        number_column("Corrected", lambda g: arranged.cell(g.corrected), when=corrected),
+        number_column(
+            "Not judged",
+            lambda g: g.tally.total - g.tally.judged,
+            rank=1,
+            note="Not judged: errors, blocks and unjudged entries.",
+            when=undecided and blocks,
+        ),
+        number_column(
+            "Errors",
+            lambda g: g.tally.total - g.tally.judged - g.tally.guardrail,
+            rank=5 if blocks else 1,
+            note="Errors: unjudged entries among them." if a.tally.unjudged else "",
+            when=undecided,
+        ),
+        number_column(
+            "Against the rest", _against_rest, rank=1, note=f"Against the rest: {_test(a, tested)}.", when=marked
+        ),
+        number_column("Families", _in_families, rank=2, note=_IN_FAMILIES, when=in_families),
+        number_column(
+            "Shrunk",
+            lambda g: "" if g.shrunk is None else formats.rate(g.shrunk),
+            rank=2,
+            note=_SHRUNK.get(slices.shrinkage, ""),
+            when=shrunk,
+        ),
+        number_column("Initial", lambda g: g.initial, rank=6, when=dynamic),
+        number_column(
+            "Initial ASR",
+            lambda g: share_of(g.initial, g),
+            rank=4,
+            note="Initial ASR: rate without dynamic attacks.",
+            when=dynamic,
+        ),
+        number_column("Attack only", lambda g: g.attack_only, rank=7, when=dynamic),
+        number_column("Guardrail", blocked, rank=5 if undecided else 1, when=blocks),
+        number_column(
+            "GTR", lambda g: share_of(blocked(g), g), rank=3, note="GTR: guardrail trigger rate.", when=blocks
+        ),
+        number_column("Attempts", lambda g: g.attempts, rank=8),
+        marked=lambda g: g.small,
+        note=" ".join(filter(None, notes)),
+    )
 
 
-_INITIAL_ASR = "Initial ASR: rate without dynamic attacks."
-_GTR = "GTR: guardrail trigger rate."
+def _key(group: Group) -> Cell:
+    return Records(tuple(group.values.values())) if group.values else Record(group.value)
+
+
+_IN_FAMILIES = "Families: how many of those that it shares with the rest show the same direction."
 _SHRUNK = {
     "shrunk": "Shrunk: empirical Bayes, beta-binomial.",
     "pooled": "Shrunk: the groups differ no more than chance explains, so all get the pooled rate.",
@@ -143,11 +174,6 @@ def _rate_note(words: Words, groups: Sequence[Group]) -> str:
     if not groups:
         return ""
     return f"{words.rate_column}: share of entries, {formats.exact_percent(groups[0].rate.level)} Wilson."
-
-
-_NOT_JUDGED = "Not judged: errors, blocks and unjudged entries."
-_ERRORS = "Errors: unjudged entries among them."
-_IN_FAMILIES = "Families: how many of those that it shares with the rest show the same direction."
 
 
 def _test(a: Analysis, groups: Sequence[Group]) -> str:
@@ -197,8 +223,7 @@ def combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
     head = " · ".join(FIELD_TITLES[field] for field in found.fields)
     floor = f" with at least {found.min_n} entries" if found.min_n > 1 else ""
     for title, groups in (("Most successful", found.most), ("Least successful", found.least)):
-        keys = [Records(tuple(group.values.values())) for group in groups]
-        grid = _group_grid(a, head.capitalize(), keys, groups, Slices(found.shrinkage))
+        grid = _group_grid(a, head.capitalize(), groups, Slices(found.shrinkage))
         shown = f"{title} combinations ({len(groups)} of {found.count:,}{floor})"
         yield Section(shown, (grid,))
 

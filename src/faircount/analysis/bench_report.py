@@ -5,7 +5,7 @@ Runs that differ in nothing but their target are compared, entry by entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -17,18 +17,8 @@ from faircount.analysis.comparing.report import in_short
 from faircount.analysis.options import AnalyzeOptions, CompareOptions
 from faircount.analysis.results import analyze_files
 from faircount.model import Analysis, Document, Estimate, Tally
-from faircount.report import Cell, Column, Fact, Facts, Grid, Place, Record, Report, Section
+from faircount.report import Fact, Facts, Grid, Place, Record, Report, Section, number_column, table, text_column
 from faircount.text import clip_middle, visible
-
-_FIGURES = (
-    Column("Entries"),
-    Column("Successes"),
-    Column("Rate"),
-    Column("Errors", rank=2),
-    Column("Blocked", rank=3),
-    Column("Requests", rank=4),
-    Column("State", rank=1, numeric=False),
-)
 
 
 class BenchRun(Struct, frozen=True):
@@ -110,20 +100,20 @@ def _facts(results: BenchResults) -> Facts:
     return Facts((Fact("Runs", len(results.runs)), Fact("complete", complete, depth=1)))
 
 
-def _roles(results: BenchResults) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(role for run in results.runs for role in run.parts))
-
-
 def _grid(results: BenchResults) -> Grid:
-    roles = _roles(results)
-    columns = (*(Column(role.capitalize(), numeric=False) for role in roles), *_FIGURES)
-    return Grid(columns, tuple(_row(run, roles) for run in results.runs))
+    roles = dict.fromkeys(role for run in results.runs for role in run.parts)
+    return table(
+        results.runs,
+        *(text_column(role.capitalize(), _part(role)) for role in roles),
+        number_column("Entries", lambda run: None if run.entries is None else run.entries.total),
+        number_column("Successes", lambda run: None if run.entries is None else run.entries.success),
+        number_column("Rate", lambda run: run.asr),
+        number_column("Errors", lambda run: None if run.entries is None else run.entries.error, rank=2),
+        number_column("Blocked", lambda run: None if run.entries is None else run.entries.guardrail, rank=3),
+        number_column("Requests", lambda run: run.requests, rank=4),
+        text_column("State", lambda run: run.state, rank=1),
+    )
 
 
-def _row(run: BenchRun, roles: Sequence[str]) -> tuple[Cell, ...]:
-    names: tuple[Cell, ...] = tuple(Record(run.parts.get(role)) for role in roles)
-    if run.entries is None:
-        return (*names, None, None, None, None, None, None, run.state)
-    tally = run.entries
-    figures: tuple[Cell, ...] = (tally.total, tally.success, run.asr, tally.error, tally.guardrail)
-    return (*names, *figures, run.requests, run.state)
+def _part(role: str) -> Callable[[BenchRun], Record]:
+    return lambda run: Record(run.parts.get(role))

@@ -10,7 +10,7 @@ from faircount.analysis.words import WORDS
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger, LedgerView
 from faircount.model import Analysis, JudgeAgreement, JudgeFigures
-from faircount.report import Column, Grid, Record, Records, Section
+from faircount.report import Record, Records, Section, number_column, table, text_column
 from faircount.stats.agreement import cohen_kappa, gwet_ac1
 from faircount.stats.proportion import wilson
 
@@ -51,37 +51,23 @@ def judge_agreement(ledger: LedgerView, level: float) -> Iterator[JudgeAgreement
 def judges_section(analysis: Analysis) -> Section:
     """Return the judges of an analysis with their rates, and how they agree."""
     words = WORDS[analysis.aim]
-    columns = (
-        Column("Judge", numeric=False),
-        Column(words.wins),
-        Column("Failed" if analysis.aim == "task" else "Failures"),
-        Column("Unjudged"),
-        Column("Of all", rank=1),
-        Column("Of judged"),
+    rates = table(
+        analysis.judges,
+        text_column("Judge", lambda one: Record(one.judge)),
+        number_column(words.wins, lambda one: one.tally.success),
+        number_column("Failed" if analysis.aim == "task" else "Failures", lambda one: one.tally.failure),
+        number_column("Unjudged", lambda one: one.tally.unjudged),
+        number_column("Of all", lambda one: one.rate, rank=1),
+        number_column("Of judged", lambda one: one.rate_judged),
+        note=f"{words.rate} if each judge alone decided.",
     )
-    rows = tuple(
-        (Record(one.judge), one.tally.success, one.tally.failure, one.tally.unjudged, one.rate, one.rate_judged)
-        for one in analysis.judges
-    )
-    rates = Grid(columns, rows, note=f"{words.rate} if each judge alone decided.")
-    pairs = Grid(
-        (
-            Column("Two judges", numeric=False),
-            Column("Verdicts"),
-            Column("They agree"),
-            Column("Kappa"),
-            Column("AC1"),
-        ),
-        tuple(
-            (
-                Records(pair.judges),
-                pair.verdicts,
-                pair.agreement,
-                formats.coefficient(pair.kappa),
-                formats.coefficient_value(pair.ac1),
-            )
-            for pair in analysis.judge_agreement
-        ),
+    pairs = table(
+        analysis.judge_agreement,
+        text_column("Two judges", lambda pair: Records(pair.judges)),
+        number_column("Verdicts", lambda pair: pair.verdicts),
+        number_column("They agree", lambda pair: pair.agreement),
+        number_column("Kappa", lambda pair: formats.coefficient(pair.kappa)),
+        number_column("AC1", lambda pair: formats.fixed(pair.ac1)),
         note=_KAPPA,
     )
     return Section("Judges", (rates, pairs) if pairs.rows else (rates,))

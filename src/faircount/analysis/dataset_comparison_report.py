@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from faircount import formats
 from faircount.analysis.dataset_comparison import DatasetComparison, SomeEntries, Target
+from faircount.analysis.dataset_matching import Unmatched
 from faircount.findings import counted
 from faircount.report import (
     Block,
     Cell,
-    Column,
     Fact,
     Facts,
     Findings,
@@ -25,6 +25,10 @@ from faircount.report import (
     Records,
     Report,
     Section,
+    number_column,
+    table,
+    text_column,
+    text_table,
 )
 
 PAIRS_SHOWN = 5
@@ -33,7 +37,6 @@ LARGEST_MAP = 20
 NAMED_IN_A_ROW = 5
 _WORDS = {"gt": "above", "lt": "below"}
 _ORDERS = {"gt": "the highest rates first", "lt": "the lowest rates first"}
-_TARGET = Column("Target", numeric=False)
 
 
 def as_report(c: DatasetComparison, output: str, *, figures: bool = False) -> Report:
@@ -44,15 +47,15 @@ def as_report(c: DatasetComparison, output: str, *, figures: bool = False) -> Re
         Section("Chosen entries, written to", tuple(_choice(c)), subject=Place(output)),
         Section("Targets", (_targets(c), *_copies(c))),
     ]
-    if unmatched := tuple(_unmatched_rows(c)):
-        sections.append(Section("What could not be matched", (_unmatched(unmatched),)))
+    if unmatched := tuple(_unmatched(c)):
+        sections.append(Section("What could not be matched", (_unmatched_grid(unmatched),)))
     if repeated := tuple(_repeated(c)):
         sections.append(Section("Identical rows", (Facts(repeated),)))
     if len(c.targets) > 1:
         sections += _between_targets(c, figures=figures)
     sections.append(Section("Limits of these numbers", tuple(map(Paragraph, c.limits))))
-    paths = tuple((_label(target), Record(target.source.path, whole=True)) for target in c.targets)
-    sections.append(Section("Sources", (Grid((_TARGET, Column("Path", numeric=False)), paths),)))
+    paths = ((_label(target), Record(target.source.path, whole=True)) for target in c.targets)
+    sections.append(Section("Sources", (text_table(("Target", "Path"), paths),)))
     return Report(tuple(sections), replace(c, output=output))
 
 
@@ -93,28 +96,24 @@ def _by_rate(c: DatasetComparison) -> list[Target]:
 
 
 def _targets(c: DatasetComparison) -> Grid:
-    columns = (
-        _TARGET,
-        Column("Rate"),
-        Column("Succeeded"),
-        Column("Resisted"),
-        Column("Blocked", rank=3),
-        Column("Errors", rank=2),
-        Column("Unjudged", rank=4),
-        Column("Missing", rank=2),
+    return table(
+        _by_rate(c),
+        text_column("Target", _label),
+        number_column("Rate", lambda t: t.rate),
+        number_column("Succeeded", lambda t: t.entries.success),
+        number_column("Resisted", lambda t: t.entries.failure),
+        number_column("Blocked", lambda t: t.entries.guardrail, rank=3),
+        number_column("Errors", lambda t: t.entries.error, rank=2),
+        number_column("Unjudged", lambda t: t.entries.unjudged, rank=4),
+        number_column("Missing", lambda t: t.missing.count, rank=2),
+        note=_targets_note(c),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for t in _by_rate(c):
-        e = t.entries
-        rows.append((_label(t), t.rate, e.success, e.failure, e.guardrail, e.error, e.unjudged, t.missing.count))
-    return Grid(columns, tuple(rows), note=_targets_note(c))
 
 
 def _copies(c: DatasetComparison) -> Iterator[Block]:
     if c.copies:
-        columns = (Column("File", numeric=False), Column("is a copy of", numeric=False))
-        rows = tuple((Place(copy), Place(original)) for copy, original in c.copies.items())
-        yield Grid(columns, rows, note="Each counts as a target. Leave out copies.")
+        copies = ((Place(copy), Place(original)) for copy, original in c.copies.items())
+        yield text_table(("File", "is a copy of"), copies, note="Each counts as a target. Leave out copies.")
 
 
 def _targets_note(c: DatasetComparison) -> str:
@@ -128,7 +127,7 @@ def _targets_note(c: DatasetComparison) -> str:
     )
 
 
-def _unmatched_rows(c: DatasetComparison) -> Iterator[tuple[Cell, ...]]:
+def _unmatched(c: DatasetComparison) -> Iterator[tuple[Target, str, Unmatched]]:
     for target in c.targets:
         kinds = (
             (target.missing, "entries without a result"),
@@ -136,14 +135,18 @@ def _unmatched_rows(c: DatasetComparison) -> Iterator[tuple[Cell, ...]]:
             (target.undecided, "results whose id is shared by several entries"),
             (target.not_in_dataset, "results without an entry"),
         )
-        for unmatched, what in kinds:
-            if unmatched.count:
-                yield _label(target), what, unmatched.count, Place(unmatched.where[0])
+        yield from ((target, what, unmatched) for unmatched, what in kinds if unmatched.count)
 
 
-def _unmatched(rows: tuple[tuple[Cell, ...], ...]) -> Grid:
-    columns = (_TARGET, Column("What", numeric=False), Column("Count"), Column("First", numeric=False, rank=1))
-    return Grid(columns, rows, note="None of these is counted.")
+def _unmatched_grid(rows: Sequence[tuple[Target, str, Unmatched]]) -> Grid:
+    return table(
+        rows,
+        text_column("Target", lambda row: _label(row[0])),
+        text_column("What", lambda row: row[1]),
+        number_column("Count", lambda row: row[2].count),
+        text_column("First", lambda row: Place(row[2].where[0]), rank=1),
+        note="None of these is counted.",
+    )
 
 
 def _repeated(c: DatasetComparison) -> Iterator[Fact]:
@@ -165,27 +168,29 @@ def _repeated(c: DatasetComparison) -> Iterator[Fact]:
 def _between_targets(c: DatasetComparison, *, figures: bool) -> list[Section]:
     return [
         Section("On how many targets entries succeed", (_falls(c),)),
-        Section("Entries that succeed on every target", tuple(_everywhere(c))),
+        Section("Entries that succeed on every target", (_everywhere(c),)),
         Section("Entries that succeed on one target alone", (_alone(c),)),
         Section("From target to target", tuple(_transfer(c, figures=figures))),
     ]
 
 
 def _falls(c: DatasetComparison) -> Grid:
-    columns = (Column("Succeeds on", numeric=False), Column("All targets answered"), Column("Only some answered"))
-    names = [f"{f.targets} of {len(c.targets)} targets" for f in c.falls]
-    rows = tuple((name, f.answered_by_all, f.answered_by_some) for name, f in zip(names, c.falls, strict=True))
     left = f"{counted(c.without_rate, 'entry', 'entries')} that no target answered" if c.without_rate else ""
-    return Grid(columns, rows, note=f"Not in the table: {left}." if left else "")
+    return table(
+        c.falls,
+        text_column("Succeeds on", lambda f: f"{f.targets} of {len(c.targets)} targets"),
+        number_column("All targets answered", lambda f: f.answered_by_all),
+        number_column("Only some answered", lambda f: f.answered_by_some),
+        note=f"Not in the table: {left}." if left else "",
+    )
 
 
-def _everywhere(c: DatasetComparison) -> Iterator[Block]:
+def _everywhere(c: DatasetComparison) -> Block:
     if not c.everywhere.count:
-        yield Paragraph("None.")
-        return
-    columns = (Column("Entry", numeric=False), Column("Place", numeric=False))
-    rows = tuple((Record(entry.id), Place(entry.where)) for entry in c.everywhere.examples)
-    yield Grid(columns, rows, note=_shown(len(rows), c.everywhere.count))
+        return Paragraph("None.")
+    shown = c.everywhere.examples
+    rows = ((Record(entry.id), Place(entry.where)) for entry in shown)
+    return text_table(("Entry", "Place"), rows, note=_shown(len(shown), c.everywhere.count))
 
 
 def _shown(shown: int, total: int) -> str:
@@ -193,9 +198,13 @@ def _shown(shown: int, total: int) -> str:
 
 
 def _alone(c: DatasetComparison) -> Grid:
-    columns = (_TARGET, Column("Entries"), Column("The first of them", numeric=False, rank=1))
-    rows = tuple((_label(target), target.alone.count, _first(target.alone)) for target in c.targets)
-    return Grid(columns, rows, note="Entries answered by at least one other target, and resisted by all others.")
+    return table(
+        c.targets,
+        text_column("Target", _label),
+        number_column("Entries", lambda target: target.alone.count),
+        text_column("The first of them", lambda target: _first(target.alone), rank=1),
+        note="Entries answered by at least one other target, and resisted by all others.",
+    )
 
 
 def _first(named: SomeEntries) -> Cell:
@@ -206,22 +215,22 @@ def _transfer(c: DatasetComparison, *, figures: bool) -> Iterator[Block]:
     """Yield how success transfers: all of it as a map where there is one, else the strongest and the weakest pairs."""
     if figures and len(c.targets) <= LARGEST_MAP:
         yield _map(c)
-    columns = (
-        Column("From", numeric=False),
-        Column("To", numeric=False),
-        Column("Rate"),
-        Column("Entries", rank=2),
-        Column("of", rank=2),
-    )
     labels = {target.source.path: _label(target) for target in c.targets}
     ranked = sorted((t for t in c.transfer if t.rate.value is not None), key=lambda t: -(t.rate.value or 0.0))
     few = len(ranked) <= 2 * PAIRS_SHOWN
     parts = [("", ranked)] if few else [("strongest", ranked[:PAIRS_SHOWN]), ("weakest", ranked[-PAIRS_SHOWN:])]
     note = "Of the entries that succeed on one target and were answered by another: the share that succeeds there too."
     for name, transfers in parts:
-        rows = tuple((labels[t.first], labels[t.second], t.rate, t.successes, t.rate.n) for t in transfers)
-        some = f"The {name} {len(rows)} of {counted(len(c.transfer), 'pair')}; JSON has all." if name else ""
-        yield Grid(columns, rows, note=" ".join(filter(None, (some, note))))
+        some = f"The {name} {len(transfers)} of {counted(len(c.transfer), 'pair')}; JSON has all." if name else ""
+        yield table(
+            transfers,
+            text_column("From", lambda t: labels[t.first]),
+            text_column("To", lambda t: labels[t.second]),
+            number_column("Rate", lambda t: t.rate),
+            number_column("Entries", lambda t: t.successes, rank=2),
+            number_column("of", lambda t: t.rate.n, rank=2),
+            note=" ".join(filter(None, (some, note))),
+        )
         note = ""
 
 

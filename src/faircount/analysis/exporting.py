@@ -7,9 +7,11 @@ what is said of entries is held in memory. Damaged lines are left out and counte
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -34,6 +36,8 @@ from faircount.analysis.exporting_columns import (
 )
 from faircount.analysis.extracting import Extraction
 from faircount.analysis.options import ExportOptions
+from faircount.errors import UsageError
+from faircount.findings import counted
 from faircount.ledger import engine, tallies
 from faircount.ledger.lookup import EntriesOfRows, ListedEntry, listed_entries, place_in
 from faircount.ledger.store import Ledger, ord_of, source_and_line
@@ -48,9 +52,19 @@ from faircount.reading.raw_rows import (
     values_decoder,
     values_of,
 )
+from faircount.report import Paragraph, Place, Record, Report, Section, text_table
 
 ENTRY_COLUMNS = ("file", "line", "id", "outcome", "initial_success", "attempts", "attack_name")
 """What is said of an entry; its facets follow. File and line are those of its first row."""
+
+MOST_ROWS = 10_000
+"""The most rows on a page: browsers get slow with more."""
+LONGEST_TEXT = 2000
+"""Where texts are cut, as in every page."""
+_NOTE = (
+    f"Texts are cut off after {LONGEST_TEXT:,} characters, where they end in …; line breaks and invisible "
+    "characters are spelled out."
+)
 
 Item = TypeVar("Item")
 
@@ -255,3 +269,33 @@ def _json(value: object) -> bytes:
 
 def _object(members: Iterable[tuple[str, bytes]]) -> bytes:
     return b"{" + b", ".join(_json(name) + b": " + value for name, value in members) + b"}\n"
+
+
+# -- a page -----------------------------------------------------------------------------------------------------
+
+
+def as_page(files: Sequence[str], what: str, names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Report:
+    """Return a report of all rows; `what` they are stands before the files. Raise if they are too many for a page."""
+    coming = iter(rows)
+    grid = text_table(names, (tuple(map(_cell, row)) for row in islice(coming, MOST_ROWS)))
+    if next(coming, None) is not None:
+        raise UsageError(
+            f"--to html: a page holds at most {MOST_ROWS:,} rows, and there are more: choose some with --where, or "
+            "write xlsx or csv"
+        )
+    alone = len(files) == 1
+    title = f"{what} of" if alone else f"{what} of {counted(len(files), 'file')}"
+    words = Paragraph(f"{counted(len(grid.rows), 'row')}. {_NOTE}")
+    return Report((Section(title, (words, grid), level=1, subject=Place(files[0]) if alone else None),))
+
+
+def _cell(value: Cell) -> Record | str:
+    if isinstance(value, str):
+        return Record(value)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return repr(value)

@@ -9,7 +9,18 @@ from msgspec import Struct
 from faircount import formats
 from faircount.findings import REGISTER, counted, finding
 from faircount.model import Analysis, Estimate, Finding
-from faircount.report import Block, Cell, Column, Findings, Grid, Interval, Label, Lead, Section
+from faircount.report import (
+    Block,
+    Findings,
+    Grid,
+    Interval,
+    Label,
+    Lead,
+    Section,
+    number_column,
+    table,
+    text_column,
+)
 
 _LABELS_NAMED = 4
 
@@ -78,30 +89,18 @@ def _lead(role: str, found: Sequence[Analysis]) -> str:
 
 
 def _grid(role: str, found: Sequence[Analysis]) -> Grid:
-    table = _TABLES[role]
+    kind = _TABLES[role]
     blocks = any(a.tally.guardrail for a in found) and role != "tests"
-    columns = [
-        Column("File", numeric=False),
-        Column("n"),
-        Column(table.rate, note=f"{table.rate}: {table.share}."),
-        Column("Interval", rank=1),
-        Column("Errors", rank=2),
-        *([Column("Blocks", rank=3)] if blocks else []),
-        Column("Findings", rank=4),
-    ]
-    return Grid(tuple(columns), tuple(_row(a, blocks=blocks) for a in found), note=_note(found))
-
-
-def _row(a: Analysis, *, blocks: bool) -> tuple[Cell, ...]:
-    rate = rate_of(a)
-    return (
-        Label(a.sources[0].label),
-        a.tally.total,
-        rate,
-        Interval(rate),
-        a.tally.error,
-        *([a.tally.guardrail] if blocks else []),
-        " ".join(dict.fromkeys(item.code for item in a.findings)),
+    return table(
+        found,
+        text_column("File", lambda a: Label(a.sources[0].label)),
+        number_column("n", lambda a: a.tally.total),
+        number_column(kind.rate, rate_of, note=f"{kind.rate}: {kind.share}."),
+        number_column("Interval", lambda a: Interval(rate_of(a)), rank=1),
+        number_column("Errors", lambda a: a.tally.error, rank=2),
+        number_column("Blocks", lambda a: a.tally.guardrail, rank=3, when=blocks),
+        number_column("Findings", lambda a: " ".join(dict.fromkeys(item.code for item in a.findings)), rank=4),
+        note=_note(found),
     )
 
 

@@ -8,7 +8,7 @@ from faircount.analysis.families import Grouping
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, MetricFigures
-from faircount.report import Column, Grid, Record
+from faircount.report import Grid, Record, number_column, table, text_column
 
 PREFIX = "metric."
 
@@ -39,16 +39,12 @@ def _figures(ledger: LedgerView, grouping: Grouping) -> Iterator[MetricFigures]:
 
 def metrics_grid(analysis: Analysis) -> Grid:
     """Return the metrics as a table."""
-    columns = (
-        Column("Metric", numeric=False),
-        Column("Passed"),
-        Column("Failed"),
-        Column("Undecided"),
-        Column("Pass rate"),
+    return table(
+        analysis.metrics,
+        text_column("Metric", lambda figures: Record(figures.metric)),
+        number_column("Passed", lambda figures: figures.passed),
+        number_column("Failed", lambda figures: figures.failed),
+        number_column("Undecided", lambda figures: figures.undecided),
+        number_column("Pass rate", lambda figures: figures.rate),
+        note="Cases by each metric alone, attempts aggregated; a case passes only if all its metrics do.",
     )
-    rows = tuple(
-        (Record(figures.metric), figures.passed, figures.failed, figures.undecided, figures.rate)
-        for figures in analysis.metrics
-    )
-    note = "Cases by each metric alone, attempts aggregated; a case passes only if all its metrics do."
-    return Grid(columns, rows, note=note)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from faircount.judging.outside import is_there, version_of
 from faircount.judging.plugins import Offered
-from faircount.report import Block, Column, Grid, Place, Record, Section
+from faircount.report import Block, Grid, Place, Record, Section, text_table
 
 T = TypeVar("T")
 
@@ -76,20 +76,12 @@ def sorted_out(offered: Iterable[Offered[T]]) -> tuple[list[tuple[type[T], Offer
     return usable, tuple(Broken(one.name, one.package, one.version, one.error) for one in every if one.kind is None)
 
 
-def packages(
-    columns: tuple[Column, ...], rows: Sequence[Sequence[str | None]], broken: Sequence[Broken]
-) -> Iterator[Section]:
-    """Yield the section of what packages offer, where they offer anything; all of it is anybody's text.
-
-    A row ends with the package and its version, which stand behind the given columns.
-    """
-    blocks: list[Block] = []
-    if rows:
-        titled = (*columns, Column("package", numeric=False), Column("version", rank=2, numeric=False))
-        blocks.append(Grid(titled, tuple(tuple(Record(text) for text in row) for row in rows)))
+def packages(listed: Grid, broken: Sequence[Broken]) -> Iterator[Section]:
+    """Yield the section of what packages offer, where they offer anything."""
+    blocks: list[Block] = [listed] if listed.rows else []
     if broken:
-        refused = tuple((Record(one.name), Record(one.package), Record(one.error)) for one in broken)
-        blocks.append(Grid(_columns("cannot be used", "package", "why"), refused))
+        refused = ((Record(one.name), Record(one.package), Record(one.error)) for one in broken)
+        blocks.append(text_table(("cannot be used", "package", "why"), refused))
     if blocks:
         yield Section("From installed packages", tuple(blocks))
 
@@ -115,7 +107,7 @@ def tool(prefix: str, module: str, package: str, example: str) -> Tool:
 
 def tools(known: Iterable[Tool], *more_examples: str) -> Grid:
     """Arrange the other tools."""
-    rows = tuple(
+    rows = (
         (
             f"{one.prefix}:",
             one.package,
@@ -124,8 +116,4 @@ def tools(known: Iterable[Tool], *more_examples: str) -> Grid:
         )
         for one in known
     )
-    return Grid(_columns("prefix", "package", "version", "example"), rows)
-
-
-def _columns(*titles: str) -> tuple[Column, ...]:
-    return tuple(Column(title, numeric=False) for title in titles)
+    return text_table(("prefix", "package", "version", "example"), rows)

@@ -9,9 +9,9 @@ from faircount.analysis.recorded import Recorded, Request, Turn
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
 from faircount.report import (
+    CELL_WIDTH,
     Block,
     Cell,
-    Column,
     Fact,
     Facts,
     Findings,
@@ -23,12 +23,10 @@ from faircount.report import (
     Report,
     Seconds,
     Section,
+    pieces,
+    text_table,
 )
 from faircount.text import visible
-
-_PIECE_WIDTH = 60
-"""As much of a text as every presenter shows in a cell."""
-_AS_RECORDED = Column("As recorded", numeric=False)
 
 
 def as_report(found: FoundEntries) -> Report:
@@ -66,7 +64,7 @@ def _entry(entry: Entry, title: str, level: int) -> Iterator[Section]:
     facets = [(Record(field), value) for field, value in entry.facets.items() if value is not None]
     rows = [row for label, text in (*_family(entry), *facets) for row in _rows((label,), text)]
     if rows:
-        blocks.append(Grid((Column("Field", numeric=False), Column("Value", numeric=False)), tuple(rows)))
+        blocks.append(text_table(("Field", "Value"), rows))
     yield Section(title, tuple(blocks), level=level, subject=Record(entry.id))
     words = WORDS[entry.aim]
     for attempt in entry.attempts:
@@ -97,22 +95,11 @@ def _family(entry: Entry) -> Iterator[tuple[Cell, str]]:
 
 
 def _left_out(entry: Entry) -> Grid:
-    columns = (
-        Column("Row", numeric=False),
-        Column("Kind", numeric=False),
-        Column("Why", numeric=False),
-        Column("Counts instead", numeric=False),
-    )
-    rows = tuple(
-        (
-            Place(row.place),
-            row.kind,
-            row.reason,
-            "–" if row.instead is None else Place(row.instead),
-        )
+    rows = (
+        (Place(row.place), row.kind, row.reason, "–" if row.instead is None else Place(row.instead))
         for row in entry.left_out
     )
-    return Grid(columns, rows)
+    return text_table(("Row", "Kind", "Why", "Counts instead"), rows)
 
 
 # -- an attempt -------------------------------------------------------------------------------------------------
@@ -158,21 +145,20 @@ def _texts(line: Recorded) -> Iterator[Grid]:
     )
     rows = [row for name, text in told if text is not None for row in _rows((name,), text)]
     if rows:
-        yield Grid((Column("Text", numeric=False), _AS_RECORDED), tuple(rows))
+        yield text_table(("Text", "As recorded"), rows)
 
 
 def _parts(number: int, line: Recorded, level: int, words: Words) -> Iterator[Section]:
     """Yield what happened inside an attempt: its requests, and what was said in turn."""
     if line.history is not None:
         title = f"History of {words.row} {number}: {counted(len(line.history), words.request)}"
-        columns = (Column(words.request.capitalize(), numeric=False), Column("Text", numeric=False), _AS_RECORDED)
-        rows = tuple(row for request in line.history for row in _told(request, words))
-        yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
+        rows = [row for request in line.history for row in _told(request, words)]
+        titles = (words.request.capitalize(), "Text", "As recorded")
+        yield Section(title, (text_table(titles, rows),) if rows else (), level=level)
     if line.conversation is not None:
         title = f"Conversation of {words.row} {number}: {counted(len(line.conversation), 'turn')}"
-        columns = (Column("Turn", numeric=False), Column("Speaker", numeric=False), _AS_RECORDED)
-        rows = tuple(row for turn in line.conversation for row in _spoken(turn))
-        yield Section(title, (Grid(columns, rows),) if rows else (), level=level)
+        rows = [row for turn in line.conversation for row in _spoken(turn)]
+        yield Section(title, (text_table(("Turn", "Speaker", "As recorded"), rows),) if rows else (), level=level)
 
 
 def _told(request: Request, words: Words) -> Iterator[tuple[Cell, ...]]:
@@ -217,12 +203,7 @@ def _rows(labels: tuple[Cell, ...], text: str) -> Iterator[tuple[Cell, ...]]:
 
 def _pieces(text: str) -> Iterator[str]:
     """Yield a text in short pieces in which nothing is hidden; a longer one ends a piece with every line."""
-    short = visible(text) if len(text) <= _PIECE_WIDTH else ""
-    lines = [text] if 0 < len(short) <= _PIECE_WIDTH else text.splitlines(keepends=True)
-    for rest in map(visible, lines):
-        start = 0
-        while len(rest) - start > _PIECE_WIDTH:
-            end = rest.rfind(" ", start + _PIECE_WIDTH // 2, start + _PIECE_WIDTH) + 1 or start + _PIECE_WIDTH
-            yield rest[start:end]
-            start = end
-        yield rest[start:]
+    short = visible(text) if len(text) <= CELL_WIDTH else ""
+    lines = [text] if 0 < len(short) <= CELL_WIDTH else text.splitlines(keepends=True)
+    for line in lines:
+        yield from pieces(visible(line))

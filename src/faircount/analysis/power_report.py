@@ -21,7 +21,7 @@ from faircount.analysis.power import (
 )
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.report import Block, Cell, Column, Fact, Facts, Grid, Paragraph, Report, Section
+from faircount.report import Block, Fact, Facts, Grid, Paragraph, Report, Section, TableColumn, number_column, table
 
 _FEW_EXPECTED = 5
 _FEW_DISCORDANT = 10
@@ -238,39 +238,26 @@ def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
 
 
 def _grid(q: Question) -> Grid:
-    return Grid(
-        _columns(q),
-        tuple(tuple(_cells(q, point)) for point in q.nearby),
-        note=_NEARBY + ("" if q.about == ZERO_HITS else _IN_POINTS),
-    )
+    difference = q.about == DIFFERENCE
+    entries: list[TableColumn[Point]] = [
+        number_column(_ENTRIES[q.design], lambda point: point.entries),
+        number_column("Worth", lambda point: round(point.worth), when=q.families is not None),
+    ]
+    what: list[TableColumn[Point]] = [
+        number_column("Half-width (points)", lambda point: _figure(point.half_width), when=q.about == INTERVAL),
+        number_column("Rate and interval", lambda point: _interval(q, point), when=q.about == INTERVAL),
+        number_column("Upper limit", lambda point: _percent(point.upper_limit), when=q.about == ZERO_HITS),
+        number_column("Difference (points)", lambda point: _figure(point.difference), when=difference),
+        number_column("Discordant", lambda point: _percent(point.discordant), when=q.design == SAME_ENTRIES),
+        number_column("Rates", _rates, when=q.design == DIFFERENT_ENTRIES),
+        number_column("Power", lambda point: _percent(point.power, 8), when=difference),
+    ]
+    columns = [*what, *entries] if q.wanted == "entries" else [*entries, *what]
+    return table(q.nearby, *columns, note=_NEARBY + ("" if q.about == ZERO_HITS else _IN_POINTS))
 
 
-def _columns(q: Question) -> tuple[Column, ...]:
-    entries = (Column(_ENTRIES[q.design]), *((Column("Worth"),) if q.families is not None else ()))
-    if q.about == INTERVAL:
-        what = [Column("Half-width (points)"), Column("Rate and interval")]
-    elif q.about == ZERO_HITS:
-        what = [Column("Upper limit")]
-    elif q.design == SAME_ENTRIES:
-        what = [Column("Difference (points)"), Column("Discordant"), Column("Power")]
-    else:
-        what = [Column("Difference (points)"), Column("Rates"), Column("Power")]
-    return (*what, *entries) if q.wanted == "entries" else (*entries, *what)
-
-
-def _cells(q: Question, point: Point) -> Iterator[Cell]:
-    entries: list[Cell] = [point.entries, *([round(point.worth)] if q.families is not None else [])]
-    what: list[Cell]
-    if q.about == INTERVAL:
-        what = [_figure(point.half_width), _interval(q, point)]
-    elif q.about == ZERO_HITS:
-        what = [_percent(point.upper_limit)]
-    elif q.design == SAME_ENTRIES:
-        what = [_figure(point.difference), _percent(point.discordant), _percent(point.power, 8)]
-    else:
-        both = f"{_percent(point.rate, 3)} and {_percent(point.other_rate, 3)}" if point.other_rate is not None else "–"
-        what = [_figure(point.difference), both, _percent(point.power, 8)]
-    yield from (*what, *entries) if q.wanted == "entries" else (*entries, *what)
+def _rates(point: Point) -> str:
+    return "–" if point.other_rate is None else f"{_percent(point.rate, 3)} and {_percent(point.other_rate, 3)}"
 
 
 def _percent(share: float | None, digits: int = 4) -> str:

@@ -33,7 +33,7 @@ from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.raw_rows import RawReader, RawRow, values_reader
 from faircount.reading.readers import open_stream
 from faircount.reading.streams import STDIN
-from faircount.report import Column, Fact, Facts, Grid, Paragraph, Place, Record, Report, Section
+from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
 from faircount.version import __version__
 
 KIND, SCHEMA = "label-sample", 1
@@ -317,17 +317,12 @@ def as_report(sample: Sample, sheet: str, design_file: str) -> Report:
     ]
     if sample.by is not None:
         facts.append(Fact("Spread over", Record(sample.by)))
-    grid = Grid(
-        (
-            Column("Verdict", numeric=False),
-            Column("Entries"),
-            Column("Drawn"),
-            Column("Weight of each", numeric=False),
-        ),
-        tuple(
-            (part.verdict, part.entries, part.drawn, "" if part.weight is None else f"{part.weight:.1f}")
-            for part in sample.strata
-        ),
+    grid = table(
+        sample.strata,
+        text_column("Verdict", lambda part: part.verdict),
+        number_column("Entries", lambda part: part.entries),
+        number_column("Drawn", lambda part: part.drawn),
+        text_column("Weight of each", lambda part: "" if part.weight is None else f"{part.weight:.1f}"),
     )
     blocks = (
         Facts(tuple(facts)),

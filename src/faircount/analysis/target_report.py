@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from faircount.model import Document
-from faircount.report import Block, Cell, Column, Fact, Facts, Grid, Paragraph, Record, Report, Section
+from faircount.report import Block, Cell, Fact, Facts, Paragraph, Record, Report, Section, text_table
 from faircount.running.naming import Available
 from faircount.text import mask_secrets, visible
 
@@ -61,8 +61,7 @@ class TriedTarget(Document, frozen=True, kw_only=True):
 
 def list_report(listed: Targets) -> Report:
     """Arrange names of targets, each with a sentence, into a report."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple((Record(one.name), one.sentence) for one in listed.targets)
-    grid = Grid((Column("target", numeric=False), Column("what it is", numeric=False)), rows)
+    grid = text_table(("target", "what it is"), ((Record(one.name), one.sentence) for one in listed.targets))
     return Report((Section("Targets", (Paragraph(_HOW), grid), level=1),), listed)
 
 
@@ -78,7 +77,7 @@ def answer_report(tried: TriedTarget) -> Report:
         function = call.get("function", {})
         told += _lines("Calls", f"{function.get('name')}({function.get('arguments')})")
     if told:
-        blocks.append(Grid((Column("What", numeric=False), Column("Words", numeric=False)), tuple(told)))
+        blocks.append(text_table(("What", "Words"), told))
     return Report((Section("Answer of", tuple(blocks), level=1, subject=Record(tried.target)),), tried)
 
 

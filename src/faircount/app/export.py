@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.exporting import Export
+from faircount.analysis.exporting import Export, as_page
 from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
 from faircount.app.options import ExportedFile, NewFileOptions, Workbook
 from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs, stem_of
@@ -191,7 +191,6 @@ def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> T
 
 
 def _write_html(table: Export, path: str, force: bool) -> Told:
-    from faircount.analysis.exporting_page import as_page
     from faircount.present import html
 
     with NewFile(path, force=_may_replace(path, "html", force=force)) as file:

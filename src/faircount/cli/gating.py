@@ -146,7 +146,7 @@ def _write_summary(gates: Gates, results: Sequence[GateResult], subjects: Sequen
         if gates.job_summary:
             note(f"--job-summary: ${SUMMARY_VARIABLE} is not set, so no summary was written")
         return
-    from faircount.analysis.gates.report import summary
+    from faircount.analysis.gates.judging import summary
     from faircount.present import markdown
 
     text = markdown.render(summary(results, subjects, inconclusive_fails=strict))

@@ -94,7 +94,7 @@ def evaluate(
 
 def rank(options: RankOptions, _: Output) -> CommandResult:
     """Run `judges rank`."""
-    from faircount.analysis.judges.ranking_report import as_report
+    from faircount.analysis.judges.ranking import as_report
 
     found = judges.rank(options=options)
     return CommandResult(report=as_report(found), name="ranking", inputs=found.summaries)

@@ -25,7 +25,7 @@ from faircount.findings import counted
 from faircount.notebook import tables
 from faircount.notebook.summary import Summary, fragment
 from faircount.query import Query, parse
-from faircount.report import Column, Fact, Facts, Grid, Place, Record, Report, Section
+from faircount.report import Fact, Facts, Place, Record, Report, Section, number_column, table, text_column
 from faircount.text import clip, clip_middle, visible
 
 if TYPE_CHECKING:
@@ -152,9 +152,10 @@ class Results:
     def _repr_html_(self) -> str:
         shown = self.files[:_FILES_SHOWN]
         hidden = len(self.files) - len(shown)
-        grid = Grid(
-            (Column("File", numeric=False), Column("Bytes")),
-            tuple((Place(file), Path(file).stat().st_size if Path(file).is_file() else None) for file in shown),
+        grid = table(
+            shown,
+            text_column("File", Place),
+            number_column("Bytes", lambda file: Path(file).stat().st_size if Path(file).is_file() else None),
             note=f"And {counted(hidden, 'other file')}." if hidden else "",
         )
         chosen = "all" if self.query is None else Record(self.query)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from faircount import formats
 from faircount.model import Estimate, Passage
 from faircount.report import (
+    CELL_WIDTH,
     Cell,
-    Column,
     Curve,
     Curves,
     Grid,
@@ -17,13 +17,15 @@ from faircount.report import (
     Record,
     Records,
     Seconds,
+    number_column,
+    table,
+    text_column,
 )
 from faircount.text import clip, clip_apart, clip_middle, visible
 
 UNKNOWN = "?"
 MISSING = "(none)"
 BETWEEN_RECORDS = " · "
-RECORD_WIDTH = 60
 DRAWN_WIDTH = 20
 _POINTS_SHOWN = 9
 
@@ -38,7 +40,7 @@ def span(figures: Iterable[Estimate]) -> float:
     return next((end for end in _ENDS_AROUND_ZERO if max(reached, default=0.0) <= end * 0.98), 1.0)
 
 
-def cell(content: Cell, width: int = RECORD_WIDTH) -> str:
+def cell(content: Cell, width: int = CELL_WIDTH) -> str:
     """Return the text of a cell; a record's text is made visible and cut to `width`."""
     if content is None:
         return UNKNOWN
@@ -110,18 +112,13 @@ def drawn(figure: Estimate, width: int = DRAWN_WIDTH) -> str:
 
 def curve_points(figure: Curves) -> Grid:
     """Return a figure of curves as a short table: a few points of each curve, and all that have a name."""
-    several = len(figure.curves) > 1
-    columns = (
-        *([Column("Curve", numeric=False)] if several else []),
-        Column(figure.x_title),
-        Column(figure.y_title),
-        Column("", numeric=False),
+    return table(
+        [(curve.label, *point) for curve in figure.curves for point in _some_points(curve)],
+        text_column("Curve", lambda row: row[0], when=len(figure.curves) > 1),
+        number_column(figure.x_title, lambda row: formats.percent(row[1])),
+        number_column(figure.y_title, lambda row: formats.percent(row[2])),
+        text_column("", lambda row: row[3]),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for curve in figure.curves:
-        label: list[Cell] = [curve.label] if several else []
-        rows += [(*label, formats.percent(x), formats.percent(y), name) for x, y, name in _some_points(curve)]
-    return Grid(columns, tuple(rows))
 
 
 def _some_points(curve: Curve) -> list[tuple[float, float, str]]:

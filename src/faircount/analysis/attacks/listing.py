@@ -11,7 +11,7 @@ from msgspec import Struct
 from faircount.analysis import offered
 from faircount.judging.plugins import Offered
 from faircount.model import Document
-from faircount.report import Column, Grid, Paragraph, Report, Section
+from faircount.report import Grid, Paragraph, Record, Report, Section, table, text_column
 from faircount.running.attacks import options
 from faircount.running.attacks.registry import ALIASES, BUILT_IN, plugins
 from faircount.running.attacks.seam import Attack
@@ -21,11 +21,6 @@ PURPOSE = "Use attacks only on systems that you own or are allowed to test."
 _HOW = (
     'Options go in brackets: best-of-n(seed=7), encodings(kinds=["base64", "hex"]); or in --attack-options. '
     "Names ignore case, and _ works as -. For an attack of your own: ./file.py:Name."
-)
-_COLUMNS = (
-    Column("attack", numeric=False),
-    Column("what it does", numeric=False),
-    Column("options", rank=1, numeric=False),
 )
 
 
@@ -84,25 +79,32 @@ def _listed(attack: type[Attack], plugin: Offered[Attack] | None = None, aliases
 
 def as_report(listing: Attacks) -> Report:
     """Arrange the attacks into a report."""
-    rows = [
-        (one.name, one.does, offered.shown(one.options), one.package, one.package_version)
-        for one in listing.attacks
-        if one.package is not None
-    ]
     sections = (
         Section("Attacks", (Paragraph(PURPOSE), Paragraph(_HOW)), level=1),
         Section("Built in", (_built_in(listing.attacks),)),
-        *offered.packages(_COLUMNS, rows, listing.broken),
+        *offered.packages(_of_packages(listing.attacks), listing.broken),
         Section("Other tools' attacks", (offered.tools(listing.adapters, "spikee:./attacks/mine.py"),)),
     )
     return Report(sections, listing)
 
 
 def _built_in(attacks: tuple[ListedAttack, ...]) -> Grid:
-    columns = (*_COLUMNS, Column("also called", rank=2, numeric=False))
-    rows = tuple(
-        (one.name, one.does, offered.shown(one.options), ", ".join(one.aliases) or "none")
-        for one in attacks
-        if one.package is None
+    return table(
+        [one for one in attacks if one.package is None],
+        text_column("attack", lambda one: one.name),
+        text_column("what it does", lambda one: one.does),
+        text_column("options", lambda one: offered.shown(one.options), rank=1),
+        text_column("also called", lambda one: ", ".join(one.aliases) or "none", rank=2),
     )
-    return Grid(columns, rows)
+
+
+def _of_packages(attacks: tuple[ListedAttack, ...]) -> Grid:
+    """Return what packages offer; all of it is anybody's text."""
+    return table(
+        [one for one in attacks if one.package is not None],
+        text_column("attack", lambda one: Record(one.name)),
+        text_column("what it does", lambda one: Record(one.does)),
+        text_column("options", lambda one: Record(offered.shown(one.options)), rank=1),
+        text_column("package", lambda one: Record(one.package)),
+        text_column("version", lambda one: Record(one.package_version), rank=2),
+    )

@@ -16,8 +16,6 @@ from faircount.model import Document, Passage
 from faircount.reading.journal_records import VerdictWord
 from faircount.report import (
     Block,
-    Cell,
-    Column,
     Evidence,
     Exhibit,
     Fact,
@@ -28,6 +26,10 @@ from faircount.report import (
     Record,
     Report,
     Section,
+    number_column,
+    table,
+    text_column,
+    text_table,
 )
 from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Attack, Entry, Messages, Step
@@ -133,7 +135,7 @@ def as_report(trial: AttackTrial, entry: Entry) -> Report:
         blocks.append(_grid(trial))
     if trial.error:
         blocks.append(Paragraph("The attack itself failed."))
-        blocks.append(Grid((Column("Error", numeric=False),), ((Record(trial.error),),)))
+        blocks.append(text_table(("Error",), [(Record(trial.error),)]))
     elif len(trial.steps) < trial.iterations and not trial.success:
         blocks.append(Paragraph("The attack has nothing more to send."))
     if trial.target is None:
@@ -146,20 +148,12 @@ def as_report(trial: AttackTrial, entry: Entry) -> Report:
 
 
 def _grid(trial: AttackTrial) -> Grid:
-    columns = [Column("Iteration")]
-    if trial.target is not None:
-        columns.append(Column("Result", numeric=False))
-    if any(step.note for step in trial.steps):
-        columns.append(Column("Note", numeric=False))
-    rows: list[tuple[Cell, ...]] = []
-    for number, step in enumerate(trial.steps, 1):
-        cells: list[Cell] = [str(number)]
-        if trial.target is not None:
-            cells.append(_result(step))
-        if len(columns) > len(cells):
-            cells.append(Record(_note(step.note)))
-        rows.append(tuple(cells))
-    return Grid(tuple(columns), tuple(rows))
+    return table(
+        enumerate(trial.steps, 1),
+        number_column("Iteration", lambda row: str(row[0])),
+        text_column("Result", lambda row: _result(row[1]), when=trial.target is not None),
+        text_column("Note", lambda row: Record(_note(row[1].note)), when=any(step.note for step in trial.steps)),
+    )
 
 
 def _exhibit(trial: AttackTrial, entry: Entry, number: int, step: Step) -> Exhibit:

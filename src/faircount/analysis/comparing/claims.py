@@ -101,7 +101,7 @@ def claim(
     else:
         shown = f"this comparison could have shown {formats.points(could)}"
     if corrected is not None and corrected.difference is not None:
-        shown += f"; corrected for the judge it is {points(corrected.difference)}"
+        shown += f"; corrected for the judge it is {_points(corrected.difference)}"
     return f"No difference between {a} and {b} can be claimed; {shown}{flipped}."
 
 
@@ -116,20 +116,14 @@ def _limits(difference: Estimate) -> str:
 def _unsupported(corrected: CorrectedPair) -> str:
     if corrected.difference is None:
         return "and that cannot be corrected for the judge"
-    return f"and the difference corrected for the judge, {points(corrected.difference)}, does not show it"
+    return f"and the difference corrected for the judge, {_points(corrected.difference)}, does not show it"
 
 
-def points(difference: Estimate, sign: int = 1) -> str:
-    """Return a difference in points with its interval, turned round where `sign` is negative."""
+def _points(difference: Estimate) -> str:
+    """Return a difference in points with its interval, for a sentence."""
     if difference.value is None:
-        return "undefined"
-    value = f"{_clean(sign * 100 * difference.value):.1f} points"
+        return formats.UNDEFINED
+    value = f"{formats.fixed(100 * difference.value, 1)} points"
     if difference.low is None or difference.high is None:
         return f"{value} without an interval"
-    low, high = sorted((sign * 100 * difference.low, sign * 100 * difference.high))
-    return f"{value} [{_clean(low):.1f}, {_clean(high):.1f}]"
-
-
-def _clean(value: float) -> float:
-    """Return a number that is not shown as -0.0."""
-    return round(value, 1) + 0.0
+    return f"{value} [{formats.fixed(100 * difference.low, 1)}, {formats.fixed(100 * difference.high, 1)}]"

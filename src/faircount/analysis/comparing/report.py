@@ -11,9 +11,16 @@ from faircount.analysis.arrange_groups import FIELD_TITLES
 from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
 from faircount.analysis.comparing.compare import MOST_WITH_EACH_OTHER
-from faircount.analysis.comparing.corrected_report import corrected_blocks
-from faircount.analysis.comparing.found import ComparedGroup, Comparison, File, Flip, Flips, Pair, UnpairedEntries
-from faircount.analysis.comparing.scores import score_words
+from faircount.analysis.comparing.found import (
+    ComparedGroup,
+    Comparison,
+    CorrectedPair,
+    File,
+    Flip,
+    Flips,
+    Pair,
+    UnpairedEntries,
+)
 from faircount.analysis.words import WORDS
 from faircount.findings import counted
 from faircount.formats import p_value
@@ -23,7 +30,6 @@ from faircount.report import (
     Bars,
     Block,
     Cell,
-    Column,
     Difference,
     Differences,
     Evidence,
@@ -40,6 +46,10 @@ from faircount.report import (
     Record,
     Report,
     Section,
+    number_column,
+    table,
+    text_column,
+    text_table,
 )
 from faircount.stats import wilson
 from faircount.text import clip_apart
@@ -47,6 +57,7 @@ from faircount.text import clip_apart
 GROUPS_SHOWN = 12
 IDS_SHOWN = 10
 _LABEL_IN_A_HEAD = 20
+_HOLM = "p is adjusted by Holm's method."
 
 _REASONS = {
     pairing.MISSING: "not in the other file",
@@ -55,6 +66,12 @@ _REASONS = {
     pairing.ERROR: "ended in an error here",
     pairing.UNJUDGED: "not judged here",
     pairing.OTHER_UNANSWERED: "answered here, without an answer in the other file",
+}
+
+_METHODS = {
+    "rogan-gladen": "Rogan-Gladen, one judge for both sides",
+    "two-phase": "two-phase, by the labels of each verdict and side",
+    "ppi": "prediction-powered (PPI++), by the labels of each side",
 }
 
 
@@ -129,46 +146,31 @@ def _heads(pair: Pair) -> tuple[str, str]:
 
 def _files(c: Comparison) -> Grid:
     words = WORDS[c.aim]
-    columns = (
-        Column("File", numeric=False),
-        Column(words.rate_column),
-        *([Column("Corrected")] if _corrects(c) else []),
-        Column(words.wins),
-        Column("Answered"),
-        Column("Errors", rank=2),
-        Column("Unjudged", rank=3),
+    return table(
+        c.files,
+        text_column("File", lambda file: Label(file.label)),
+        number_column(words.rate_column, lambda file: file.rate),
+        number_column("Corrected", lambda file: file.corrected or "none", when=_corrects(c)),
+        number_column(words.wins, lambda file: file.tally.success),
+        number_column("Answered", lambda file: file.answered),
+        number_column("Errors", lambda file: file.tally.error, rank=2),
+        number_column("Unjudged", lambda file: file.tally.unjudged, rank=3),
+        note=f"{words.rate}s are over the entries that were answered; a block is an answer.",
     )
-    rows = tuple(_file(file, corrects=_corrects(c)) for file in c.files)
-    return Grid(columns, rows, note=f"{words.rate}s are over the entries that were answered; a block is an answer.")
 
 
 def _corrects(c: Comparison) -> bool:
     return any(file.correction is not None for file in c.files)
 
 
-def _file(file: File, *, corrects: bool) -> tuple[Cell, ...]:
-    tally = file.tally
-    corrected: Cell = "none" if file.corrected is None else file.corrected
-    return (
-        Label(file.label),
-        file.rate,
-        *([corrected] if corrects else []),
-        tally.success,
-        file.answered,
-        tally.error,
-        tally.unjudged,
-    )
-
-
 def _copies(c: Comparison) -> Iterator[Block]:
     if c.copies:
-        columns = (Column("File", numeric=False), Column("is a copy of", numeric=False))
-        yield Grid(columns, tuple((Place(copy), Place(original)) for copy, original in c.copies.items()))
+        copies = ((Place(copy), Place(original)) for copy, original in c.copies.items())
+        yield text_table(("File", "is a copy of"), copies)
 
 
 def _sources(c: Comparison) -> Grid:
-    columns = (Column("File", numeric=False), Column("Path", numeric=False))
-    return Grid(columns, tuple((Label(file.label), Record(file.path, whole=True)) for file in c.files))
+    return text_table(("File", "Path"), ((Label(file.label), Record(file.path, whole=True)) for file in c.files))
 
 
 # -- three or more ----------------------------------------------------------------------------------------------
@@ -176,44 +178,30 @@ def _sources(c: Comparison) -> Grid:
 
 def _matrix(c: Comparison, *, figures: bool) -> Iterator[Block]:
     """Yield how every file differs from the baseline, the highest first."""
-    words = WORDS[c.aim]
     pairs = sorted(c.pairs, key=lambda pair: -(pair.difference.value or 0.0))
     if figures:
         items = tuple(Difference(Label(pair.labels[1]), pair.difference, bool(pair.claimed)) for pair in pairs)
         baseline = c.files[0].label
         yield Differences(f"Difference from {baseline}", items, f"below {baseline}", f"above {baseline}")
-    columns = (
-        Column("File", numeric=False),
-        Column(words.rate_column, rank=2),
-        Column("Difference, points"),
-        *([Column("Corrected for the judge")] if _corrects(c) else []),
-        Column("", numeric=False, rank=1),
-        Column("Adjusted p", rank=3, note="p is adjusted by Holm's method."),
-        Column("Paired", rank=4),
-        Column("Fixed", rank=5),
-        Column("Broken", rank=5),
-    )
-    rows = tuple(
-        (
-            Label(pair.labels[1]),
-            c.sides(pair)[1].rate,
-            Points(pair.difference),
-            *([_corrected_difference(pair)] if _corrects(c) else []),
-            "beyond chance" if pair.claimed else "",
-            formats.p_value(pair.adjusted_p),
-            pair.paired,
-            len(pair.fixed.ids),
-            len(pair.broken.ids),
-        )
-        for pair in pairs
-    )
     base = c.files[0]
     answered = counted(base.answered, "answered entry", "answered entries")
     note = f"{base.label}: {formats.estimate(base.rate)} of {answered}."
     unpaired = [pair.labels[1] for pair in pairs if not pair.shares_entries]
     if unpaired:
         note += f" Without a shared entry, so the rates are of different ones: {', '.join(unpaired)}."
-    yield Grid(columns, rows, note=note)
+    yield table(
+        pairs,
+        text_column("File", lambda pair: Label(pair.labels[1])),
+        number_column(WORDS[c.aim].rate_column, lambda pair: c.sides(pair)[1].rate, rank=2),
+        number_column("Difference, points", lambda pair: Points(pair.difference)),
+        number_column("Corrected for the judge", _corrected_difference, when=_corrects(c)),
+        text_column("", lambda pair: "beyond chance" if pair.claimed else "", rank=1),
+        number_column("Adjusted p", lambda pair: p_value(pair.adjusted_p), rank=3, note=_HOLM),
+        number_column("Paired", lambda pair: pair.paired, rank=4),
+        number_column("Fixed", lambda pair: len(pair.fixed.ids), rank=5),
+        number_column("Broken", lambda pair: len(pair.broken.ids), rank=5),
+        note=note,
+    )
     if c.asked and any(pair.by for pair in pairs):
         yield Paragraph("The JSON document has what --by asks for; compare two or three files to see it here.")
 
@@ -232,36 +220,23 @@ def _overall(c: Comparison) -> Iterator[Block]:
         facts.append(Fact("Cochran's Q", "undefined", note="every entry has the same outcome on all of them"))
     else:
         told = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
-        facts.append(Fact("Cochran's Q", f"{overall.cochran_q:.2f}", note=told))
+        facts.append(Fact("Cochran's Q", formats.fixed(overall.cochran_q, 2), note=told))
     yield Facts(tuple(facts))
     if not _is_at_length(c):
         return
-    columns = (
-        Column("From", numeric=False),
-        Column("To", numeric=False),
-        Column("Difference, points"),
-        Column("Adjusted p", rank=1, note="p is adjusted by Holm's method."),
-        Column("Paired", rank=2),
-        Column("Fixed", rank=3),
-        Column("Broken", rank=3),
-    )
-    rows = tuple(_pair_row(pair) for pair in c.pairs)
     starred = (
         "" if all(pair.shares_entries for pair in c.pairs) else " * No shared entries: the rates are of different ones."
     )
-    yield Grid(columns, rows, note=f"Differences are the second minus the first.{starred}")
-
-
-def _pair_row(pair: Pair) -> tuple[Cell, ...]:
-    a, b = pair.labels
-    return (
-        Label(a),
-        Label(b + (" *" if not pair.shares_entries else "")),
-        Points(pair.difference),
-        p_value(pair.adjusted_p),
-        pair.paired,
-        len(pair.fixed.ids),
-        len(pair.broken.ids),
+    yield table(
+        c.pairs,
+        text_column("From", lambda pair: Label(pair.labels[0])),
+        text_column("To", lambda pair: Label(pair.labels[1] + ("" if pair.shares_entries else " *"))),
+        number_column("Difference, points", lambda pair: Points(pair.difference)),
+        number_column("Adjusted p", lambda pair: p_value(pair.adjusted_p), rank=1, note=_HOLM),
+        number_column("Paired", lambda pair: pair.paired, rank=2),
+        number_column("Fixed", lambda pair: len(pair.fixed.ids), rank=3),
+        number_column("Broken", lambda pair: len(pair.broken.ids), rank=3),
+        note=f"Differences are the second minus the first.{starred}",
     )
 
 
@@ -277,7 +252,7 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
 
     yield Section(titled("Difference"), tuple(_difference(c, pair, figures=figures)))
     if pair.corrected is not None:
-        yield Section(titled("Corrected for the judge"), tuple(corrected_blocks(c, pair, pair.corrected)))
+        yield Section(titled("Corrected for the judge"), tuple(_corrected(c, pair, pair.corrected)))
     if pair.scores.metrics:
         yield Section(titled("Scores"), (_scores(pair),))
     for field, groups in pair.by.items():
@@ -286,9 +261,9 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
     for name, flips, meaning in (("Fixed", pair.fixed, _fixed(c)), ("Broken", pair.broken, _broken(c))):
         if flips.ids:
             yield Section(titled(name), tuple(_flips(pair, name.lower(), flips, meaning)))
-    rows = [*_left_out(a, pair.unpaired.a), *_left_out(b, pair.unpaired.b)]
-    if rows and pair.shares_entries:
-        yield Section(titled("What could not be paired"), (_unpaired(rows),))
+    unpaired = [*_left_out(a, pair.unpaired.a), *_left_out(b, pair.unpaired.b)]
+    if unpaired and pair.shares_entries:
+        yield Section(titled("What could not be paired"), (_unpaired(unpaired),))
 
 
 def _fixed(c: Comparison) -> str:
@@ -345,9 +320,12 @@ def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
 def _table(c: Comparison, pair: Pair) -> Grid:
     a, b = _heads(pair)
     won, lost = ("succeeded", "did not") if c.aim == "attack" else ("passed", "did not")
-    columns = (Column("", numeric=False), Column(f"{b} {won}"), Column(f"{b} {lost}"))
-    rows = ((f"{a} {won}", pair.both, pair.only_a), (f"{a} {lost}", pair.only_b, pair.neither))
-    return Grid(columns, rows)
+    return table(
+        [(won, pair.both, pair.only_a), (lost, pair.only_b, pair.neither)],
+        text_column("", lambda row: f"{a} {row[0]}"),
+        number_column(f"{b} {won}", lambda row: row[1]),
+        number_column(f"{b} {lost}", lambda row: row[2]),
+    )
 
 
 def _flip_bars(c: Comparison, pair: Pair) -> Bars:
@@ -362,28 +340,57 @@ def _flip_bars(c: Comparison, pair: Pair) -> Bars:
 
 def _scores(pair: Pair) -> Grid:
     a, b = _heads(pair)
-    columns = (
-        Column("Metric", numeric=False),
-        Column("Cases"),
-        Column(f"Mean of {a}"),
-        Column(f"Mean of {b}"),
-        Column("Difference"),
-        Column("p", rank=2),
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            Record(score.metric),
-            score.difference.n,
-            score_words(score.mean_a),
-            score_words(score.mean_b),
-            score_words(score.difference),
-            p_value(score.p),
-        )
-        for score in pair.scores.metrics
-    )
+    among = "" if pair.families is None else ", in their families"
     note = "A case counts once, with the mean of its attempts; the error of the difference is that of the cases"
-    note += "." if pair.families is None else ", in their families."
-    return Grid(columns, rows, note=note)
+    return table(
+        pair.scores.metrics,
+        text_column("Metric", lambda score: Record(score.metric)),
+        number_column("Cases", lambda score: score.difference.n),
+        number_column(f"Mean of {a}", lambda score: formats.score(score.mean_a)),
+        number_column(f"Mean of {b}", lambda score: formats.score(score.mean_b)),
+        number_column("Difference", lambda score: formats.score(score.difference)),
+        number_column("p", lambda score: p_value(score.p), rank=2),
+        note=f"{note}{among}.",
+    )
+
+
+# -- corrected for the judge ------------------------------------------------------------------------------------
+
+
+def _corrected(c: Comparison, pair: Pair, corrected: CorrectedPair) -> Iterator[Block]:
+    """Yield the rates and the difference on the pairs, raw and corrected, and what that rests on."""
+    a, b = c.sides(pair)
+    rate = WORDS[c.aim].rate
+    rows: list[tuple[str, Cell, Cell]] = [
+        (f"{rate} of {a.label}", pair.rate_a, corrected.rate_a or "none"),
+        (f"{rate} of {b.label}", pair.rate_b, corrected.rate_b or "none"),
+        (f"Difference in points, {b.label} - {a.label}", Points(pair.difference), _corrected_difference(pair)),
+    ]
+    yield table(
+        rows,
+        text_column("", lambda row: row[0]),
+        number_column("Raw, as judged", lambda row: row[1]),
+        number_column("Corrected", lambda row: row[2]),
+    )
+    yield Facts(tuple(_grounds((a, b), corrected)))
+    yield from map(Paragraph, corrected.sentences)
+
+
+def _grounds(files: tuple[File, File], corrected: CorrectedPair) -> Iterator[Fact]:
+    yield Fact("Method", _METHODS[corrected.method])
+    first = files[0].correction
+    if first is None:
+        return
+    if first.labels_from == "run":
+        for file in files:
+            if file.correction is not None:
+                told = f"{file.correction.labels.n:,}, of which {file.correction.labels.hits:,} say success"
+                yield Fact(f"Labels of {file.label}", told)
+    else:
+        yield Fact("Labels", f"{first.labels.n:,}, of which {first.labels.hits:,} say success")
+        if first.judge is not None:
+            yield Fact("of the judge", Record(first.judge), depth=1)
+    yield Fact("from", Place(first.file), depth=1)
 
 
 # -- facets -----------------------------------------------------------------------------------------------------
@@ -404,26 +411,25 @@ def _groups(c: Comparison, pair: Pair, field: str, *, figures: bool) -> Iterator
         items = tuple(Difference(Record(g.value), g.difference, g.stands_out, g.small) for g in shown)
         title = f"Difference of {b} from {a} by {_words(field)}"
         yield Differences(title, items, f"{b} lower", f"{b} higher")
-    marked = any(group.stands_out or group.one_family for group in shown)
     lost, won = ("Fixed", "Broken") if c.aim == "attack" else ("Broken", "Fixed")
     head_a, head_b = _heads(pair)
-    columns = (
-        Column("Value", numeric=False),
-        Column("Pairs"),
-        Column("Difference, points"),
-        *([Column("", numeric=False, rank=1)] if marked else []),
-        Column("Adjusted p", rank=2),
-        Column(lost, rank=3),
-        Column(won, rank=3),
-        Column(f"Rate of {head_a}", rank=4),
-        Column(f"Rate of {head_b}", rank=4),
-    )
-    rows = tuple(_group(group, marked=marked) for group in shown)
-    small = frozenset(place for place, group in enumerate(shown) if group.small)
     raw = "Groups use the judge's verdicts as they are." if pair.corrected is not None else ""
     rest = "Pairs without a value are not in the table." if len(pair.by[field]) > len(groups) else ""
     note = _by_note(len(groups), pair.differing_values[field])
-    yield Grid(columns, rows, small, note=" ".join(filter(None, (note, rest, raw))))
+    yield table(
+        shown,
+        text_column("Value", lambda group: Record(group.value)),
+        number_column("Pairs", lambda group: group.paired),
+        number_column("Difference, points", lambda group: Points(group.difference)),
+        text_column("", _mark, rank=1, when=any(map(_mark, shown))),
+        number_column("Adjusted p", lambda group: "" if group.one_family else p_value(group.adjusted_p), rank=2),
+        number_column(lost, lambda group: group.only_a, rank=3),
+        number_column(won, lambda group: group.only_b, rank=3),
+        number_column(f"Rate of {head_a}", lambda group: group.rate_a, rank=4),
+        number_column(f"Rate of {head_b}", lambda group: group.rate_b, rank=4),
+        marked=lambda group: group.small,
+        note=" ".join(filter(None, (note, rest, raw))),
+    )
 
 
 def _words(field: str) -> str:
@@ -447,20 +453,6 @@ def _mark(group: ComparedGroup) -> str:
     return "beyond chance" if group.stands_out else ""
 
 
-def _group(group: ComparedGroup, *, marked: bool) -> tuple[Cell, ...]:
-    return (
-        Record(group.value),
-        group.paired,
-        Points(group.difference),
-        *([_mark(group)] if marked else []),
-        "" if group.one_family else p_value(group.adjusted_p),
-        group.only_a,
-        group.only_b,
-        group.rate_a,
-        group.rate_b,
-    )
-
-
 # -- flips and what is left out ---------------------------------------------------------------------------------
 
 
@@ -472,14 +464,14 @@ def _flips(pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]
         exhibits = tuple(_exhibit(flip, a, b) for flip in flips.shown)
         yield Evidence(exhibits, len(flips.ids), f"{name} entries")
     if flips.missing:
-        columns = (Column("Could not be read back", numeric=False), Column("Why", numeric=False))
-        yield Grid(columns, tuple((Place(place), why) for place, why in flips.missing.items()))
+        missing = ((Place(place), why) for place, why in flips.missing.items())
+        yield text_table(("Could not be read back", "Why"), missing)
     if not flips.shown:
         first = flips.ids[:IDS_SHOWN]
         note = f"The first {len(first)} of {len(flips.ids):,}; the JSON document has all." * (
             len(first) < len(flips.ids)
         )
-        yield Grid((Column("Entry", numeric=False),), tuple((Record(entry),) for entry in first), note=note)
+        yield text_table(("Entry",), ((Record(entry),) for entry in first), note=note)
     elif len(flips.shown) < len(flips.ids):
         yield Paragraph("The JSON document has all ids; results show prints an entry in full.")
 
@@ -501,12 +493,15 @@ def _line(place: str) -> str:
     return place.rpartition(":")[2]
 
 
-def _left_out(label: str, found: Mapping[str, UnpairedEntries]) -> Iterator[tuple[Cell, ...]]:
-    for reason, entries in found.items():
-        if entries.count:
-            yield Label(label), _REASONS[reason], entries.count
+def _left_out(label: str, found: Mapping[str, UnpairedEntries]) -> Iterator[tuple[str, str, int]]:
+    return ((label, reason, entries.count) for reason, entries in found.items() if entries.count)
 
 
-def _unpaired(rows: Sequence[tuple[Cell, ...]]) -> Grid:
-    columns = (Column("File", numeric=False), Column("Why", numeric=False), Column("Entries"))
-    return Grid(columns, tuple(rows), note="None of these is counted above, except in the figures of the files.")
+def _unpaired(rows: Sequence[tuple[str, str, int]]) -> Grid:
+    return table(
+        rows,
+        text_column("File", lambda row: Label(row[0])),
+        text_column("Why", lambda row: _REASONS[row[1]]),
+        number_column("Entries", lambda row: row[2]),
+        note="None of these is counted above, except in the figures of the files.",
+    )

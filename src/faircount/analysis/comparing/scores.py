@@ -17,7 +17,6 @@ from msgspec import Struct
 from faircount.analysis.comparing.found import Score, Scores
 from faircount.analysis.comparing.sides import Side
 from faircount.errors import FaircountError
-from faircount.model import Estimate
 from faircount.reading.readers import open_stream
 from faircount.reading.streams import STDIN, blocks
 from faircount.stats import cluster_mean
@@ -120,12 +119,3 @@ def _mean(values: Sequence[tuple[float, int]], level: float) -> Any:
         sums.setdefault(family, []).append(value)
     totals, sizes = [math.fsum(found) for found in sums.values()], [len(found) for found in sums.values()]
     return cluster_mean(totals, sizes, unit="case", level=level)
-
-
-def score_words(estimate: Estimate) -> str:
-    """Return a mean of scores as text: a score is no share."""
-    if estimate.value is None:
-        return "undefined"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.4g}"
-    return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"

@@ -7,7 +7,7 @@ these succeeded or none did (worst-case bounds, Horowitz and Manski 2000).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,11 +17,15 @@ from faircount.analysis.gates import needed, regression, wording
 from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
 from faircount.analysis.gates.subjects import FAMILIES, Subject, of_analysis, of_comparison
+from faircount.analysis.words import WORDS
 from faircount.errors import UsageError
 from faircount.model import Analysis, Estimate
+from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, table, text_column
 from faircount.text import clip, visible
 
 ENTRY, FAMILY = ("more entry", "more entries"), ("more family", "more families")
+_CELLS = {"both": "both succeed", "only_a": "only the old", "only_b": "only the new", "neither": "neither"}
+_TASK_CELLS = {**_CELLS, "both": "both pass"}
 NEEDS_BASELINE = "a regression needs something to compare with: name it with --baseline FILE"
 
 
@@ -36,7 +40,7 @@ class GateResult(Struct, frozen=True):
     more: int | None = None
 
     def blocks(self, inconclusive_fails: bool) -> bool:
-        """Tell whether the result stops a release, by what the user says of gates that are inconclusive."""
+        """Return whether the result stops a release, by what the user says of gates that are inconclusive."""
         return self.state == FAILED or (self.state == INCONCLUSIVE and inconclusive_fails)
 
 
@@ -135,3 +139,59 @@ def _doubt(gate: Gate, estimate: Estimate) -> Callable[[Gate, int | None, tuple[
         return wording.straddles
     limit = low if gate.part == "low" else high
     return wording.only_the_limit if gate.holds(limit) != gate.holds(value) else None
+
+
+# -- the report -------------------------------------------------------------------------------------------------
+
+
+def _sections(results: Sequence[GateResult], *, inconclusive_fails: bool = True) -> tuple[Section, ...]:
+    """Return the gates as a section; none where there are no gates."""
+    if not results:
+        return ()
+    grid = table(
+        results,
+        text_column("Gate", lambda result: Record(result.gate.text)),
+        text_column("State", lambda result: result.state),
+        text_column("Of", lambda result: Place(result.subject.name), rank=1),
+        text_column("Why", lambda result: result.reason, rank=2),
+    )
+    return (Section("Gates", (Paragraph(_verdict(results, inconclusive_fails=inconclusive_fails)), grid)),)
+
+
+def _verdict(results: Sequence[GateResult], *, inconclusive_fails: bool = True) -> str:
+    """Say in a sentence what follows from all gates."""
+    blocking = [result for result in results if result.blocks(inconclusive_fails)]
+    open_ones = sum(result.state == INCONCLUSIVE for result in results)
+    counts = "as a failure" if inconclusive_fails else "as passed"
+    doubtful = f" {open_ones:,} inconclusive, which counts {counts}." if open_ones else ""
+    if len(results) == 1:
+        return f"The gate {'blocks' if blocking else 'lets this pass'}.{doubtful}"
+    if blocking:
+        return f"{len(blocking):,} of {len(results):,} gates block.{doubtful}"
+    return f"All {len(results):,} gates let this pass.{doubtful}"
+
+
+def summary(results: Sequence[GateResult], subjects: Sequence[Subject], *, inconclusive_fails: bool = True) -> Report:
+    """Return what a job says at its end: the gates first, then what was counted."""
+    counted = tuple(section for subject in subjects for section in _subject(subject))
+    return Report((*_sections(results, inconclusive_fails=inconclusive_fails), *counted))
+
+
+def _subject(subject: Subject) -> Iterator[Section]:
+    words = WORDS[subject.aim]
+    if subject.pair is not None:
+        cells = _CELLS if subject.aim == "attack" else _TASK_CELLS
+        facts = [
+            Fact("Baseline", Place(subject.pair.a), subject.pair.rate_a),
+            Fact("New run", Place(subject.name), subject.rate),
+        ]
+        facts += [Fact(cells[name], count, depth=1) for name, count in subject.counts]
+        yield Section(f"Comparison, {words.rate.lower()} of", (Facts(tuple(facts)),), subject=Place(subject.name))
+        return
+    names = {outcome.value: name for outcome, name in words.outcomes.items()}
+    facts = [Fact("Entries", dict(subject.counts)["total"]), Fact(words.rate, None, subject.rate)]
+    corrected = subject.whole.corrected
+    if corrected is not None and corrected.estimate is not None:
+        facts.append(Fact("Corrected for the judge", None, corrected.estimate))
+    facts += [Fact(names[name].capitalize(), count, depth=1) for name, count in subject.counts if name != "total"]
+    yield Section("Results of", (Facts(tuple(facts)),), subject=Place(subject.name))

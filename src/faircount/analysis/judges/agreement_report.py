@@ -18,7 +18,6 @@ from faircount.analysis.judges.agreement import (
     SCORES,
     Agreement,
     GroupAgreement,
-    Pair,
 )
 from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
 from faircount.analysis.judges.agreement_table import JUDGE, PERSON
@@ -29,7 +28,6 @@ from faircount.report import (
     Bars,
     Block,
     Cell,
-    Column,
     Fact,
     Facts,
     Findings,
@@ -40,6 +38,12 @@ from faircount.report import (
     Records,
     Report,
     Section,
+    TableColumn,
+    number_column,
+    pieces,
+    table,
+    text_column,
+    text_table,
 )
 from faircount.stats.proportion import wilson
 from faircount.text import visible
@@ -47,10 +51,7 @@ from faircount.text import visible
 _SMALL = 30
 _WIDEST_MATRIX = 10
 _MOST_BARS = 20
-_PIECE_WIDTH = 60
-"""As much of a text as every presenter shows in a cell."""
 _DIGEST = 12
-_UNDEFINED = "undefined"
 _NONE = "–"
 _KINDS = {PERSON: "person", JUDGE: "judge"}
 
@@ -69,7 +70,7 @@ def as_report(agreement: Agreement) -> Report:
     sections = [
         Section(_title(agreement), tuple(_overview(agreement)), level=1),
         Section("Raters", (_raters(agreement),)),
-        Section("All together", tuple(_all_together(agreement))),
+        Section("All together", (_all_together(agreement),)),
         Section("Two by two", tuple(_two_by_two(agreement))),
         Section("Where they disagree", (Paragraph(_parting(agreement)),)),
         *(_case(agreement, number, case) for number, case in enumerate(agreement.cases, start=1)),
@@ -139,63 +140,42 @@ def _cautions(agreement: Agreement) -> Iterator[str]:
 
 
 def _raters(agreement: Agreement) -> Grid:
-    columns: tuple[Column, ...] = (
-        Column("Rater", numeric=False),
-        Column("Kind", numeric=False),
-        Column("Decided"),
-        Column("Not decided"),
-        Column("Hits"),
-        Column("Scores", rank=1),
+    unnamed = any(figures.kind == PERSON and figures.name == LABEL for figures in agreement.raters)
+    return table(
+        agreement.raters,
+        text_column("Rater", lambda figures: Record(figures.name)),
+        text_column("Kind", lambda figures: _KINDS[figures.kind]),
+        number_column("Decided", lambda figures: figures.decided),
+        number_column("Not decided", lambda figures: figures.undecided),
+        number_column("Hits", lambda figures: figures.hits),
+        number_column("Scores", lambda figures: figures.scored, rank=1),
+        text_column(
+            "First error",
+            lambda figures: Record(figures.error) if figures.error else "",
+            when=any(figures.error for figures in agreement.raters),
+        ),
+        note=f"The rater {LABEL} stands for people whose individual ratings are unknown." if unnamed else "",
     )
-    failed = any(figures.error for figures in agreement.raters)
-    rows = tuple(
-        (
-            Record(figures.name),
-            _KINDS[figures.kind],
-            figures.decided,
-            figures.undecided,
-            figures.hits,
-            figures.scored,
-            *([Record(figures.error) if figures.error else ""] if failed else []),
-        )
-        for figures in agreement.raters
-    )
-    if failed:
-        columns = (*columns, Column("First error", numeric=False))
-    note = ""
-    if any(figures.kind == PERSON and figures.name == LABEL for figures in agreement.raters):
-        note = f"The rater {LABEL} stands for people whose individual ratings are unknown."
-    return Grid(columns, rows, note=note)
 
 
-def _all_together(agreement: Agreement) -> Iterator[Block]:
+def _all_together(agreement: Agreement) -> Block:
     if not agreement.together:
-        yield Paragraph("There are fewer than two raters.")
-        return
-    columns = (
-        Column("Who", numeric=False),
-        Column("On", numeric=False),
-        Column("Raters"),
-        Column("Items"),
-        Column("Krippendorff's alpha"),
-        Column("Fleiss' kappa", rank=1),
-        Column("Complete", rank=2),
+        return Paragraph("There are fewer than two raters.")
+    return table(
+        agreement.together,
+        text_column("Who", lambda figures: "all" if figures.who == ALL else figures.who),
+        text_column("On", _on),
+        number_column("Raters", lambda figures: figures.raters),
+        number_column("Items", lambda figures: figures.alpha.n),
+        number_column("Krippendorff's alpha", lambda figures: formats.coefficient(figures.alpha)),
+        number_column("Fleiss' kappa", lambda f: _NONE if f.fleiss is None else formats.coefficient(f.fleiss), rank=1),
+        number_column("Complete", lambda f: _NONE if f.fleiss is None else f.fleiss.n, rank=2),
+        note=_alpha_note(agreement),
     )
-    yield Grid(columns, tuple(_together_row(figures) for figures in agreement.together), note=_alpha_note(agreement))
 
 
-def _together_row(figures: GroupAgreement) -> tuple[Cell, ...]:
-    on = DECISIONS if figures.what == DECISIONS else f"{SCORES}, {figures.measurement}"
-    fleiss = figures.fleiss
-    return (
-        "all" if figures.who == ALL else figures.who,
-        on,
-        figures.raters,
-        figures.alpha.n,
-        _figure(figures.alpha),
-        _NONE if fleiss is None else _figure(fleiss),
-        _NONE if fleiss is None else fleiss.n,
-    )
+def _on(figures: GroupAgreement) -> str:
+    return DECISIONS if figures.what == DECISIONS else f"{SCORES}, {figures.measurement}"
 
 
 def _alpha_note(agreement: Agreement) -> str:
@@ -213,17 +193,6 @@ def _alpha_note(agreement: Agreement) -> str:
 
 
 def _two_by_two(agreement: Agreement) -> Iterator[Block]:
-    columns = (
-        Column("Raters", numeric=False),
-        Column("Items"),
-        Column("Cohen's kappa"),
-        Column("Alike"),
-        Column("AC1", rank=1),
-        Column("PABAK", rank=2),
-        Column("Most used", rank=3),
-    )
-    rows = tuple(_pair_row(pair) for pair in agreement.pairs)
-    marked = frozenset(number for number, pair in enumerate(agreement.pairs) if pair.items < _SMALL)
     level = formats.exact_percent(agreement.level)
     note = (
         f"{level} intervals: of kappa by its standard error (Fleiss, Cohen and Everitt 1969), of the share decided "
@@ -231,7 +200,18 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
     )
     if any(_lacks_interval(pair.kappa) for pair in agreement.pairs):
         note += f" {_NO_INTERVAL}"
-    yield Grid(columns, rows, marked, note)
+    yield table(
+        agreement.pairs,
+        text_column("Raters", lambda pair: Records(pair.raters)),
+        number_column("Items", lambda pair: pair.items),
+        number_column("Cohen's kappa", lambda pair: formats.coefficient(pair.kappa)),
+        number_column("Alike", lambda pair: pair.observed),
+        number_column("AC1", lambda pair: formats.fixed(pair.ac1), rank=1),
+        number_column("PABAK", lambda pair: formats.fixed(pair.pabak), rank=2),
+        number_column("Most used", lambda p: _NONE if p.prevailing is None else formats.percent(p.prevailing), rank=3),
+        marked=lambda pair: pair.items < _SMALL,
+        note=note,
+    )
     if 3 <= len(agreement.raters) <= _WIDEST_MATRIX:
         yield _matrix(agreement)
     compared = [pair for pair in agreement.pairs if pair.items]
@@ -240,50 +220,28 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
         yield Bars("Share of items decided the same, chance included", bars)
 
 
-def _pair_row(pair: Pair) -> tuple[Cell, ...]:
-    prevailing = _NONE if pair.prevailing is None else formats.percent(pair.prevailing)
-    return (
-        Records(pair.raters),
-        pair.items,
-        _figure(pair.kappa),
-        pair.observed,
-        _number(pair.ac1),
-        _number(pair.pabak),
-        prevailing,
-    )
-
-
 def _matrix(agreement: Agreement) -> Grid:
     """Return the kappas of every two raters as a table; the rows say which number a rater has in the columns."""
     kappas = {frozenset(pair.places): pair.kappa for pair in agreement.pairs}
     count = len(agreement.raters)
-    columns = (Column("Kappa"), Column("Rater", numeric=False), *(Column(str(number + 1)) for number in range(count)))
-    rows: list[tuple[Cell, ...]] = []
-    for row in range(count):
-        others = [kappas.get(frozenset((row, column))) for column in range(count)]
-        cells = [_NONE if kappa is None else _number(kappa.value) for kappa in others]
-        rows.append((str(row + 1), Record(agreement.raters[row].name), *cells))
-    return Grid(columns, tuple(rows))
+
+    def against(other: int) -> TableColumn[int]:
+        return number_column(str(other + 1), lambda rater: _kappa(kappas.get(frozenset((rater, other)))))
+
+    return table(
+        range(count),
+        number_column("Kappa", lambda rater: str(rater + 1)),
+        text_column("Rater", lambda rater: Record(agreement.raters[rater].name)),
+        *map(against, range(count)),
+    )
+
+
+def _kappa(estimate: Estimate | None) -> str:
+    return _NONE if estimate is None else formats.fixed(estimate.value)
 
 
 def _lacks_interval(estimate: Estimate) -> bool:
     return estimate.value is not None and estimate.low is None
-
-
-def _figure(estimate: Estimate) -> str:
-    """Return a kappa or an alpha with its interval; in round brackets it is plain text in every presenter."""
-    if estimate.value is None:
-        return _UNDEFINED
-    if estimate.low is None or estimate.high is None:
-        return _number(estimate.value)
-    return f"{_number(estimate.value)} ({_number(estimate.low)}, {_number(estimate.high)})"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return _UNDEFINED
-    # A minus sign before nothing says nothing.
-    return f"{value:.3f}".replace("-0.000", "0.000")
 
 
 # -- cases ------------------------------------------------------------------------------------------------------
@@ -312,18 +270,18 @@ def _case(agreement: Agreement, number: int, case: Case) -> Section:
     # An item without an id of its own is called by its place.
     if case.place not in (None, case.item):
         blocks.append(Facts((Fact("Place", Place(case.place)),)))
-    columns = (
-        Column("Rater", numeric=False),
-        Column("Decision", numeric=False),
-        Column("Score"),
-        Column("Reason", numeric=False),
+    opinions = table(
+        [row for opinion in case.opinions for row in _opinion_rows(agreement, opinion)],
+        text_column("Rater", lambda row: row[0]),
+        text_column("Decision", lambda row: row[1]),
+        number_column("Score", lambda row: row[2]),
+        text_column("Reason", lambda row: row[3]),
     )
-    rows = tuple(row for opinion in case.opinions for row in _opinion_rows(agreement, opinion))
-    blocks.append(Grid(columns, rows))
+    blocks.append(opinions)
     texts = [(name, text) for name, text in (("Prompt", case.prompt), ("Response", case.response)) if text is not None]
-    told = tuple(row for name, text in texts for row in _text_rows(name, text))
+    told = [row for name, text in texts for row in _text_rows(name, text)]
     if told:
-        blocks.append(Grid((Column("Text", numeric=False), Column("As recorded", numeric=False)), told))
+        blocks.append(text_table(("Text", "As recorded"), told))
     elif case.response is None:
         blocks.append(Paragraph("Its text was not in the input."))
     return Section(f"Case {number}:", tuple(blocks), level=3, subject=Record(case.item))
@@ -336,7 +294,7 @@ def _opinion_rows(agreement: Agreement, opinion: Opinion) -> Iterator[tuple[Cell
     said = opinion.reason or opinion.error or ""
     if not said:
         yield (*head, "")
-    for number, piece in enumerate(_pieces(said)):
+    for number, piece in enumerate(pieces(visible(said))):
         yield (*(("", "", "") if number else head), Record(piece))
 
 
@@ -344,51 +302,36 @@ def _text_rows(name: str, excerpt: Excerpt) -> Iterator[tuple[Cell, ...]]:
     """Yield rows that hold the beginning of a text piece by piece: in a column of its own it cannot pass for ours."""
     if not excerpt.text:
         yield name, "(empty)"
-    for number, piece in enumerate(_pieces(excerpt.text)):
+    for number, piece in enumerate(pieces(visible(excerpt.text))):
         yield "" if number else name, Record(piece)
     if excerpt.cut:
         yield "(cut here)", f"the whole text has {excerpt.characters:,} characters"
-
-
-def _pieces(text: str) -> Iterator[str]:
-    rest = visible(text)
-    while len(rest) > _PIECE_WIDTH:
-        end = rest.rfind(" ", _PIECE_WIDTH // 2, _PIECE_WIDTH) + 1 or _PIECE_WIDTH
-        yield rest[:end]
-        rest = rest[end:]
-    if rest:
-        yield rest
 
 
 # -- what was read ----------------------------------------------------------------------------------------------
 
 
 def _read(agreement: Agreement) -> Iterator[Block]:
-    columns = (
-        Column("File", numeric=False),
-        Column("Holds", numeric=False),
-        Column("Records"),
-        Column("Could not be read"),
-        Column("SHA-256", numeric=False),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (Place(source.path), "labels", source.good, source.bad, source.sha256[:_DIGEST]) for source in agreement.labels
-    ]
-    rows += [
-        (Place(source.path), source.holds, source.good_lines, source.bad_lines, source.sha256[:_DIGEST])
+    labels = [(source.path, "labels", source.good, source.bad, source.sha256) for source in agreement.labels]
+    predictions = [
+        (source.path, source.holds, source.good_lines, source.bad_lines, source.sha256)
         for source in agreement.predictions
     ]
-    yield Grid(columns, tuple(rows))
-    doubts = tuple(
-        (doubt.kind.value, Record(doubt.reason), doubt.count, Records(doubt.places)) for doubt in agreement.doubts
+    yield table(
+        labels + predictions,
+        text_column("File", lambda row: Place(row[0])),
+        text_column("Holds", lambda row: row[1]),
+        number_column("Records", lambda row: row[2]),
+        number_column("Could not be read", lambda row: row[3]),
+        text_column("SHA-256", lambda row: row[4][:_DIGEST]),
     )
-    if doubts:
-        heads = (
-            Column("Problem with labels", numeric=False),
-            Column("Why", numeric=False),
-            Column("Times"),
-            Column("First places", numeric=False),
+    if agreement.doubts:
+        yield table(
+            agreement.doubts,
+            text_column("Problem with labels", lambda doubt: doubt.kind.value),
+            text_column("Why", lambda doubt: Record(doubt.reason)),
+            number_column("Times", lambda doubt: doubt.count),
+            text_column("First places", lambda doubt: Records(doubt.places)),
         )
-        yield Grid(heads, doubts)
     if agreement.findings:
         yield Findings(agreement.findings)

@@ -13,7 +13,7 @@ from faircount.judging.making import parameters_of
 from faircount.judging.plugins import Offered
 from faircount.judging.registry import BUILT_IN, plugins
 from faircount.model import Document
-from faircount.report import Column, Grid, Paragraph, Report, Section
+from faircount.report import Grid, Paragraph, Record, Report, Section, table, text_column
 
 _ADAPTED = (
     ("spikee", "spikee", "spikee", 'spikee:canary(judge_args="BYPASSED")'),
@@ -25,11 +25,6 @@ _ADAPTED = (
 _HOW = (
     'Parameters go in brackets: contains(text="BYPASSED"), any(refusal, canary), threshold(refusal, at=0.8). '
     "For a judge of your own: ./file.py:Name."
-)
-_COLUMNS = (
-    Column("judge", numeric=False),
-    Column("looks for", numeric=False),
-    Column("parameters", rank=1, numeric=False),
 )
 
 
@@ -85,25 +80,33 @@ def _listed(judge: type[Judge], short: str | None, plugin: Offered[Judge] | None
 
 def as_report(listing: Judges) -> Report:
     """Arrange the judges into a report."""
-    rows = [
-        (one.name, one.looks_for, offered.shown(one.parameters), one.package, one.version)
-        for one in listing.judges
-        if one.package is not None
-    ]
     sections = (
         Section("Judges", (Paragraph(_HOW),), level=1),
         Section("Built in", (_built_in(listing.judges),)),
-        *offered.packages(_COLUMNS, rows, listing.broken),
+        *offered.packages(_of_packages(listing.judges), listing.broken),
         Section("Other tools' judges", (offered.tools(listing.adapters),)),
     )
     return Report(sections, listing)
 
 
 def _built_in(judges: tuple[ListedJudge, ...]) -> Grid:
-    columns = (*_COLUMNS, Column("full name", rank=2, numeric=False), Column("version", rank=3, numeric=False))
-    rows = tuple(
-        (one.short, one.looks_for, offered.shown(one.parameters), one.name, one.version)
-        for one in judges
-        if one.package is None
+    return table(
+        [one for one in judges if one.package is None],
+        text_column("judge", lambda one: one.short),
+        text_column("looks for", lambda one: one.looks_for),
+        text_column("parameters", lambda one: offered.shown(one.parameters), rank=1),
+        text_column("full name", lambda one: one.name, rank=2),
+        text_column("version", lambda one: one.version, rank=3),
     )
-    return Grid(columns, rows)
+
+
+def _of_packages(judges: tuple[ListedJudge, ...]) -> Grid:
+    """Return what packages offer; all of it is anybody's text."""
+    return table(
+        [one for one in judges if one.package is not None],
+        text_column("judge", lambda one: Record(one.name)),
+        text_column("looks for", lambda one: Record(one.looks_for)),
+        text_column("parameters", lambda one: Record(offered.shown(one.parameters)), rank=1),
+        text_column("package", lambda one: Record(one.package)),
+        text_column("version", lambda one: Record(one.version), rank=2),
+    )

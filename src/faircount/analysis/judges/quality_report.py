@@ -14,8 +14,6 @@ from faircount.report import (
     Bar,
     Bars,
     Block,
-    Cell,
-    Column,
     Curve,
     Curves,
     Fact,
@@ -27,13 +25,18 @@ from faircount.report import (
     Record,
     Report,
     Section,
+    TableColumn,
+    number_column,
+    table,
+    text_column,
+    text_table,
 )
 from faircount.stats.detector_scores import OperatingPoint
 
 _DIGEST = 12
 _STEPS_SHOWN = 11
 _PLACES_SHOWN = 3
-_JUDGE = Column("Judge", numeric=False)
+_JUDGE: TableColumn[JudgeQuality] = text_column("Judge", lambda item: Record(item.called))
 
 
 def as_report(evaluation: Evaluation) -> Report:
@@ -69,30 +72,18 @@ def _opening(evaluation: Evaluation) -> Iterator[Block]:
 
 
 def _labels(evaluation: Evaluation) -> Grid:
-    columns = (
-        Column("Labels", numeric=False),
-        Column("Items"),
-        Column("Hits"),
-        Column("Passes"),
-        Column("Ties", rank=1),
-        Column("Unlabelled", rank=2),
-        Column("Bad lines", rank=3),
-        Column("SHA-256", rank=4, numeric=False),
+    return table(
+        evaluation.labels,
+        text_column("Labels", lambda source: Place(source.path)),
+        number_column("Items", lambda source: source.items),
+        number_column("Hits", lambda source: source.hits),
+        number_column("Passes", lambda source: source.passes),
+        number_column("Ties", lambda source: source.ties, rank=1),
+        number_column("Unlabelled", lambda source: source.unlabelled, rank=2),
+        number_column("Bad lines", lambda source: source.bad, rank=3),
+        text_column("SHA-256", lambda source: source.sha256[:_DIGEST], rank=4),
+        note="Ties between raters and unlabelled items are not counted.",
     )
-    rows = tuple(
-        (
-            Place(source.path),
-            source.items,
-            source.hits,
-            source.passes,
-            source.ties,
-            source.unlabelled,
-            source.bad,
-            source.sha256[:_DIGEST],
-        )
-        for source in evaluation.labels
-    )
-    return Grid(columns, rows, note="Ties between raters and unlabelled items are not counted.")
 
 
 # -- figures ----------------------------------------------------------------------------------------------------
@@ -100,9 +91,14 @@ def _labels(evaluation: Evaluation) -> Grid:
 
 def _quality(evaluation: Evaluation) -> Iterator[Block]:
     yield Facts(tuple(_in_short(evaluation)))
-    columns = (_JUDGE, Column("F1 of hits"), Column("Tier", numeric=False), Column("n"))
-    rows = tuple((Record(item.called), item.hit_f1, item.tier.words, item.counts.n) for item in evaluation.qualities)
-    yield Grid(columns, rows, note=_how(evaluation))
+    yield table(
+        evaluation.qualities,
+        _JUDGE,
+        number_column("F1 of hits", lambda item: item.hit_f1),
+        text_column("Tier", lambda item: item.tier.words),
+        number_column("n", lambda item: item.counts.n),
+        note=_how(evaluation),
+    )
     drawn = [item for item in evaluation.qualities if item.hit_f1.value is not None]
     if drawn:
         yield Bars("F1 of hits", tuple(Bar(Record(item.called), item.hit_f1) for item in drawn))
@@ -112,19 +108,30 @@ def _by_class(evaluation: Evaluation) -> Iterator[Section]:
     qualities = evaluation.qualities
     if not qualities:
         return
-    columns = (_JUDGE, Column("Precision"), Column("Recall"), Column("F1"))
-    hits = tuple((Record(item.called), item.hit_precision, item.hit_recall, item.hit_f1) for item in qualities)
-    passes = tuple((Record(item.called), item.pass_precision, item.pass_recall, item.pass_f1) for item in qualities)
-    both = tuple((Record(item.called), item.accuracy, item.balanced_accuracy, _mcc(item)) for item in qualities)
-    yield Section("Hits", (Grid(columns, hits, note="Recall of hits is also called sensitivity."),))
-    yield Section("Passes", (Grid(columns, passes, note="Recall of passes is also called specificity."),))
-    yield Section(
-        "Both classes", (Grid((_JUDGE, Column("Accuracy"), Column("Balanced accuracy"), Column("MCC")), both),)
+    hits = table(
+        qualities,
+        _JUDGE,
+        number_column("Precision", lambda item: item.hit_precision),
+        number_column("Recall", lambda item: item.hit_recall),
+        number_column("F1", lambda item: item.hit_f1),
+        note="Recall of hits is also called sensitivity.",
     )
-
-
-def _mcc(item: JudgeQuality) -> str:
-    return "undefined" if item.mcc is None else f"{item.mcc:.3f}"
+    passes = table(
+        qualities,
+        _JUDGE,
+        number_column("Precision", lambda item: item.pass_precision),
+        number_column("Recall", lambda item: item.pass_recall),
+        number_column("F1", lambda item: item.pass_f1),
+        note="Recall of passes is also called specificity.",
+    )
+    both = table(
+        qualities,
+        _JUDGE,
+        number_column("Accuracy", lambda item: item.accuracy),
+        number_column("Balanced accuracy", lambda item: item.balanced_accuracy),
+        number_column("MCC", lambda item: formats.fixed(item.mcc)),
+    )
+    yield from (Section("Hits", (hits,)), Section("Passes", (passes,)), Section("Both classes", (both,)))
 
 
 def _in_short(evaluation: Evaluation) -> Iterator[Fact]:
@@ -149,51 +156,48 @@ def _how(evaluation: Evaluation) -> str:
 
 
 def _counts(evaluation: Evaluation) -> Grid:
-    columns = (
+    return table(
+        evaluation.qualities,
         _JUDGE,
-        Column("Hits found"),
-        Column("Hits missed"),
-        Column("Passes let through"),
-        Column("False alarms"),
-        Column("Errors"),
+        number_column("Hits found", lambda item: item.counts.tp),
+        number_column("Hits missed", lambda item: item.counts.fn),
+        number_column("Passes let through", lambda item: item.counts.tn),
+        number_column("False alarms", lambda item: item.counts.fp),
+        number_column("Errors", lambda item: item.counts.errors),
+        note="Items on which a judge failed are not counted: they are not passes.",
     )
-    rows = tuple(
-        (Record(item.called), item.counts.tp, item.counts.fn, item.counts.tn, item.counts.fp, item.counts.errors)
-        for item in evaluation.qualities
-    )
-    return Grid(columns, rows, note="Items on which a judge failed are not counted: they are not passes.")
 
 
 def _identities(evaluation: Evaluation) -> Grid:
-    columns = (
+    return table(
+        evaluation.qualities,
         _JUDGE,
-        Column("Version", rank=2, numeric=False),
-        Column("Parameters", rank=1, numeric=False),
-        Column("Digest", numeric=False),
+        text_column("Version", lambda item: Record(item.identity.version), rank=2),
+        text_column(
+            "Parameters",
+            lambda item: Record(json.dumps(dict(item.identity.parameters), ensure_ascii=False)),
+            rank=1,
+        ),
+        text_column("Digest", lambda item: item.identity.digest[:_DIGEST]),
+        note="The digest covers name, version, parameters and prompt.",
     )
-    rows = tuple(
-        (
-            Record(item.called),
-            Record(item.identity.version),
-            Record(json.dumps(dict(item.identity.parameters), ensure_ascii=False)),
-            item.identity.digest[:_DIGEST],
-        )
-        for item in evaluation.qualities
-    )
-    return Grid(columns, rows, note="The digest covers name, version, parameters and prompt.")
 
 
 def _doubts(evaluation: Evaluation) -> Iterator[Section]:
-    rows = tuple((Record(item.called), note) for item in evaluation.qualities for note in item.notes)
+    rows = [(Record(item.called), note) for item in evaluation.qualities for note in item.notes]
     if rows:
-        yield Section("Read with care", (Grid((_JUDGE, Column("Note", numeric=False)), rows),))
+        yield Section("Read with care", (text_table(("Judge", "Note"), rows),))
 
 
 def _label_doubts(evaluation: Evaluation) -> Iterator[Section]:
-    columns = (Column("Doubt", numeric=False), Column("Count"), Column("Where", numeric=False))
-    rows = tuple((Record(doubt.what), doubt.count, _where(doubt)) for doubt in evaluation.doubts)
-    if rows:
-        yield Section("Problems with the labels", (Grid(columns, rows),))
+    if evaluation.doubts:
+        doubts = table(
+            evaluation.doubts,
+            text_column("Doubt", lambda doubt: Record(doubt.what)),
+            number_column("Count", lambda doubt: doubt.count),
+            text_column("Where", _where),
+        )
+        yield Section("Problems with the labels", (doubts,))
 
 
 def _where(doubt: LabelDoubt) -> Place:
@@ -202,9 +206,9 @@ def _where(doubt: LabelDoubt) -> Place:
 
 
 def _troubles(evaluation: Evaluation) -> Iterator[Section]:
-    rows = tuple((Record(trouble.judge), Record(trouble.error)) for trouble in evaluation.errors)
+    rows = [(Record(trouble.judge), Record(trouble.error)) for trouble in evaluation.errors]
     if rows:
-        yield Section("Not measured", (Grid((_JUDGE, Column("Why", numeric=False)), rows),))
+        yield Section("Not measured", (text_table(("Judge", "Why"), rows),))
 
 
 # -- scores -----------------------------------------------------------------------------------------------------
@@ -294,17 +298,13 @@ def _marked(scores: ScoreQuality) -> Iterator[tuple[str, Step]]:
 
 
 def _sweep(scores: ScoreQuality) -> Grid:
-    columns = (
-        Column("Threshold"),
-        Column("Precision"),
-        Column("Recall"),
-        Column("F1"),
-        Column("False positive rate"),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for step in (scores.sweep[place] for place in spread(len(scores.sweep), _STEPS_SHOWN)):
-        shares = (step.precision, step.recall, step.f1, step.false_positive_rate)
-        rows.append((_number(step.threshold), *(_plain(share, scores.n) for share in shares)))
-    return Grid(
-        columns, tuple(rows), note=f"{len(rows):,} of {scores.thresholds:,} thresholds; a hit scores at least so much."
+    steps = [scores.sweep[place] for place in spread(len(scores.sweep), _STEPS_SHOWN)]
+    return table(
+        steps,
+        number_column("Threshold", lambda step: _number(step.threshold)),
+        number_column("Precision", lambda step: _plain(step.precision, scores.n)),
+        number_column("Recall", lambda step: _plain(step.recall, scores.n)),
+        number_column("F1", lambda step: _plain(step.f1, scores.n)),
+        number_column("False positive rate", lambda step: _plain(step.false_positive_rate, scores.n)),
+        note=f"{len(steps):,} of {scores.thresholds:,} thresholds; a hit scores at least so much.",
     )

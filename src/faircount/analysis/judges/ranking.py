@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount import formats
 from faircount.analysis.judges.options import RANKED_BY, MeasureOptions
 from faircount.analysis.judges.quality import (
     STRING_MATCHER,
@@ -24,6 +25,20 @@ from faircount.analysis.judges.summary import JudgeRecord, Summary
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
 from faircount.errors import InputError, UsageError
 from faircount.model import Document, Estimate
+from faircount.report import (
+    Bar,
+    Bars,
+    Block,
+    Paragraph,
+    Place,
+    Record,
+    Report,
+    Section,
+    number_column,
+    table,
+    text_column,
+    text_table,
+)
 from faircount.stats import balanced_accuracy
 from faircount.stats.detector_bootstrap import DEFAULT_REPLICATES, DEFAULT_SEED
 from faircount.stats.detectors import confusion_metrics
@@ -36,6 +51,17 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 DRAWN, OVERLAP, UNKNOWN = "drawn", "overlap", "unknown"
+NAMES = {
+    "hit_f1": "F1 of hits",
+    "hit_precision": "precision of hits",
+    "hit_recall": "recall of hits",
+    "pass_f1": "F1 of passes",
+    "pass_precision": "precision of passes",
+    "pass_recall": "recall of passes",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "mcc": "MCC",
+}
 PUBLISHED_LEVEL = 0.95
 _PUBLISHED = "as published"
 _NO_INTERVAL = f"no interval: fewer than {LEAST_SAMPLES} samples"
@@ -375,3 +401,73 @@ def _notes(placed: Sequence[Candidate], by: str, level: float) -> Iterator[str]:
     repeated = len({name for name in names if names.count(name) > 1})
     if repeated:
         yield f"{repeated:,} judges are in several summaries: each is listed with its file"
+
+
+# -- the report -------------------------------------------------------------------------------------------------
+
+
+def as_report(ranking: Ranking) -> Report:
+    """Arrange a ranking into a report."""
+    name = NAMES[ranking.by]
+    sections = [
+        Section(f"Judges by {name}", tuple(_opening(ranking)), level=1),
+        *([Section("Ranking", tuple(_blocks(ranking)))] if ranking.ranking else []),
+        *_weak_figures(ranking),
+        *_left_out(ranking),
+    ]
+    return Report(tuple(sections), ranking)
+
+
+def _opening(ranking: Ranking) -> Iterator[Block]:
+    yield text_table(("Summary",), ((Place(path),) for path in ranking.summaries))
+    if not ranking.ranking:
+        yield Paragraph(f"No judge can be ranked: none has {NAMES[ranking.by]}.")
+    yield from (Paragraph(note) for note in ranking.notes)
+
+
+def _blocks(ranking: Ranking) -> Iterator[Block]:
+    title = NAMES[ranking.by]
+    title = title[0].upper() + title[1:]
+    yield table(
+        ranking.ranking,
+        number_column("Rank", lambda item: item.rank),
+        text_column("Judge", lambda item: Record(item.judge)),
+        number_column(title, lambda item: formats.fixed(item.estimate.value) if ranking.by == "mcc" else item.estimate),
+        number_column(
+            "Places", lambda item: "?" if item.rank_low is None else f"{item.rank_low:,} to {item.rank_high:,}"
+        ),
+        number_column("n", lambda item: item.n, rank=2),
+        text_column(
+            "Tier",
+            lambda item: None if item.tier is None else item.tier.words,
+            rank=1,
+            when=any(item.tier is not None for item in ranking.ranking),
+        ),
+        text_column("Summary", lambda item: Place(item.summary), rank=3, when=len(ranking.summaries) > 1),
+        note=f"Places: the range of ranks that the data support; {METHODS[ranking.places_by]}.",
+    )
+    if ranking.by != "mcc":
+        yield Bars(title, tuple(Bar(Record(item.judge), item.estimate) for item in ranking.ranking))
+
+
+def _weak_figures(ranking: Ranking) -> Iterator[Section]:
+    doubtful = [item for item in ranking.ranking if item.notes]
+    if doubtful:
+        notes = table(
+            doubtful,
+            text_column("Judge", lambda item: Record(item.judge)),
+            text_column("Note", lambda item: "; ".join(item.notes)),
+            text_column("Summary", lambda item: Place(item.summary), rank=1, when=len(ranking.summaries) > 1),
+        )
+        yield Section("Weak figures", (notes,))
+
+
+def _left_out(ranking: Ranking) -> Iterator[Section]:
+    if ranking.left_out:
+        left_out = table(
+            ranking.left_out,
+            text_column("Judge", lambda item: Record(item.judge)),
+            text_column("Why", lambda item: item.why),
+            text_column("Summary", lambda item: Place(item.summary), rank=1),
+        )
+        yield Section("Left out", (left_out,))

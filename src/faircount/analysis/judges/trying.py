@@ -12,7 +12,7 @@ from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.outside import share
 from faircount.judging.verdict import Decision, Identity, Usage, Verdict
 from faircount.model import Document
-from faircount.report import Block, Column, Fact, Facts, Grid, Paragraph, Record, Report, Section
+from faircount.report import Block, Fact, Facts, Grid, Paragraph, Record, Report, Section, text_table
 from faircount.text import mask_secrets
 
 _AROUND = 40
@@ -108,7 +108,7 @@ def _words(trial: JudgeTrial) -> Iterator[Grid]:
     if quote is not None:
         told.append((f"Evidence, characters {quote.start:,} to {quote.end:,}", Record(quote.marked)))
     if told:
-        yield Grid((Column("What", numeric=False), Column("Words", numeric=False)), tuple(told))
+        yield text_table(("What", "Words"), told)
 
 
 def _used(usage: Usage) -> str:

@@ -13,8 +13,6 @@ from faircount.findings import counted
 from faircount.model import Outcome, Passage
 from faircount.report import (
     Block,
-    Cell,
-    Column,
     Evidence,
     Exhibit,
     Fact,
@@ -26,6 +24,10 @@ from faircount.report import (
     Record,
     Report,
     Section,
+    TableColumn,
+    number_column,
+    table,
+    text_column,
 )
 from faircount.text import clip, visible
 
@@ -86,14 +88,9 @@ def _plan(result: RejudgedFile) -> Iterator[Section]:
 def _cost(work: Work) -> str:
     if not work.planned:
         return "nothing: no model is asked"
-    costs = {model: usage.cost for model, usage in work.planned.items()}
-    known = [cost for cost in costs.values() if cost is not None]
-    if len(known) == len(costs):
-        return f"{sum(known):.4f}"
-    unknown = [visible(model) for model, cost in costs.items() if cost is None and model]
-    if not unknown:
-        return "unknown: no model is named, see --model"
-    return f"unknown: no price for {', '.join(unknown)}; give it in --config, under [prices]"
+    known = [usage.cost for usage in work.planned.values() if usage.cost is not None]
+    unpriced = [model for model, usage in work.planned.items() if usage.cost is None and model]
+    return formats.cost(sum(known) if len(known) == len(work.planned) else None, unpriced)
 
 
 # -- what became of a file --------------------------------------------------------------------------------------
@@ -111,9 +108,12 @@ def _sections(result: RejudgedFile, flips: Sequence[FlipTexts]) -> Iterator[Sect
     if work.failed:
         facts.append(Fact("Failed", work.failed, depth=2, note="not kept: they will be asked for again"))
     if work.usage.requests:
-        cost = "unknown" if work.usage.cost is None else f"{work.usage.cost:.4f}"
         tokens = work.usage.prompt_tokens + work.usage.completion_tokens
-        facts += [Fact("Requests to models", work.usage.requests), Fact("Tokens", tokens), Fact("Cost", cost)]
+        facts += [
+            Fact("Requests to models", work.usage.requests),
+            Fact("Tokens", tokens),
+            Fact("Cost", formats.cost(work.usage.cost)),
+        ]
     blocks: tuple[Block, ...] = (
         Facts(tuple(facts)),
         *_written(result),
@@ -147,18 +147,14 @@ def _repeated(work: Work) -> Iterator[Fact]:
 
 
 def _judges(result: RejudgedFile) -> Iterator[Block]:
-    if not result.judges:
-        return
-    columns = (
-        Column("Judge", numeric=False),
-        Column("Rows"),
-        Column(_HIT[result.source.aim], rank=1, numeric=False),
-        Column("Identity", rank=2, numeric=False),
-    )
-    rows = tuple(
-        (Record(judge.judge), judge.rows, Record(judge.looks_for), judge.identity[:12]) for judge in result.judges
-    )
-    yield Grid(columns, rows)
+    if result.judges:
+        yield table(
+            result.judges,
+            text_column("Judge", lambda judge: Record(judge.judge)),
+            number_column("Rows", lambda judge: judge.rows),
+            text_column(_HIT[result.source.aim], lambda judge: Record(judge.looks_for), rank=1),
+            text_column("Identity", lambda judge: judge.identity[:12], rank=2),
+        )
 
 
 def _errors(result: RejudgedFile) -> Iterator[Block]:
@@ -196,15 +192,15 @@ def _rate(result: RejudgedFile) -> str:
 
 def _table(result: RejudgedFile) -> Grid:
     counts = {(change.before, change.after): change.rows for change in result.changes}
-    befores = [word for word in _VERDICTS if any(before is word for before, _ in counts)]
-    columns = (
-        Column("Before", numeric=False),
-        *(Column(f"now {_word(result, after)}") for after in _VERDICTS),
+
+    def rows(after: Outcome) -> TableColumn[Outcome]:
+        return number_column(f"now {_word(result, after)}", lambda before: counts.get((before, after), 0))
+
+    return table(
+        [word for word in _VERDICTS if any(before is word for before, _ in counts)],
+        text_column("Before", lambda before: _word(result, before)),
+        *map(rows, _VERDICTS),
     )
-    rows: list[tuple[Cell, ...]] = [
-        (_word(result, before), *(counts.get((before, after), 0) for after in _VERDICTS)) for before in befores
-    ]
-    return Grid(columns, tuple(rows))
 
 
 def _told(result: RejudgedFile) -> Iterator[Block]:
