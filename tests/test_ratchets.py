@@ -145,14 +145,14 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (102, 25),
     class_names_that_mean_several_classes: (85, 10),
-    number_of_modules: (403, 200),
+    number_of_modules: (400, 200),
     names_that_tests_take_from_inside_packages: (212, 100),
 }
 """Each count as it is, and where it is to end."""
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 75_304
+    assert lines() <= 75_280
 
 
 def test_counts_only_fall() -> None:

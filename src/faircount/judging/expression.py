@@ -21,8 +21,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from faircount.query.mistakes import QueryError
-from faircount.query.scanning import CURLY_QUOTES, QUOTES, Scanner
+from faircount.query.scanner import CURLY_QUOTES, QUOTES, QueryError, Scanner
 from faircount.text import visible
 
 DEEPEST = 20

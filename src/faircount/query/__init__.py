@@ -5,9 +5,9 @@ handed in. Texts are compared and searched, never run.
 """
 
 from faircount.query.custom import Condition, CustomSearch, possible_fields
-from faircount.query.mistakes import QueryError
-from faircount.query.parsing import parse
+from faircount.query.parser import parse
 from faircount.query.query import Query
+from faircount.query.scanner import QueryError
 from faircount.query.tree import COMPUTED
 
 __all__ = ["COMPUTED", "Condition", "CustomSearch", "Query", "QueryError", "parse", "possible_fields"]

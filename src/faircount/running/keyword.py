@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from faircount.query.mistakes import QueryError
+from faircount.query.scanner import QueryError
 
 Holds = Callable[[str], bool]
 

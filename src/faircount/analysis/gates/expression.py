@@ -21,8 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from faircount.query.mistakes import QueryError
-from faircount.query.scanning import QUOTES, Scanner
+from faircount.query.scanner import QUOTES, QueryError, Scanner
 from faircount.text import visible
 
 Part = Literal["value", "low", "high"]

@@ -1,4 +1,4 @@
-"""The characters of a query: names, words, texts in quotes and paths, each with its place."""
+"""The characters of a query: names, words, texts in quotes and paths; and how a mistake in them is reported."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faircount.query.mistakes import QueryError
+from faircount.errors import UsageError
 from faircount.query.tree import COMPUTED, Path, Step
 from faircount.query.values import number_of
-from faircount.text import visible
+from faircount.text import cell_width, visible
 
 _SPACE = re.compile(r"\s*")
 _BARE = re.compile(r"""[^\s()\[\],"'=<>!&|]+""")
@@ -21,6 +21,34 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 CURLY_QUOTES = "“”„‟‘’‚«»"
 
 QUOTES = ("'", '"')
+_BEFORE = 56
+_AFTER = 32
+
+
+class QueryError(UsageError):
+    """A query that cannot be understood; `position` counts its characters from 0."""
+
+    position = 0
+
+    @classmethod
+    def at(cls, text: str, position: int, reason: str, hint: str, what: str = "query") -> QueryError:
+        """Return the error for a place in `text`; `reason` and `hint` may repeat parts of it."""
+        lines = [f"the {what} cannot be parsed at character {position + 1}: {visible(reason)}"]
+        lines += _marked(text, position)
+        lines.append(f"  {visible(hint)}")
+        error = cls("\n".join(lines))
+        error.position = position
+        error.further = tuple(line[2:] for line in lines[1:])
+        return error
+
+
+def _marked(text: str, position: int) -> list[str]:
+    """Return the part of `text` around the place on one line, and a line with a mark under the place."""
+    start = max(position - _BEFORE, 0)
+    end = position + _AFTER
+    before = ("…" if start else "") + visible(text[start:position])
+    after = visible(text[position:end]) + ("…" if end < len(text) else "")
+    return [f"  {before}{after}", f"  {' ' * cell_width(before)}^"]
 
 
 class Word(NamedTuple):

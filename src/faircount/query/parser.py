@@ -9,13 +9,12 @@ field      = name { "." name | "[" number "]" | "[" "*" "]" | "[" text in quotes
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 
 from faircount.query.query import Query
-from faircount.query.scanning import QUOTES, Scanner, Word
+from faircount.query.scanner import QUOTES, Scanner, Word
 from faircount.query.tree import And, Literal, Node, Not, Operator, Or, Path, Test
-from faircount.query.values import number_of, pattern
+from faircount.query.values import number_of, pattern_trouble
 
 LONGEST = 1_000_000
 DEEPEST = 50
@@ -254,14 +253,3 @@ def _literal(word: Word) -> Literal:
         return Literal(word.text, _NAMED[name])
     number = number_of(word.text)
     return Literal(word.text, word.text if number is None else number)
-
-
-def pattern_trouble(text: str, *, ignore_case: bool) -> tuple[str, int] | None:
-    """Return what is wrong with a regular expression, and at which of its characters; None if it can be used."""
-    try:
-        pattern(text, ignore_case=ignore_case)
-    except re.error as error:
-        return error.msg, error.pos or 0
-    except (RecursionError, OverflowError, MemoryError):
-        return "too large", 0
-    return None
