@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from faircount.errors import UsageError
 from faircount.judging import (
     DEEPEST,
-    LONGEST,
     Attempt,
     Call,
     Decision,
@@ -30,6 +29,7 @@ from faircount.judging import (
     render,
     verdict_of,
 )
+from faircount.query import LONGEST
 from tests.conftest import some
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -106,7 +106,7 @@ def test_a_call_knows_where_it_stands() -> None:
         ("a(1e999)", 3, "this number is too large"),
         ("a('b)", 3, "this quote is not closed"),
         ("a(“b”)", 3, "typographic quotation mark"),
-        ("a\u202eb", 2, "an invisible character"),
+        ("a\u202eb", 2, "invisible character"),
         ("a(" * 50, 2 * DEEPEST + 2, f"brackets are nested more than {DEEPEST} deep here"),
         ("a(x=" + "[" * 50, DEEPEST + 4, f"brackets are nested more than {DEEPEST} deep here"),
     ],

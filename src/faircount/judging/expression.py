@@ -25,8 +25,6 @@ from faircount.query.scanner import CURLY_QUOTES, QUOTES, QueryError, Scanner
 from faircount.text import visible
 
 DEEPEST = 20
-LONGEST = 100_000
-_BARE = re.compile(r"""[^\s()\[\]{},="']+""")
 _PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _WHOLE = re.compile(r"[-+]?[0-9]+")
@@ -50,20 +48,14 @@ class Call(Struct, frozen=True):
 
 def parse(text: str) -> Call:
     """Return the judge that a text names; raise UsageError with a mark under the place that is not understood."""
-    if len(text) > LONGEST:
-        raise QueryError.at(
-            text, LONGEST, f"it is longer than {LONGEST:,} characters", 'Put a long text into a file: "@file".', "judge"
-        )
     return _Parser(text).whole()
 
 
 class _Parser(Scanner):
+    what = "judge"
+    bare = re.compile(r"""[^\s()\[\]{},="']+""")
     _after = 0
     """Where the name or word that was looked at ends."""
-
-    def error(self, reason: str, hint: str, position: int | None = None) -> QueryError:
-        """Return the error for a place, by default the one that was reached."""
-        return QueryError.at(self.text, self.position if position is None else position, reason, hint, "judge")
 
     def whole(self) -> Call:
         """Read one judge and nothing after it."""
@@ -74,18 +66,11 @@ class _Parser(Scanner):
             raise self.error(f"unexpected text after the judge: {self.found()}", _EXAMPLE)
         return call
 
-    def found(self) -> str:
-        """Return what comes next, in words for a message."""
-        if not self.next:
-            return "the end"
-        bare = _BARE.match(self.text, self.position)
-        return f"“{bare.group()[:40] if bare else self.next}”"
-
     def _name(self) -> str:
         """Read the name of a judge without passing over it."""
         if self.next in QUOTES:
             start = self.position
-            name = self._quoted().text
+            name = self.quoted().text
             self._after, self.position = self.position, start
         else:
             name = self._bare("expected the name of a judge", _EXAMPLE)
@@ -94,16 +79,12 @@ class _Parser(Scanner):
         return name
 
     def _bare(self, expected: str, hint: str) -> str:
-        self._refuse_curly_quotes()
-        bare = _BARE.match(self.text, self.position)
-        if bare is None:
+        start = self.skip()
+        word = self.word()
+        if word is None:
             raise self.error(f"{expected}, found {self.found()}", hint)
-        word = bare.group()
-        if visible(word) != word:
-            hidden = next(n for n, character in enumerate(word) if visible(character) != character)
-            raise self.error("an invisible character", "Remove it, or use quotes.", self.position + hidden)
-        self._after = bare.end()
-        return word
+        self._after, self.position = self.position, start
+        return word.text
 
     def _call(self, name: str, where: int, depth: int) -> Call:
         """Read what a judge is given; its name ends at `_after`."""
@@ -140,7 +121,7 @@ class _Parser(Scanner):
             return self._object(depth)
         where = self.position
         if start in QUOTES:
-            text = self._quoted().text
+            text = self.quoted().text
             self._after, judge = self.position, judges and self.take("(")
             if not judge:
                 return text
@@ -186,7 +167,7 @@ class _Parser(Scanner):
             if self.next not in QUOTES:
                 raise self.error(f"expected a key in quotes, found {self.found()}", 'Such as {"type": "object"}.')
             where = self.position
-            key = self._quoted().text
+            key = self.quoted().text
             if key in items:
                 raise self.error("this key appears twice", "Give each key once.", where)
             if not self.take(":"):
@@ -224,7 +205,7 @@ def render(call: Call) -> str:
 
 def _is_bare(name: str) -> bool:
     """Return whether a name is understood without quotes around it."""
-    plain = _BARE.fullmatch(name) is not None and visible(name) == name
+    plain = _Parser.bare.fullmatch(name) is not None and visible(name) == name
     return plain and not _is_literal(name) and name[0] not in CURLY_QUOTES
 
 

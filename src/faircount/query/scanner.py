@@ -1,4 +1,8 @@
-"""The characters of a query: names, words, texts in quotes and paths; and how a mistake in them is reported."""
+"""The characters of an expression, read from left to right, and the one way to report a mistake in them.
+
+All expressions that people write on the command line are read by a subclass of `Scanner`: queries, keywords, gates,
+stop rules and the names of judges, targets and attacks. Nothing is looked up or run here.
+"""
 
 from __future__ import annotations
 
@@ -8,51 +12,44 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from faircount.errors import UsageError
-from faircount.query.tree import COMPUTED, Path, Step
-from faircount.query.values import number_of
 from faircount.text import cell_width, visible
 
-_SPACE = re.compile(r"\s*")
-_BARE = re.compile(r"""[^\s()\[\],"'=<>!&|]+""")
-_INDEX = re.compile(r"-?[0-9]{1,9}")
-_PLAIN = {quote: re.compile(rf"[^{quote}\\]+") for quote in "\"'"}
-_CODES = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\x[0-9a-fA-F]{2}")
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
-CURLY_QUOTES = "“”„‟‘’‚«»"
+LONGEST = 1_000_000
+"""The most characters of an expression."""
 
 QUOTES = ("'", '"')
+CURLY_QUOTES = "“”„‟‘’‚«»"
+
+_SPACE = re.compile(r"\s*")
+_PLAIN = {quote: re.compile(rf"[^{quote}\\]+") for quote in QUOTES}
+_CODES = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\x[0-9a-fA-F]{2}")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
+# How many characters of a long expression are shown before and after the mark.
 _BEFORE = 56
 _AFTER = 32
 
 
 class QueryError(UsageError):
-    """A query that cannot be understood; `position` counts its characters from 0."""
+    """An expression that cannot be understood; `position` counts its characters from 0."""
 
     position = 0
 
     @classmethod
-    def at(cls, text: str, position: int, reason: str, hint: str, what: str = "query") -> QueryError:
-        """Return the error for a place in `text`; `reason` and `hint` may repeat parts of it."""
-        lines = [f"the {what} cannot be parsed at character {position + 1}: {visible(reason)}"]
-        lines += _marked(text, position)
-        lines.append(f"  {visible(hint)}")
-        error = cls("\n".join(lines))
+    def at(cls, text: str, position: int, reason: str, hint: str, what: str) -> QueryError:
+        """Return the error for a place in `text`, with a mark under it; `reason` and `hint` may repeat parts of it."""
+        start, end = max(position - _BEFORE, 0), position + _AFTER
+        before = ("…" if start else "") + visible(text[start:position])
+        after = visible(text[position:end]) + ("…" if end < len(text) else "")
+        further = (f"{before}{after}", f"{' ' * cell_width(before)}^", visible(hint))
+        first = f"the {what} cannot be parsed at character {position + 1}: {visible(reason)}"
+        error = cls("\n  ".join([first, *further]))
         error.position = position
-        error.further = tuple(line[2:] for line in lines[1:])
+        error.further = further
         return error
 
 
-def _marked(text: str, position: int) -> list[str]:
-    """Return the part of `text` around the place on one line, and a line with a mark under the place."""
-    start = max(position - _BEFORE, 0)
-    end = position + _AFTER
-    before = ("…" if start else "") + visible(text[start:position])
-    after = visible(text[position:end]) + ("…" if end < len(text) else "")
-    return [f"  {before}{after}", f"  {' ' * cell_width(before)}^"]
-
-
 class Word(NamedTuple):
-    """A text of the query: its characters, and where in the query each of them stands."""
+    """A text of an expression: its characters, and where in the expression each of them stands."""
 
     text: str
     places: Sequence[int]
@@ -60,39 +57,47 @@ class Word(NamedTuple):
 
 
 class Scanner:
-    """Reads a query from left to right."""
+    """Reads an expression; what differs between the kinds of expressions is set by subclasses."""
+
+    what = "query"
+    """What messages call the expression."""
+    bare = re.compile(r"""[^\s()\[\],"'=<>!&|]+""")
+    """A word without quotes."""
+    escapes = True
+    """Whether a backslash in quotes can give the next character another meaning."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        if len(text) > LONGEST:
+            raise self.error(f"it is longer than {LONGEST:,} characters", "Make it shorter.", LONGEST)
 
     def error(self, reason: str, hint: str, position: int | None = None) -> QueryError:
         """Return the error for a place, by default the one that was reached."""
-        return QueryError.at(self.text, self.position if position is None else position, reason, hint)
+        return QueryError.at(self.text, self.position if position is None else position, reason, hint, self.what)
 
-    def skip(self) -> None:
-        """Pass over white space."""
+    def skip(self) -> int:
+        """Pass over white space, and return where it ends."""
         found = _SPACE.match(self.text, self.position)
         assert found is not None
         self.position = found.end()
+        return self.position
 
     @property
     def next(self) -> str:
         """The next character after white space; empty at the end."""
-        self.skip()
-        return self.text[self.position : self.position + 1]
+        start = self.skip()
+        return self.text[start : start + 1]
 
     def take(self, symbol: str) -> bool:
         """Pass over a symbol if it is what comes next."""
-        self.skip()
-        found = self.text.startswith(symbol, self.position)
+        found = self.text.startswith(symbol, self.skip())
         self.position += len(symbol) if found else 0
         return found
 
     def keyword(self) -> str:
         """Return the next word in lower case, or nothing if what comes next is no word, or the beginning of a path."""
-        self.skip()
-        end = self._name_end(self.position)
+        end = self.name_end(self.skip())
         return "" if self.text[end : end + 1] in (".", "[") else self.text[self.position : end].lower()
 
     def take_keyword(self, *words: str) -> str:
@@ -103,67 +108,72 @@ class Scanner:
         self.position += len(found)
         return found
 
+    def name_end(self, start: int) -> int:
+        """Return where a name without quotes ends: it holds letters, digits, _ and -."""
+        end = start
+        while end < len(self.text) and (self.text[end] == "-" or ("a" + self.text[end]).isidentifier()):
+            end += 1
+        return end
+
     def found(self) -> str:
         """Return what comes next, in words for a message."""
         if not self.next:
             return "the end"
-        bare = _BARE.match(self.text, self.position)
+        bare = self.bare.match(self.text, self.position)
         return f"“{bare.group()[:40] if bare else self.next}”"
 
-    # -- values ------------------------------------------------------------------------------------------------
+    # -- texts -------------------------------------------------------------------------------------------------
 
     def word(self) -> Word | None:
         """Read a text, in quotes or bare; None if there is none here."""
         if self.next in QUOTES:
-            return self._quoted()
-        self._refuse_curly_quotes()
-        bare = _BARE.match(self.text, self.position)
+            return self.quoted()
+        self.refuse_curly_quotes()
+        bare = self.bare.match(self.text, self.position)
         if bare is None:
             return None
         text = bare.group()
         if visible(text) != text:
-            hidden = next(n for n, character in enumerate(text) if visible(character) != character)
-            raise self.error(
-                "invisible character",
-                "Remove it, or quote the text if it belongs there.",
-                self.position + hidden,
-            )
+            for place, character in enumerate(text, start=self.position):
+                if visible(character) != character:
+                    raise self.error("invisible character", "Remove it, or quote the text if it belongs there.", place)
         self.position = bare.end()
         return Word(text, range(*bare.span()), quoted=False)
 
-    def _refuse_curly_quotes(self) -> None:
+    def refuse_curly_quotes(self) -> None:
+        """Raise an error for the quotation marks of word processors."""
         if self.next and self.next in CURLY_QUOTES:
             raise self.error("typographic quotation mark", "Use straight quotes, \" or '.")
 
-    def _quoted(self) -> Word:
+    def quoted(self) -> Word:
+        """Read a text in quotes, the first of which comes next."""
         start, quote = self.position, self.next
         self.position += 1
         texts: list[str] = []
         places: list[int] = []
         while not self.text.startswith(quote, self.position):
             if self.position >= len(self.text):
-                raise self.error(
-                    "this quote is not closed", f"Put {quote} after the text, or \\{quote} for one inside.", start
-                )
+                inside = f", or \\{quote} for one inside" if self.escapes else ""
+                raise self.error("this quote is not closed", f"Put {quote} after the text{inside}.", start)
             before = self.position
-            part = self._part(quote)
+            part = self._quoted_part(quote)
             plain = len(part) == self.position - before
             places.extend(range(before, self.position) if plain else [before] * len(part))
             texts.append(part)
         self.position += 1
         return Word("".join(texts), places, quoted=True)
 
-    def _part(self, quote: str) -> str:
+    def _quoted_part(self, quote: str) -> str:
         """Read plain characters or one escape; a backslash before anything else stands for itself."""
         plain = _PLAIN[quote].match(self.text, self.position)
         if plain is not None:
             self.position = plain.end()
             return plain.group()
-        codes = _CODES.match(self.text, self.position)
+        codes = _CODES.match(self.text, self.position) if self.escapes else None
         if codes is not None:
             self.position = codes.end()
             return _decoded(codes.group())
-        escaped = self.text[self.position + 1 : self.position + 2]
+        escaped = self.text[self.position + 1 : self.position + 2] if self.escapes else ""
         if escaped in ("u", "x"):
             raise self.error(
                 f"\\{escaped} needs {'four' if escaped == 'u' else 'two'} hexadecimal digits",
@@ -174,66 +184,6 @@ class Scanner:
             return "\\"
         self.position += 2
         return _ESCAPES[escaped]
-
-    # -- fields ------------------------------------------------------------------------------------------------
-
-    def path(self) -> Path:
-        """Read a field: a name, and steps into what it holds."""
-        self.skip()
-        start = self.position
-        steps: list[Step] = [self._name()]
-        if number_of(str(steps[0])) is not None:
-            raise self.error(
-                "expected a field, not a number", f'Write a field of that name as row["{steps[0]}"].', start
-            )
-        while self.text.startswith((".", "["), self.position):
-            self.position += 1
-            steps.append(self._name() if self.text[self.position - 1] == "." else self._bracketed())
-        if steps[0] == "row":
-            return Path(tuple(steps[1:]))
-        return Path(tuple(steps), computed=steps[0] in COMPUTED)
-
-    def _name_end(self, start: int) -> int:
-        end = start
-        while end < len(self.text) and _names(self.text[end]):
-            end += 1
-        return end
-
-    def _name(self) -> str:
-        start, end = self.position, self._name_end(self.position)
-        if end == start:
-            self._refuse_curly_quotes()
-            raise self.error(
-                f"expected the name of a field, found {self.found()}",
-                'Examples: success, guardrail_categories.hate; write an unusual name as row["my field"].',
-                start,
-            )
-        self.position = end
-        return self.text[start:end]
-
-    def _bracketed(self) -> Step:
-        """Read what stands between square brackets, the first of which was passed."""
-        start = self.position - 1
-        step: Step = None
-        if self.next in QUOTES:
-            step = self._quoted().text
-        elif not self.take("*"):
-            index = _INDEX.match(self.text, self.position)
-            if index is None:
-                raise self.error(
-                    f"expected a number, * or a quoted name, found {self.found()}",
-                    'Examples: attempt_history[0], attempt_history[*], meta["a name"].',
-                )
-            self.position = index.end()
-            step = int(index.group())
-        if not self.take("]"):
-            raise self.error("this bracket is not closed", "Put ] after the number, the * or the name.", start)
-        return step
-
-
-def _names(character: str) -> bool:
-    """Return whether a character may be in a name without quotes."""
-    return character == "-" or ("a" + character).isidentifier()
 
 
 def _decoded(codes: str) -> str:

@@ -36,7 +36,7 @@ class GateResult(Struct, frozen=True):
     more: int | None = None
 
     def blocks(self, inconclusive_fails: bool) -> bool:
-        """Tell whether the result stops a release, by what the user says of gates that are inconclusive."""
+        """Return whether the result stops a release, by what the user says of gates that are inconclusive."""
         return self.state == FAILED or (self.state == INCONCLUSIVE and inconclusive_fails)
 
 
