@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from faircount import analysis, judging
 from faircount.query import LONGEST, QueryError, parse, parse_keyword
 from faircount.running import read_rules
+from tests.conftest import ROOT, some
 
 PARSERS: dict[str, Callable[[str], Any]] = {
     "query": parse,
@@ -21,6 +23,29 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "judge": judging.parse,
 }
 WITH_QUOTES = ["query", "keyword expression", "gate", "judge"]
+
+
+PAGE = (ROOT / "docs" / "reference" / "query.md").read_text(encoding="utf-8")
+TABLES = {
+    "keyword expression": "keyword expression",
+    "gate": "gate",
+    "stop rule": "rule of --stop-when",
+    "name": "judge",
+}
+
+
+def examples(header: str) -> list[str]:
+    """Return the code in the first column of the tables of the page that have this header."""
+    found = re.findall(rf"^\| {header} \| .*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    return [
+        text for table in found for row in table.splitlines() for text in re.findall("`(.*?)`", row.split(" | ")[0])
+    ]
+
+
+@pytest.mark.parametrize("header", TABLES)
+def test_the_examples_of_the_page_are_understood(header: str) -> None:
+    for text in some(examples(header)):
+        PARSERS[TABLES[header]](text)
 
 
 def mistake(what: str, text: str) -> QueryError:
