@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from faircount.errors import UsageError
 from faircount.judging import (
     DEEPEST,
+    LONGEST,
     Attempt,
     Call,
     Decision,
@@ -29,7 +30,6 @@ from faircount.judging import (
     render,
     verdict_of,
 )
-from faircount.query import LONGEST
 from tests.conftest import some
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -102,6 +102,13 @@ def test_a_call_knows_where_it_stands() -> None:
         ("a([b])", 4, "put text in quotes: “b”"),
         ("a([1, 2)", 8, "expected , or ]"),
         ("a({b: 1})", 4, "expected a key in quotes, found “b:”"),
+        ("a({[1]})", 4, "expected a key in quotes, found “[”"),
+        ("a({'b'})", 7, "expected :, found “}”"),
+        ("a((b))", 3, "expected a value, found “(”"),
+        ("a(b)(c)", 5, "unexpected text after the judge: “(”"),
+        ("a(b[0])", 4, "expected , or ), found “[”"),
+        ("a('b' 'c')", 7, "expected , or ), found “'”"),
+        ("a(1(b))", 4, "expected , or ), found “(”"),
         ("a({'b': 1, 'b': 2})", 12, "this key appears twice"),
         ("a(1e999)", 3, "this number is too large"),
         ("a('b)", 3, "this quote is not closed"),

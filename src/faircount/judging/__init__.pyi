@@ -40,6 +40,7 @@ from faircount.judging.builtin.structure import JsonSchema as JsonSchema
 from faircount.judging.builtin.tools import ToolCallsAccuracy as ToolCallsAccuracy
 from faircount.judging.builtin.tools import equal_json as equal_json
 from faircount.judging.expression import DEEPEST as DEEPEST
+from faircount.judging.expression import LONGEST as LONGEST
 from faircount.judging.expression import Call as Call
 from faircount.judging.expression import parse as parse
 from faircount.judging.expression import render as render

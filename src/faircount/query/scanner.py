@@ -65,12 +65,13 @@ class Scanner:
     """A word without quotes."""
     escapes = True
     """Whether a backslash in quotes can give the next character another meaning."""
+    longest = LONGEST
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
-        if len(text) > LONGEST:
-            raise self.error(f"it is longer than {LONGEST:,} characters", "Make it shorter.", LONGEST)
+        if len(text) > self.longest:
+            raise self.error(f"it is longer than {self.longest:,} characters", "Make it shorter.", self.longest)
 
     def error(self, reason: str, hint: str, position: int | None = None) -> QueryError:
         """Return the error for a place, by default the one that was reached."""
