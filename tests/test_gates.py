@@ -107,9 +107,9 @@ def test_a_gate_may_be_about_one_group(group: str, field: str, value: str | None
         ("lang=en asr > 0.05", 9, "expected : after"),
         ("lang=new york: asr > 0.05", 10, "expected : after"),
         ("lang='en: asr > 0.05", 6, "not closed"),
-        ("lang=e\u200bn: asr > 0.05", 7, "an invisible character"),
+        ("lang=e\u200bn: asr > 0.05", 7, "invisible character"),
         ("“lang”=en: asr > 0.05", 1, "typographic"),
-        ("asr > 0.05" + " " * 10_000, 10_001, "longer than"),
+        ("asr > 0.05" + " " * 1_000_000, 1_000_001, "longer than"),
     ],
 )
 def test_a_bad_expression_points_at_the_character(text: str, character: int, says: str) -> None:

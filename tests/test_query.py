@@ -575,7 +575,7 @@ MISTAKES = [
     ('a matches "' + "(" * 5000 + ")" * 5000 + '"', 11, "regular expression", "contains"),
     ('a matches "x{99999999999}"', 11, "regular expression", "contains"),
     ("(" * 10_000 + "a" + ")" * 10_000, 50, "nested too deeply", "50"),
-    ("a = " + "x" * 1_000_000, 1_000_000, "too long", "1,000,000"),
+    ("a = " + "x" * 1_000_000, 1_000_000, "longer than 1,000,000", "shorter"),
 ]
 
 

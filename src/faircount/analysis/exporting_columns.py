@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from faircount.errors import UsageError
 from faircount.query import COMPUTED, QueryError, parse
-from faircount.query.compiling import values_at
+from faircount.query.query import values_at
 from faircount.query.tree import Operator, Path, Step, Test
 from faircount.query.values import text_of
 from faircount.text import clip, visible

@@ -8,11 +8,12 @@
 
 A bare word in the place of a value is a judge; a name that holds blanks, brackets, commas or quotes stands in quotes.
 In a text, a backslash stands for itself except before n, r, t, u, x, a backslash and quotes, so that regular
-expressions can be written as they are. Nothing is looked up or loaded here.
+expressions can be written as they are. Nothing is looked up, loaded or evaluated here.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -21,13 +22,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from faircount.query.mistakes import QueryError
-from faircount.query.scanning import CURLY_QUOTES, QUOTES, Scanner
+from faircount.query.scanner import CURLY_QUOTES, QUOTES, QueryError, Scanner, Word
 from faircount.text import visible
 
 DEEPEST = 20
 LONGEST = 100_000
-_BARE = re.compile(r"""[^\s()\[\]{},="']+""")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_NAME, _TEXT, _KEY, _VALUE = "name", "text", "key", "value"
 _PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _WHOLE = re.compile(r"[-+]?[0-9]+")
@@ -51,160 +52,152 @@ class Call(Struct, frozen=True):
 
 def parse(text: str) -> Call:
     """Return the judge that a text names; raise UsageError with a mark under the place that is not understood."""
-    if len(text) > LONGEST:
-        raise QueryError.at(
-            text, LONGEST, f"it is longer than {LONGEST:,} characters", 'Put a long text into a file: "@file".', "judge"
-        )
-    return _Parser(text).whole()
+    return _CallReader(text).whole()
 
 
-class _Parser(Scanner):
-    _after = 0
-    """Where the name or word that was looked at ends."""
+class _CallReader(Scanner):
+    """Python's `ast` reads the brackets, once names and texts, which are not Python's, are replaced by underscores."""
 
-    def error(self, reason: str, hint: str, position: int | None = None) -> QueryError:
-        """Return the error for a place, by default the one that was reached."""
-        return QueryError.at(self.text, self.position if position is None else position, reason, hint, "judge")
+    what = "judge"
+    bare = re.compile(r"""[^\s()\[\]{},="']+""")
+    longest = LONGEST
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._words: dict[int, Word] = {}
+        self._parameters: dict[int, tuple[str, int]] = {}
+        self._opened: list[int] = []
 
     def whole(self) -> Call:
         """Read one judge and nothing after it."""
+        start = self.skip()
         if not self.next:
             raise self.error("it is empty", _EXAMPLE)
-        call = self._call(self._name(), self.position, 0)
-        if self.next:
-            raise self.error(f"unexpected text after the judge: {self.found()}", _EXAMPLE)
-        return call
+        # Characters keep their places, so that the columns of the tree are those of the text.
+        outline = self._outline()[start:]
+        self._start = start
+        return self._call(ast.parse(outline, mode="eval").body)
 
-    def found(self) -> str:
-        """Return what comes next, in words for a message."""
+    # -- an outline for Python ---------------------------------------------------------------------------------
+
+    def _outline(self) -> str:
+        """Return the expression with every name, text and literal as `___`, and `*` for the = of a parameter."""
+        outline = [" "] * len(self.text)
+        last = ""
+        while True:
+            start, sign = self.skip(), self.next
+            bracket = self.text[self._opened[-1]] if self._opened else ""
+            complete = last in (_NAME, _TEXT, _VALUE)
+            key = bracket == "{" and last in ("{", ",")
+            if complete and not sign and not bracket:
+                return "".join(outline)
+            if last == _KEY:
+                if not self.take(":"):
+                    raise self._expected(":")
+                last = sign
+            elif sign and sign == _CLOSING.get(bracket) and (complete or last == bracket):
+                self.take(sign)
+                self._opened.pop()
+                last = _VALUE
+            elif complete and sign == "," and bracket:
+                self.take(sign)
+                last = sign
+            elif (sign == "(" and last in (_NAME, _TEXT) and bracket in ("", "(")) or (
+                sign in ("[", "{") and bracket and not (complete or key)
+            ):
+                last = self._open(sign)
+            elif complete:
+                raise self._expected(f", or {_CLOSING.get(bracket)}")
+            elif bracket == "(" and last != "=" and (parameter := _PARAMETER.match(self.text, start)):
+                self.position = parameter.end()
+                self._parameters[self.position - 1] = parameter[1], start
+                last, sign, start = "=", "*", self.position - 1
+            else:
+                last = self._value_here(bracket, key)
+                sign = "_" * (self.position - start)
+            outline[start : start + len(sign)] = sign
+
+    def _open(self, sign: str) -> str:
+        if len(self._opened) >= DEEPEST:
+            raise self.error(
+                f"brackets are nested more than {DEEPEST} deep here", "Give a part its own name in --config."
+            )
+        self._opened.append(self.position)
+        self.take(sign)
+        return sign
+
+    def _value_here(self, bracket: str, key: bool) -> str:
+        """Read a name, a text or a literal, and return which it is."""
+        start = self.position
+        if key and self.next not in QUOTES:
+            raise self.error(f"expected a key in quotes, found {self.found()}", 'Such as {"type": "object"}.')
+        word = self.word()
+        if word is None:
+            expected, hint = ("a value", _VALUES) if bracket else ("the name of a judge", _EXAMPLE)
+            raise self.error(f"expected {expected}, found {self.found()}", hint)
+        self._words[start] = word
+        if word.quoted:
+            return _KEY if key else _TEXT
+        if bracket and _is_literal(word.text):
+            return _VALUE
+        if bracket in ("[", "{"):
+            raise self.error(f"put text in quotes: “{word.text[:40]}”", _VALUES, start)
+        return _NAME
+
+    def _expected(self, what: str) -> QueryError:
+        if not self._opened:
+            return self.error(f"unexpected text after the judge: {self.found()}", _EXAMPLE)
         if not self.next:
-            return "the end"
-        bare = _BARE.match(self.text, self.position)
-        return f"“{bare.group()[:40] if bare else self.next}”"
+            hint = "Every ( needs a ), every [ a ], and every { a }."
+            return self.error("this bracket is not closed", hint, self._opened[-1])
+        return self.error(f"expected {what}, found {self.found()}", _EXAMPLE)
 
-    def _name(self) -> str:
-        """Read the name of a judge without passing over it."""
-        if self.next in QUOTES:
-            start = self.position
-            name = self._quoted().text
-            self._after, self.position = self.position, start
-        else:
-            name = self._bare("expected the name of a judge", _EXAMPLE)
+    # -- the tree ----------------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.expr) -> Call:
+        """Return a judge with what it is given."""
+        function, arguments = (node.func, node.args) if isinstance(node, ast.Call) else (node, [])
+        where = self._start + function.col_offset
+        name = self._words[where].text
         if not name:
-            raise self.error("the name of the judge is empty", _EXAMPLE)
-        return name
-
-    def _bare(self, expected: str, hint: str) -> str:
-        self._refuse_curly_quotes()
-        bare = _BARE.match(self.text, self.position)
-        if bare is None:
-            raise self.error(f"{expected}, found {self.found()}", hint)
-        word = bare.group()
-        if visible(word) != word:
-            hidden = next(n for n, character in enumerate(word) if visible(character) != character)
-            raise self.error("an invisible character", "Remove it, or use quotes.", self.position + hidden)
-        self._after = bare.end()
-        return word
-
-    def _call(self, name: str, where: int, depth: int) -> Call:
-        """Read what a judge is given; its name ends at `_after`."""
-        self.position = self._after
+            raise self.error("the name of the judge is empty", _EXAMPLE, where)
         positional: list[Value] = []
         keywords: dict[str, Value] = {}
-        if self.take("("):
-            opened = self.position - 1
-            self._refuse_depth(depth, opened)
-            while not self.take(")"):
-                if (positional or keywords) and not self.take(","):
-                    raise self._expected(", or )", opened)
-                self._argument(positional, keywords, depth + 1)
+        for argument in arguments:
+            if isinstance(argument, ast.Starred):
+                parameter, place = self._parameters[self._start + argument.col_offset]
+                if parameter in keywords:
+                    raise self.error(f"{parameter} is given twice", "Give each parameter once.", place)
+                keywords[parameter] = self._value(argument.value)
+            else:
+                positional.append(self._value(argument))
         return Call(name, tuple(positional), keywords, where)
 
-    def _argument(self, positional: list[Value], keywords: dict[str, Value], depth: int) -> None:
-        self.skip()
-        parameter = _PARAMETER.match(self.text, self.position)
-        if parameter is None:
-            positional.append(self._value(depth))
-            return
-        name = parameter.group(1)
-        if name in keywords:
-            raise self.error(f"{name} is given twice", "Give each parameter once.")
-        self.position = parameter.end()
-        keywords[name] = self._value(depth)
-
-    def _value(self, depth: int, *, judges: bool = True) -> Value:
-        """Read a literal or, with `judges`, a judge."""
-        start = self.next
-        if start == "[":
-            return self._list(depth)
-        if start == "{":
-            return self._object(depth)
-        where = self.position
-        if start in QUOTES:
-            text = self._quoted().text
-            self._after, judge = self.position, judges and self.take("(")
-            if not judge:
-                return text
-            if not text:
-                raise self.error("the name of the judge is empty", _EXAMPLE, where)
-            return self._call(text, where, depth)
-        word = self._bare("expected a value", _VALUES)
-        return self._literal(word, where) if _is_literal(word) else self._judge(word, where, depth, judges=judges)
-
-    def _judge(self, word: str, where: int, depth: int, *, judges: bool) -> Call:
-        if not judges:
-            raise self.error(f"put text in quotes: “{word[:40]}”", _VALUES)
-        return self._call(word, where, depth)
+    def _value(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.List):
+            return [self._value(item) for item in node.elts]
+        if isinstance(node, ast.Dict):
+            items: dict[str, Value] = {}
+            for key, item in zip(node.keys, node.values, strict=True):
+                assert key is not None
+                where = self._start + key.col_offset
+                if self._words[where].text in items:
+                    raise self.error("this key appears twice", "Give each key once.", where)
+                items[self._words[where].text] = self._value(item)
+            return items
+        where = self._start + node.col_offset
+        word = self._words[where]
+        if isinstance(node, ast.Call) or not (word.quoted or _is_literal(word.text)):
+            return self._call(node)
+        return word.text if word.quoted else self._literal(word.text, where)
 
     def _literal(self, word: str, where: int) -> Value:
-        self.position = self._after
         if word in _WORDS:
             return _WORDS[word]
         number = int(word) if _WHOLE.fullmatch(word) and len(word) <= _MOST_DIGITS else float(word)
         if not math.isfinite(number):
             raise self.error("this number is too large", "Give a smaller one.", where)
         return number
-
-    def _list(self, depth: int) -> list[Value]:
-        opened = self.position
-        self._refuse_depth(depth, opened)
-        self.take("[")
-        items: list[Value] = []
-        while not self.take("]"):
-            if items and not self.take(","):
-                raise self._expected(", or ]", opened)
-            items.append(self._value(depth + 1, judges=False))
-        return items
-
-    def _object(self, depth: int) -> dict[str, Value]:
-        opened = self.position
-        self._refuse_depth(depth, opened)
-        self.take("{")
-        items: dict[str, Value] = {}
-        while not self.take("}"):
-            if items and not self.take(","):
-                raise self._expected(", or }", opened)
-            if self.next not in QUOTES:
-                raise self.error(f"expected a key in quotes, found {self.found()}", 'Such as {"type": "object"}.')
-            where = self.position
-            key = self._quoted().text
-            if key in items:
-                raise self.error("this key appears twice", "Give each key once.", where)
-            if not self.take(":"):
-                raise self._expected(":", opened)
-            items[key] = self._value(depth + 1, judges=False)
-        return items
-
-    def _expected(self, what: str, opened: int) -> QueryError:
-        if not self.next:
-            return self.error("this bracket is not closed", "Every ( needs a ), every [ a ], and every { a }.", opened)
-        return self.error(f"expected {what}, found {self.found()}", _EXAMPLE)
-
-    def _refuse_depth(self, depth: int, where: int) -> None:
-        if depth >= DEEPEST:
-            raise self.error(
-                f"brackets are nested more than {DEEPEST} deep here", "Give a part its own name in --config.", where
-            )
 
 
 def _is_literal(word: str) -> bool:
@@ -225,7 +218,7 @@ def render(call: Call) -> str:
 
 def _is_bare(name: str) -> bool:
     """Return whether a name is understood without quotes around it."""
-    plain = _BARE.fullmatch(name) is not None and visible(name) == name
+    plain = _CallReader.bare.fullmatch(name) is not None and visible(name) == name
     return plain and not _is_literal(name) and name[0] not in CURLY_QUOTES
 
 

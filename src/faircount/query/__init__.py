@@ -1,13 +1,23 @@
-"""Which rows are meant: the language of `--where`, and the terms of `--custom-search`.
+"""Expressions: the language of `--where` and `--keyword`, what gates and stop rules share, and `--custom-search`.
 
 Decides about one row at a time, and knows nothing of files, entries or outcomes: what Faircount says of a row is
 handed in. Texts are compared and searched, never run.
 """
 
 from faircount.query.custom import Condition, CustomSearch, possible_fields
-from faircount.query.mistakes import QueryError
-from faircount.query.parsing import parse
+from faircount.query.parser import parse, parse_keyword
 from faircount.query.query import Query
+from faircount.query.scanner import LONGEST, QueryError
 from faircount.query.tree import COMPUTED
 
-__all__ = ["COMPUTED", "Condition", "CustomSearch", "Query", "QueryError", "parse", "possible_fields"]
+__all__ = [
+    "COMPUTED",
+    "LONGEST",
+    "Condition",
+    "CustomSearch",
+    "Query",
+    "QueryError",
+    "parse",
+    "parse_keyword",
+    "possible_fields",
+]

@@ -11,9 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from faircount.query.mistakes import QueryError
-from faircount.query.parsing import pattern_trouble
-from faircount.query.values import pattern, singles, text_of
+from faircount.query.scanner import QueryError
+from faircount.query.values import pattern, pattern_trouble, singles, text_of
 
 Row = Mapping[str, object]
 

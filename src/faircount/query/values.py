@@ -14,12 +14,12 @@ from typing import Any
 
 from faircount.patterns import Pattern
 from faircount.query.tree import Literal, Operator
-from faircount.query.wildcards import fits
 
 Check = Callable[[object], bool]
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300
+_WILDCARD = re.compile(r"\\[\\%_]|.", re.DOTALL)
 _SPELLED = {"true": True, "false": False}
 _EMPTY_WORDS = frozenset(["false", "none", "null"])
 _ORDERS: dict[Operator, Callable[[Any, Any], bool]] = {
@@ -76,6 +76,17 @@ def check_of(asked: Operator, literals: tuple[Literal, ...], *, ignore_case: boo
 def pattern(text: str, *, ignore_case: bool) -> Pattern:
     """Return a compiled pattern whose dot matches line breaks, too; raises what `re` raises."""
     return Pattern(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
+def pattern_trouble(text: str, *, ignore_case: bool) -> tuple[str, int] | None:
+    """Return what is wrong with a regular expression, and at which of its characters; None if it can be used."""
+    try:
+        pattern(text, ignore_case=ignore_case)
+    except re.error as error:
+        return error.msg, error.pos or 0
+    except (RecursionError, OverflowError, MemoryError):
+        return "too large", 0
+    return None
 
 
 def _exists(value: object) -> bool:
@@ -154,7 +165,7 @@ def _text_test(asked: Operator, text: str, ignore_case: bool) -> Callable[[str],
         return lambda value: search(value) is not None
     folded = text.casefold()
     if asked is Operator.LIKE:
-        fit = fits(folded)
+        fit = _fits(folded)
         return lambda value: fit(value.casefold())
     return lambda value: folded in value.casefold()
 
@@ -168,3 +179,44 @@ def _searched(test: Callable[[str], bool]) -> Check:
         return any(test(text_of(single)) for single in singles(value))
 
     return check
+
+
+def _fits(wanted: str) -> Callable[[str], bool]:
+    """Return the test of whether a whole text fits; case counts.
+
+    % stands for any characters or none, _ for one, and a backslash takes the meaning from either. The parts between the
+    % are looked for from left to right and never again, so that no text makes the search slow.
+    """
+    parts = _parts_of(wanted)
+    if len(parts) == 1:
+        whole = _compiled(parts[0])
+        return lambda text: whole.fullmatch(text) is not None
+    first, last = _compiled(parts[0]), _compiled(parts[-1])
+    between = [_compiled(part) for part in parts[1:-1] if part]
+    tail = len(parts[-1])
+
+    def test(text: str) -> bool:
+        found = first.match(text)
+        for part in between:
+            if found is None:
+                return False
+            found = part.search(text, found.end())
+        return found is not None and len(text) - found.end() >= tail and last.match(text, len(text) - tail) is not None
+
+    return test
+
+
+def _parts_of(wanted: str) -> list[list[str]]:
+    """Cut a text at every %; a part is a list of characters and _ wildcards, those with a backslash kept with it."""
+    parts: list[list[str]] = [[]]
+    for token in _WILDCARD.findall(wanted):
+        if token == "%":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _compiled(part: list[str]) -> re.Pattern[str]:
+    """Return the pattern of a part, which has as many characters as the part has tokens."""
+    return re.compile("".join("." if token == "_" else re.escape(token[-1]) for token in part), re.DOTALL)

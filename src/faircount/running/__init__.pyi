@@ -46,7 +46,6 @@ from faircount.running.journal import JournalError as JournalError
 from faircount.running.journal_reading import JournalReader as JournalReader
 from faircount.running.journal_reading import read_journal as read_journal
 from faircount.running.journal_reading import state_of as state_of
-from faircount.running.keyword import parse_keyword as parse_keyword
 from faircount.running.lots import lots_for as lots_for
 from faircount.running.merging import merged as merged
 from faircount.running.options import RunOptions as RunOptions

@@ -13,7 +13,7 @@ import msgspec
 
 from faircount.errors import InputError, UsageError
 from faircount.judging.expression import Call, parse
-from faircount.query.mistakes import QueryError
+from faircount.query import QueryError
 from faircount.text import clip, visible
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from faircount.errors import UsageError
+from faircount.query import parse_keyword
 from faircount.running.case import Case
-from faircount.running.keyword import parse_keyword
 from faircount.text import visible
 
 _MOST_TOLD = 10
@@ -46,13 +46,13 @@ def read_tags(*texts: str) -> tuple[str, ...]:
 
 def select(cases: Sequence[Case], selection: Selection) -> Selected:
     """Return the cases that a selection means; UsageError where it means none, or cannot be understood."""
-    holds = None if selection.keyword is None else parse_keyword(selection.keyword)
+    keyword = None if selection.keyword is None else parse_keyword(selection.keyword)
     wanted, unwanted, names = set(selection.tags), set(selection.exclude_tags), selection.names
     chosen = [
         case
         for case in cases
         if (not names or any(case.is_called(name) for name in names))
-        and (holds is None or holds(case.name))
+        and (keyword is None or keyword.matches({"name": case.name}))
         and (not wanted or wanted & set(case.tags))
         and not unwanted & set(case.tags)
     ]

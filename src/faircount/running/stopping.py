@@ -9,23 +9,18 @@ or none did.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import formats
-from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.model import Estimate, Outcome
+from faircount.query.parser import FigureScanner
 from faircount.stats.gates import confidence_sequence
-from faircount.text import clip, visible
 
-_RULE = re.compile(
-    r"\s*(?P<figure>asr|width)\s*(?P<sign>[<>])\s*(?P<number>\d{1,3}(?:\.\d{1,6})?)\s*(?:(?P<percent>%)\s*)?"
-)
-_HINT = "write 'asr < 5%', 'asr > 20%' or 'width < 4%', or several joined by or"
+_HINT = "Write 'asr < 5%', 'asr > 20%' or 'width < 4%', or several joined by or."
 
 
 class Rule(Struct, frozen=True):
@@ -46,20 +41,35 @@ class Rule(Struct, frozen=True):
 
 
 def read_rules(text: str) -> tuple[Rule, ...]:
-    """Return the rules of `--stop-when`."""
-    return tuple(_read_rule(part, text) for part in re.split(r"\bor\b", text))
+    """Return the rules of `--stop-when`; QueryError points at what is not understood."""
+    return _RuleScanner(text).rules()
 
 
-def _read_rule(part: str, text: str) -> Rule:
-    found = _RULE.fullmatch(part)
-    if found is None:
-        raise UsageError(f"--stop-when {clip(visible(text), 100)}: {_HINT}")
-    share = float(found["number"]) / (100 if found["percent"] else 1)
-    if not 0 < share < 1:
-        raise UsageError(f"--stop-when {clip(visible(text), 100)}: the number must be between 0 and 100%")
-    if found["figure"] == "width" and found["sign"] == ">":
-        raise UsageError(f"--stop-when {clip(visible(text), 100)}: intervals get narrower: write width < {share:g}")
-    return Rule(found["figure"], found["sign"], share)
+class _RuleScanner(FigureScanner):
+    what = "rule of --stop-when"
+    figures = ("asr", "width")
+    signs = ("<", ">")
+    signs_hint = _HINT
+
+    def rules(self) -> tuple[Rule, ...]:
+        rules = [self._rule()]
+        while self.take_keyword("or"):
+            rules.append(self._rule())
+        if self.next:
+            raise self.error(f"expected or, or the end, found {self.found()}", _HINT)
+        return tuple(rules)
+
+    def _rule(self) -> Rule:
+        figure = self.figure()
+        before_sign = self.skip()
+        sign = self.sign()
+        before_share = self.skip()
+        share = self.share()
+        if not 0 < share < 1:
+            raise self.error("the number must be between 0 and 100%", _HINT, before_share)
+        if figure == "width" and sign == ">":
+            raise self.error("intervals get narrower", f"Write width < {share:g}.", before_sign)
+        return Rule(figure, sign, share)
 
 
 def watcher(text: str, level: float = 0.95, *, ignore_errors: bool = False) -> Callable[[Outcome], str]:

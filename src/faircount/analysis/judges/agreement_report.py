@@ -318,7 +318,7 @@ def _read(agreement: Agreement) -> Iterator[Block]:
         for source in agreement.predictions
     ]
     yield table(
-        labels + predictions,
+        [*labels, *predictions],
         text_column("File", lambda row: Place(row[0])),
         text_column("Holds", lambda row: row[1]),
         number_column("Records", lambda row: row[2]),

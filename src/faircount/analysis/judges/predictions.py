@@ -113,7 +113,7 @@ class AnswerTexts(msgspec.Struct, frozen=True):
     reasons: Mapping[str, str]
 
 
-class VerdictFile(Protocol):
+class JudgedResults(Protocol):
     """A result file that has verdicts of several judges."""
 
     path: str
@@ -133,7 +133,7 @@ class Predictions:
     """
 
     def __init__(
-        self, files: Sequence[str], results: Sequence[VerdictFile] = (), *, max_line: int = MAX_LINE_BYTES
+        self, files: Sequence[str], results: Sequence[JudgedResults] = (), *, max_line: int = MAX_LINE_BYTES
     ) -> None:
         if STDIN in (*files, *(file.path for file in results)):
             raise UsageError("predictions are read twice, and standard input can be read only once; name a file")
@@ -168,7 +168,7 @@ class Predictions:
         return (*own, *(item for recorded in self._results for item in _findings(recorded.notes)))
 
 
-def read_predictions(files: Sequence[str], results: Sequence[VerdictFile] = ()) -> Predictions:
+def read_predictions(files: Sequence[str], results: Sequence[JudgedResults] = ()) -> Predictions:
     """Return the predictions in files and the verdicts in result files, to be gone through."""
     return Predictions(files, results)
 
