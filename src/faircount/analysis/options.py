@@ -130,7 +130,13 @@ class Reading(Options, frozen=True, kw_only=True):
         by_spikee = getattr(self, "definition", FAIRCOUNT) == SPIKEE
         detected = getattr(self, "guardrail_success", BYPASSED) == DETECTED
         blocks = getattr(self, "policy_blocks", True) and not by_spikee
-        return ReadOptions(self.max_line, detected, policy_blocks=blocks, aim=getattr(self, "aim", None))
+        return ReadOptions(
+            self.max_line,
+            detected,
+            policy_blocks=blocks,
+            aim=getattr(self, "aim", None),
+            verdicts=getattr(self, "wants_verdicts", False),
+        )
 
     @property
     def others(self) -> tuple[str, ...]:

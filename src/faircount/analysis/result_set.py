@@ -106,7 +106,7 @@ class ResultSet:
         self._lock = threading.RLock()
         self._opened = contextlib.ExitStack()
         self._folded: Folded | None = None
-        self._closed = self._knows_entries = False
+        self._closed = self._knows_entries = self._has_verdicts = False
         self._conditions: dict[str, str] = {}
         self._analyses: dict[AnalyzeOptions, AnalysisSet] = {}
 
@@ -116,7 +116,8 @@ class ResultSet:
         self._opened.close()
         kept = users_cache(wanted=cache)
         with contextlib.ExitStack() as opening:
-            paths, reading = [item.path for item in self._chosen], self._options.reading
+            paths = [item.path for item in self._chosen]
+            reading = replace(self._options.reading, verdicts=self._has_verdicts)
             self._loader = opening.enter_context(Loader(paths, reading, self._progress, kept, alone=alone))
             self._folded = opening.enter_context(fold_files(self._chosen, self._options, self._loader))
             self._loader.end_workers()
@@ -135,10 +136,17 @@ class ResultSet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, question: Callable[[Folded], Answered], *, of_rows: bool = False) -> Answered:
+    def _ask(
+        self, question: Callable[[Folded], Answered], *, of_rows: bool = False, of_verdicts: bool = False
+    ) -> Answered:
+        of_rows |= of_verdicts
         with self._lock, engine.interruptible():
             if self._closed:
                 raise UsageError("the results are closed; open them again")
+            if of_verdicts and not self._has_verdicts:
+                if self._folded is not None:
+                    self._refuse_streams()
+                self._folded, self._has_verdicts = None, True
             try:
                 folded = self._folded or self._open(cache=self._options.cache, alone=self._alone and not of_rows)
                 if of_rows:
@@ -222,7 +230,7 @@ class ResultSet:
             return self._analyses[asked]
 
         try:
-            return self._ask(question, of_rows=query is not None or asked.wants_verdicts)
+            return self._ask(question, of_rows=query is not None, of_verdicts=asked.wants_verdicts)
         except NotHeldError:
             self._refuse_streams()
             return analyze_files(self.files, asked)
@@ -274,11 +282,11 @@ class ResultSet:
                 with self._only(folded, None, asked.judge) as one, other._only(beside, None, asked.judge) as another:
                     return compare_sides([Side(one), Side(another)], asked)
 
-            return other._ask(with_other, of_rows=True)
+            return other._ask(with_other, of_rows=True, of_verdicts=asked.judge is not None)
 
         # Threads that compare the same sets, one each way, take their locks in one order: none waits for ever.
         with min(self, other, key=id)._lock:
-            return self._ask(question, of_rows=True)
+            return self._ask(question, of_rows=True, of_verdicts=asked.judge is not None)
 
     # -- rows and texts ------------------------------------------------------------------------------------------
 

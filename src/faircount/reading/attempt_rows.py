@@ -231,7 +231,7 @@ class RowMaker:
             attack=attack,
             text_hash=text if attack is None or shown is None else shown.input,
             objective_hash=0 if attack is None else text,
-            verdicts=_verdicts(attempts, _of_any(attempts), thresholds or {}),
+            verdicts=_verdicts(attempts, _of_any(attempts), thresholds or {}) if self._options.verdicts else (),
         )
 
     def task_row(
@@ -281,7 +281,9 @@ class RowMaker:
             objective_hash=0,
             verdicts=_verdicts(
                 attempts, {name: SUCCESS.get(said) for name, said in (by_metric or {}).items()}, thresholds or {}
-            ),
+            )
+            if self._options.verdicts
+            else (),
         )
 
     def _made(
@@ -413,9 +415,8 @@ def _verdicts(
     return rows
 
 
-def threshold_of(metric: Mapping[str, Any]) -> float | None:
-    """Return from which score on a metric passes, where its record says so."""
-    parameters = metric.get("parameters")
+def threshold_of(parameters: Any) -> float | None:
+    """Return from which score on a metric passes, where its parameters say so."""
     return number_of(parameters.get("threshold")) if isinstance(parameters, Mapping) else None
 
 

@@ -43,11 +43,8 @@ from faircount.reading.run_rows import (
     SUCCESS,
     Measured,
     RunFile,
-    asked_of,
     error_text,
-    input_of,
     listed,
-    metric_names,
     objects,
     plausible_seconds,
     strategy_of,
@@ -102,7 +99,7 @@ class RunJournalReader(Reader):
 
     def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
         """Yield the rows of a journal."""
-        journal = _JournalLines(stream.name, found)
+        journal = _JournalLines(stream.name, found, verdicts=options.verdicts)
         for block in blocks(stream, options.max_line):
             journal.add(block)
         if stream.truncated:
@@ -157,16 +154,32 @@ class _HeaderLine(_Line, tag="run", gc=False):
     pass
 
 
+class _MessageOfCase(Struct, gc=False):
+    role: Any = None
+    content: Any = None
+
+
+class _InputOfCase(Struct, gc=False):
+    messages: list[_MessageOfCase] | None = None
+    api_params: Any = None
+
+
+class _MetricOfCase(Struct, gc=False):
+    name: Any = None
+    parameters: Any = None
+
+
 class _CaseLine(_Line, tag="case", gc=False):
     case: str
-    input: dict[str, Any] | None = None
-    entry: dict[str, Any] | UnsetType = UNSET
-    metrics: list[dict[str, Any]] | None = None
+    input: _InputOfCase | None = None
+    entry: dict[str, Any] = {}
+    metrics: list[_MetricOfCase] | None = None
     turns: list[Any] | None = None
     tags: list[Any] | None = None
     retry_params: Any = None
 
 
+_NO_INPUT = _InputOfCase()
 _Number = Annotated[int, Meta(ge=0, le=MAX_ATTEMPT)]
 
 
@@ -187,7 +200,7 @@ class _AttemptLine(_Line, tag="attempt", gc=False):
     error: _Error | None = None
     verdicts: list[_Verdict] | None = None
     strategy: str | None = None
-    messages: list[dict[str, Any]] | None = None
+    messages: list[_MessageOfCase] | None = None
     model: str | None = None
     started: Any = None
 
@@ -235,8 +248,9 @@ class _KnownCase(Struct):
 class _JournalLines:
     """The records of a journal, added one after the other."""
 
-    def __init__(self, name: str, found: Found) -> None:
+    def __init__(self, name: str, found: Found, *, verdicts: bool) -> None:
         self._name = name
+        self._verdicts = verdicts
         self._found = found
         self._cases: dict[str, _KnownCase] = {}
         self._bad: dict[int, str] = {}
@@ -297,14 +311,7 @@ class _JournalLines:
         elif kind is _DoneLine:
             self._finish(number, record.case, record.error)
         elif kind is _CaseLine:
-            described = {
-                "input": record.input,
-                "metrics": record.metrics,
-                "turns": record.turns,
-                "tags": record.tags,
-                "retry_params": record.retry_params,
-            }
-            self._add_case(number, record.case, described | ({} if record.entry is UNSET else {"entry": record.entry}))
+            self._add_case(number, record.case, record)
         elif kind is _RetryLine:
             self._void(record.case, record.attempt)
         elif kind is _EndLine:
@@ -357,36 +364,36 @@ class _JournalLines:
 
     # -- cases and attempts --------------------------------------------------------------------------------------
 
-    def _add_case(self, number: int, name: str, described: Mapping[str, Any]) -> None:
+    def _add_case(self, number: int, name: str, record: _CaseLine | Mapping[str, Any]) -> None:
         if name in self._cases:
             return
         case = self._cases[name] = _KnownCase(number, name, attempts={})
         try:
-            self._describe(case, described)
+            strict = record if isinstance(record, _CaseLine) else _strict_case(record, attack=self._is_attack)
+            self._describe(case, strict)
         except BadLine as bad:
             case.wrong = str(bad)
 
-    def _describe(self, case: _KnownCase, described: Mapping[str, Any]) -> None:
-        entry = described.get("entry", {})
-        if self._is_attack and not isinstance(entry, dict):
-            raise BadLine("entry is not an object")
-        case.metrics = tuple(self._once(name) for name in metric_names(described))
-        if len(case.metrics) > 1:
-            found = {str(one.get("name")): threshold_of(one) for one in objects(described, "metrics")}
+    def _describe(self, case: _KnownCase, record: _CaseLine) -> None:
+        metrics, given = record.metrics or (), record.input or _NO_INPUT
+        once = self._words.setdefault
+        case.metrics = tuple([once(name, name) for name in [str(one.name) for one in metrics]])
+        if len(metrics) > 1:
+            found = {str(one.name): threshold_of(one.parameters) for one in metrics}
             case.thresholds = {name: threshold for name, threshold in found.items() if threshold is not None}
-        turns = listed(described, "turns") if self._is_attack else []
-        messages, parameters = input_of(described)
-        said = asked_of(messages)
+        said = _asked(given.messages)
         case.said = case.text = checksum(as_json(said))
         if not self._is_attack:
-            tags = [self._once(tag) for tag in listed(described, "tags") if isinstance(tag, str)]
-            case.described = {"tags": tags, "parameters": parameters, "strategy": strategy_of(described)}
+            tags = [once(tag, tag) for tag in record.tags or () if isinstance(tag, str)]
+            parameters = given.api_params if isinstance(given.api_params, dict) else {}
+            strategy = strategy_of({"retry_params": record.retry_params})
+            case.described = {"tags": tags, "parameters": parameters, "strategy": strategy}
             return
-        text = text_of(entry, said, turns)
+        entry = record.entry
+        text = text_of(entry, said, record.turns or ())
         if text != said:
             case.text = checksum(as_json(text))
         case.own_id, case.long_id = entry.get("id"), entry.get("long_id")
-        once = self._words.setdefault
         case.described = {
             name: once(value, value) if type(value) is str else value
             for name, value in entry.items()
@@ -407,7 +414,7 @@ class _JournalLines:
         words = None if error is None else error.text()
         success: bool | None = None
         measured: tuple[Measured, ...] = ()
-        several = len(case.metrics) > 1
+        several = self._verdicts and len(case.metrics) > 1
         if several or not self._is_attack:
             measured = measured_of(case.metrics, {one.metric: (one.score, one.verdict) for one in said})
         if not self._is_attack:
@@ -437,7 +444,7 @@ class _JournalLines:
 
     def _input(self, case: _KnownCase, record: _AttemptLine) -> int:
         """Return the checksum of what was sent, unless a standard attempt sent the text of the entry."""
-        sent = checksum(as_json(asked_of(record.messages))) if record.messages else case.said
+        sent = checksum(as_json(_asked(record.messages))) if record.messages else case.said
         return NO_TEXT if sent == case.text and not is_of_attack(record.strategy) else sent
 
     def _facts_patiently(self, number: int, case: _KnownCase, record: Mapping[str, Any]) -> AttemptFacts:
@@ -576,10 +583,42 @@ def _strict(record: Mapping[str, Any], *, attack: bool) -> _AttemptLine:
         error=None if error is None else _strict_error(error, attack=attack),
         verdicts=verdicts,
         strategy=strategy if isinstance(strategy, str) else None,
-        messages=[dict(message) for message in objects(record, "messages")] if attack else None,
+        messages=_messages(record) if attack else None,
         model=model if isinstance(model, str) else None,
         started=record.get("started"),
     )
+
+
+def _strict_case(record: Mapping[str, Any], *, attack: bool) -> _CaseLine:
+    """Return the record of a case of which anything may be wrong; BadLine where a list or an object is none."""
+    entry, given = record.get("entry", {}), record.get("input")
+    if attack and not isinstance(entry, dict):
+        raise BadLine("entry is not an object")
+    metrics = [_MetricOfCase(one.get("name"), one.get("parameters")) for one in objects(record, "metrics")]
+    turns = listed(record, "turns") if attack else []
+    if given is not None and not isinstance(given, dict):
+        raise BadLine("input is not an object")
+    return _CaseLine(
+        case=record["case"],
+        input=None if given is None else _InputOfCase(_messages(given), given.get("api_params")),
+        entry=entry if isinstance(entry, dict) else {},
+        metrics=metrics,
+        turns=turns,
+        tags=[] if attack else listed(record, "tags"),
+        retry_params=record.get("retry_params"),
+    )
+
+
+def _messages(holder: Mapping[str, Any]) -> list[_MessageOfCase]:
+    return [_MessageOfCase(one.get("role"), one.get("content")) for one in objects(holder, "messages")]
+
+
+def _asked(messages: Sequence[_MessageOfCase] | None) -> Any:
+    """Return the last message of the user, or the last of all where the user says nothing."""
+    for message in reversed(messages or ()):
+        if message.role == "user":
+            return message.content
+    return messages[-1].content if messages else None
 
 
 def _strict_output(output: Mapping[str, Any]) -> _Output:

@@ -12,6 +12,7 @@ bytes of their lines until their case is complete. A torn end is a line that cou
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -59,20 +60,26 @@ TOO_LONG = "the line is too long"
 _CASE = re.compile(rb'\{"kind": ?"[a-z]{1,20}", ?"case": ?("(?:[^"\\]|\\.){0,500}")')
 """How a record begins that is about a case, as journals are written; other lines are read whole."""
 
+_KEPT_BYTES, _KEPT_LINE = 32 * 1024 * 1024, 100
+"""So much of the lines of wanted cases is kept in memory, and what a line takes beside its bytes, about."""
+
 
 def rows(chunks: Chunks, again: Callable[[], Chunks] | None, run: RunFile, name: str) -> Chunks:
     """Yield the rows of a journal as bytes of lines. `again` opens it a second time; without it, a copy is kept."""
     if again is not None:
         run.cases = None if run.wanted is None else _cases_on(again(), run.wanted)
-        state = _state(chunks, run, name)
-        yield from pieces_of(_rows(state, again(), run))
+        kept = _KeptLines()
+        state = _state(chunks, run, name, kept)
+        # Of the lines that are about a few cases there are few: they need not be looked for a second time.
+        lines = kept.numbered(state.lines) if run.cases is not None and kept.complete else _numbered(again())
+        yield from pieces_of(_rows(state, lines, run))
         return
     import tempfile
 
     with tempfile.TemporaryFile(prefix="faircount-") as copy:
         state = _state(_copied(chunks, copy.write), run, name)
         copy.seek(0)
-        yield from pieces_of(_rows(state, iter(lambda: copy.read(_PIECE_BYTES), b""), run))
+        yield from pieces_of(_rows(state, _numbered(iter(lambda: copy.read(_PIECE_BYTES), b"")), run))
 
 
 def _copied(chunks: Chunks, write: Callable[[bytes], object]) -> Chunks:
@@ -86,7 +93,8 @@ def _copied(chunks: Chunks, write: Callable[[bytes], object]) -> Chunks:
 
 def _cases_on(chunks: Chunks, wanted: Collection[int]) -> frozenset[bytes] | None:
     """Return the cases that lines are about, as they are written there; None if not all of them show it."""
-    lines = (line for number, line in enumerate(lines_of(chunks), start=1) if number in wanted)
+    first = itertools.islice(lines_of(chunks), max(wanted, default=0))
+    lines = (line for number, line in enumerate(first, start=1) if number in wanted)
     found = [None if line is None else _CASE.match(line) for line in lines]
     return None if None in found else frozenset(match[1] for match in found if match is not None)
 
@@ -99,18 +107,56 @@ def _is_of_others(line: bytes | None, run: RunFile) -> bool:
     return match is not None and match[1] not in run.cases
 
 
-def _state(chunks: Chunks, run: RunFile, name: str) -> State:
-    """Read a journal and return what its records come to; what cannot be understood is noted and counts for nothing."""
-    state, offset, number = State(name, RunRecord()), 0, 0
+_Lines = Iterator[tuple[int, int, bytes | None]]
+"""The number of a line, where it begins, and its bytes; None where it is too long."""
+
+
+def _numbered(chunks: Chunks) -> _Lines:
+    offset = 0
     for number, line in enumerate(lines_of(chunks), start=1):
+        yield number, offset, line
+        offset += len(line or b"")
+
+
+class _KeptLines:
+    """Lines that are about cases of which rows are wanted, as long as they are few."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[int, int, bytes | None]] = []
+        self._room = _KEPT_BYTES
+        self.complete = True
+
+    def add(self, number: int, offset: int, line: bytes | None) -> None:
+        """Keep a line, unless there is no room."""
+        self._room -= len(line or b"") + _KEPT_LINE
+        self.complete = self._room > 0
+        if self.complete:
+            self._lines.append((number, offset, line))
+
+    def numbered(self, count: int) -> _Lines:
+        """Yield so many lines, blank ones in place of those that were not kept."""
+        before = 0
+        for number, offset, line in self._lines:
+            yield from ((blank, -1, b"\n") for blank in range(before + 1, number))
+            yield number, offset, line
+            before = number
+        yield from ((blank, -1, b"\n") for blank in range(before + 1, count + 1))
+
+
+def _state(chunks: Chunks, run: RunFile, name: str, kept: _KeptLines | None = None) -> State:
+    """Read a journal and return what its records come to; what cannot be understood is noted and counts for nothing."""
+    state = State(name, RunRecord())
+    number, offset, line = 0, 0, None
+    for number, offset, line in _numbered(chunks):
         if number == 1:
             state.header = _header(line, name)
         if line is not None and line.isspace():
             run.blank_lines += 1
         elif not _is_of_others(line, run):
             _take(state, number, offset, line, run)
-        offset += len(line or b"")
-    state.lines, state.end = number, offset
+            if kept is not None and kept.complete and run.cases is not None:
+                kept.add(number, offset, line)
+    state.lines, state.end = number, offset + len(line or b"")
     run.version = state.header.version
     run.target = target_of(state.header)
     run.stop_rule = stop_rule_of(state.header)
@@ -156,7 +202,10 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
     size = 0
     for chunk in chunks:
         for piece in io.BytesIO(chunk):
-            ends = piece.endswith(b"\n")
+            ends = piece[-1:] == b"\n"
+            if ends and not size and len(piece) <= MAX_LINE_BYTES:
+                yield piece
+                continue
             size += len(piece) - ends
             parts = [*parts, piece] if size <= MAX_LINE_BYTES else []
             if ends:
@@ -183,14 +232,13 @@ def pieces_of(lines: Iterable[bytes]) -> Chunks:
         yield b"\n".join([*waiting, b""])
 
 
-def _rows(state: State, chunks: Chunks, run: RunFile) -> Iterator[bytes]:
+def _rows(state: State, lines: _Lines, run: RunFile) -> Iterator[bytes]:
     """Yield for every line of the journal the row that stands there, or nothing."""
     gathering = EntryGathering(state) if state.header.aim == ATTACK else _Gathering(state, run)
     untried = gathering.untried if isinstance(gathering, EntryGathering) else frozenset[int]()
     by_rule = state.stopped_early and run.stop_rule
     why = f"it stopped early by {STOP_WHEN} {run.stop_rule}" if by_rule else "it was stopped, or is still going"
-    offset = 0
-    for number, line in enumerate(lines_of(chunks), start=1):
+    for number, offset, line in lines:
         if number > state.lines:
             return  # a run that goes on has added it since
         if offset in untried:
@@ -201,7 +249,6 @@ def _rows(state: State, chunks: Chunks, run: RunFile) -> Iterator[bytes]:
             yield b""
         else:
             yield _row_or_bad(gathering, number, offset, line, run)
-        offset += len(line or b"")
 
 
 def _row_or_bad(gathering: _Gathering | EntryGathering, number: int, offset: int, line: bytes, run: RunFile) -> bytes:

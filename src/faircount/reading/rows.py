@@ -62,6 +62,8 @@ class ReadOptions(Struct, frozen=True):
     """Whether a provider's refusal to take a prompt is a block; else it is an error like any other."""
     aim: str | None = None
     """What the results are about, where the user knows better than the format."""
+    verdicts: bool = False
+    """Whether what each of several judges said is wanted, and not only what it comes to."""
 
 
 class HistoryItem(Struct, gc=False):

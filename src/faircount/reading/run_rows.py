@@ -269,6 +269,8 @@ def seconds_of(time: Any) -> float | None:
 
 def number_of(score: Any) -> float | None:
     """Return a score if it is a number."""
+    if type(score) is float:
+        return score
     if isinstance(score, bool) or not isinstance(score, int | float):
         return None
     try:

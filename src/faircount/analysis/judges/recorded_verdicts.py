@@ -78,7 +78,7 @@ class RecordedVerdicts:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Ledger]:
-        options = ReadOptions(self._max_line)
+        options = ReadOptions(self._max_line, verdicts=True)
         with Loader([self.path], options, alone=False) as loader, Ledger([self.path]) as ledger:
             self._read = loader.load(ledger, 0)
             refuse_hopeless([self._read.source], [self._read.notes])
