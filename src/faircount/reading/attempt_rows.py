@@ -316,6 +316,7 @@ class RowMaker:
         for one in attempts:
             if one.blocked and one.policy_block is None:
                 categories += some_categories(one.categories)
+        categories += refusals
         return LedgerRow(
             line=line,
             parent_id=parent_id if type(parent_id) is int else self._clean("id", str(parent_id)),
@@ -337,8 +338,8 @@ class RowMaker:
             family=0 if named is None else checksum(named.encode()),
             facets=facets,
             history=counted,
-            verdicts=[replace(one, judge=self._clean("judge", str(one.judge))) for one in verdicts],
-            categories=[self._clean("guardrail_categories", name) for name in (*categories, *refusals)],
+            verdicts=[replace(one, judge=one.judge and self._clean("judge", one.judge)) for one in verdicts],
+            categories=[self._clean("guardrail_categories", name) for name in categories] if categories else (),
         )
 
     def _clean(self, field: str, text: str) -> str:
@@ -349,7 +350,12 @@ class RowMaker:
         labels: dict[str, str] = {}
         excess = False
         for name, value in fields.items():
-            if name not in _FACETS:
+            if name in _FACETS:
+                if type(value) is str and value.isascii():
+                    if value:
+                        labels[name] = value
+                    continue
+            else:
                 if name in KNOWN_FIELDS:
                     continue
                 if name not in self._unknown:

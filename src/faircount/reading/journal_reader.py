@@ -13,7 +13,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -423,6 +423,19 @@ class _JournalLines:
             success = success_of(output.let_through, [one.verdict for one in said])
         strategy = record.strategy
         standard = strategy is None or strategy == STANDARD
+        model = None if record.model is None else self._once(record.model)
+        seconds = plausible_seconds(output.execution_time)
+        if error is None and standard and self._is_attack and not several:  # most attempts: the rest is as usual
+            return AttemptFacts(
+                number=record.attempt,
+                line=number,
+                success=success,
+                seconds=seconds,
+                response=response,
+                answer=answer,
+                input=self._input(case, record),
+                model=model,
+            )
         return AttemptFacts(
             number=record.attempt,
             line=number,
@@ -432,11 +445,11 @@ class _JournalLines:
             blocked=blocked,
             categories=tuple(map(self._once, told.categories)) if told.categories else (),
             policy_block=told.policy_block,
-            seconds=plausible_seconds(output.execution_time),
+            seconds=seconds,
             response=response,
             answer=answer,
             input=self._input(case, record) if self._is_attack else NO_TEXT,
-            model=None if record.model is None else self._once(record.model),
+            model=model,
             strategy=STANDARD if standard else self._once(str(strategy)),
             measured=measured,
             started=record.started if several and isinstance(record.started, str) else None,
@@ -467,7 +480,7 @@ class _JournalLines:
         rows_of_case = self._rows_of_entry if self._is_attack else self._row_of_test
         planned = [row for case in self._cases.values() for row in rows_of_case(case)]
         run = RunFile(FAIRCOUNT, NAME)
-        for line, case, of_attack in sorted(planned, key=lambda row: row[0]):
+        for line, case, of_attack in sorted(planned, key=itemgetter(0)):
             try:
                 attempts = _usable(case, of_attack)
             except BadLine as bad:
@@ -493,7 +506,10 @@ class _JournalLines:
         if case.failure is not None and not attack:
             attack = case.failure[0]
         if standard or attack:
-            yield from ((line, case, of_attack) for line, of_attack in ((standard, False), (attack, True)) if line)
+            if standard:
+                yield standard, case, False
+            if attack:
+                yield attack, case, True
         elif case.finished:
             yield case.line, case, False
         else:
