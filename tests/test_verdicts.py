@@ -323,6 +323,27 @@ def test_the_report_shows_the_judges_in_place_of_the_breakdowns(write: Write, cl
     assert [one["judge"] for one in document["analyses"][0]["judges"]] == list(JUDGES)
 
 
+HOSTILE: list[Any] = [None, 5, "x", [], [1, "y", None], {}, {"turn": 0}, [{"turn": 0}], [{"turn": -1}], True, 1e300]
+
+
+@pytest.mark.parametrize("field", ["judge", "score", "at", "turns", "reason", "success", "judge_name", "metric.X"])
+def test_hostile_verdicts_neither_crash_nor_count(field: str, write: Write) -> None:
+    rows = []
+    for number, value in enumerate(HOSTILE):
+        own = {"judge": "again", "turns": [{"turn": 0, "success": True, "reason": "so"}], "before": {"success": False}}
+        if field in ("success", "judge_name", "metric.X"):
+            own["before"] = {"success": False, field: value}
+        else:
+            own[field] = value
+        item = {"input": "a", "response": "b", "success": True, "metrics": value}
+        rows.append(standard(number, judge_name="first", rejudged=own, attempt_history=[item]))
+    path = write(rows, "results_x.jsonl")
+    found = analysis_of(path, by=("judge",))
+    assert found.tally.total == len(HOSTILE)
+    assert all(one.tally.total == len(HOSTILE) for one in found.judges)
+    assert agree(results=[path], cases=20).items
+
+
 def test_what_is_not_ours_in_the_field_rejudged_is_passed_over(write: Write) -> None:
     rows = [
         standard(number, rejudged=value, judge_name="x")

@@ -438,7 +438,7 @@ def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator
     first = chain[0]["before"]
     by_metric = {name.removeprefix(METRIC): said for name, said in first.items() if name.startswith(METRIC)}
     for name, said in by_metric.items():
-        yield VerdictRow(judge=cleaner.whole("judge", name), decision=SUCCESS.get(said))
+        yield VerdictRow(judge=cleaner.whole("judge", name), decision=SUCCESS.get(str(said)))
     judge = cleaner.label("judge", first.get("judge_name", row.judge_name))
     if not by_metric:
         yield VerdictRow(judge=judge, decision=_decision(first))

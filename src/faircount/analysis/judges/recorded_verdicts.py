@@ -118,16 +118,19 @@ def _reasons(fields: Mapping[str, Any], attempt: int) -> Iterator[tuple[str, str
     history = fields.get("attempt_history")
     item = history[attempt - 1] if isinstance(history, list) and 0 < attempt <= len(history) else None
     metrics = item.get("metrics") if isinstance(item, dict) else None
-    told = [(one.get("name"), one) for one in metrics or () if isinstance(one, dict)]
+    told = [(one.get("name"), one) for one in _objects(metrics)]
     rejudged, chain = fields.get("rejudged"), []
     while isinstance(rejudged, dict):
         chain.append(rejudged)
         before = rejudged.get("before")
         rejudged = before.get("rejudged") if isinstance(before, dict) else None
     for one in reversed(chain):
-        turns = one.get("turns") if attempt else None
-        parts = [turn for turn in turns or () if isinstance(turn, dict) and turn.get("turn") == attempt - 1]
+        parts = [turn for turn in _objects(one.get("turns")) if attempt and turn.get("turn") == attempt - 1]
         told.append((one.get("judge"), parts[0] if parts else one))
     for judge, one in told:
         if isinstance(judge, str) and isinstance(one.get("reason"), str) and one["reason"]:
             yield judge, one["reason"]
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
