@@ -32,8 +32,7 @@ from faircount.analysis.results import (
     analyze_files,
     fold_files,
     inputs_of,
-    judged_rows,
-    only_rows,
+    wanted_rows,
 )
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
@@ -238,22 +237,12 @@ class ResultSet:
     @contextlib.contextmanager
     def _only(self, folded: Folded, query: Query | None, judge: str | None = None) -> Iterator[Folded]:
         """Give the rows that a query chooses, with the verdicts of a judge, folded as if there were no others."""
-        ledger, read = folded.ledger, folded.read
-        with contextlib.ExitStack() as chosen:
-            if query is not None:
-                ledger, read = only_rows(_whole(folded), read, query, folded=True)
-                chosen.enter_context(ledger)
-            if judge is not None:
-                assert isinstance(ledger, Ledger)
-                if query is not None:
-                    ledger.settle()
-                ledger = chosen.enter_context(judged_rows(ledger, judge))
-            if ledger is folded.ledger:
-                yield folded
-                return
-            assert isinstance(ledger, Ledger)
+        if query is None and judge is None:
+            yield folded
+            return
+        with wanted_rows(_whole(folded), folded.read, query, judge, folded=True) as (ledger, read):
             ledger.fold(self._options.definition, combined=self._options.combine)
-            yield Folded(ledger, read)
+            yield Folded(ledger, tuple(read))
 
     def design(self, cluster: str = AUTO, level: float = 0.95) -> Design:
         """Return how rates over the entries are to be estimated, with the families that `cluster` names."""

@@ -229,7 +229,8 @@ def _folded_each(
         return
     with Ledger([item.path for item in batch], apart=True) as ledger:
         read = [_read_or_not(ledger, index, loader) for index in range(len(batch))]
-        with _wanted(ledger, [one for one in read if not isinstance(one, InputError)], loader.where) as (wanted, kept):
+        usable = [one for one in read if not isinstance(one, InputError)]
+        with wanted_rows(ledger, usable, loader.where) as (wanted, kept):
             wanted.fold()
             kept_by_path = {one.source.path: one for one in kept}
             for item, part, one in zip(batch, wanted.parts(), read, strict=True):
@@ -286,7 +287,7 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
         read = tuple(loader.load(ledger, index) for index in range(len(chosen)))
         refuse_hopeless([one.source for one in read], [one.notes for one in read])
         _refuse_both_aims([one.source for one in read])
-        with _wanted(ledger, read, loader.where, options.judge) as (wanted, kept):
+        with wanted_rows(ledger, read, loader.where, options.judge) as (wanted, kept):
             wanted.fold(options.definition, combined=options.combine)
             with loader.keeping_fold(wanted):
                 yield Folded(wanted, tuple(kept))
@@ -311,22 +312,32 @@ def _may_be_held(query: Query) -> bool:
 
 
 @contextmanager
-def _wanted(
-    ledger: Ledger, read: Sequence[ReadSource], where: Query | None, judge: str | None = None
+def wanted_rows(
+    ledger: Ledger,
+    read: Sequence[ReadSource],
+    where: Query | None,
+    judge: str | None = None,
+    *,
+    folded: bool = False,
 ) -> Iterator[tuple[Ledger, Sequence[ReadSource]]]:
-    """Give the rows that a query chooses, with the verdicts of a judge, ready to be folded as if they were all."""
+    """Give the rows that a query chooses, with the verdicts of a judge, ready to be folded as if they were all.
+
+    `folded`: all rows are folded already. If all are wanted as they are, it is the same ledger.
+    """
     with ExitStack() as chosen:
-        if where is not None:
+        if not folded and (where is not None or judge is not None):
             ledger.settle()
-            ledger, read = only_rows(ledger, read, where, folded=False)
+        if where is not None:
+            ledger, read = _only_rows(ledger, read, where, folded=folded)
             chosen.enter_context(ledger)
         if judge is not None:
-            ledger.settle()
-            ledger = chosen.enter_context(judged_rows(ledger, judge))
+            if where is not None:
+                ledger.settle()
+            ledger = chosen.enter_context(_judged_rows(ledger, judge))
         yield ledger, read
 
 
-def judged_rows(ledger: Ledger, judge: str) -> Ledger:
+def _judged_rows(ledger: Ledger, judge: str) -> Ledger:
     """Return a ledger of the same rows with the verdicts of one judge, or of several together."""
     known = ledger.judges()
     if judge not in (*TOGETHER, *known):
@@ -336,7 +347,7 @@ def judged_rows(ledger: Ledger, judge: str) -> Ledger:
     return ledger.judged_by(judge)
 
 
-def only_rows(
+def _only_rows(
     ledger: Ledger, read: Sequence[ReadSource], where: Query, *, folded: bool
 ) -> tuple[Ledger, tuple[ReadSource, ...]]:
     """Return a ledger of the rows that a query chooses, and what was noted of them; NotHeldError if it cannot say."""

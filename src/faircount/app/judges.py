@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +192,6 @@ def agree(
     """
     from faircount.analysis.judges.agreement import measure_agreement
     from faircount.analysis.judges.predictions import read_predictions
-    from faircount.analysis.judges.recorded_verdicts import RecordedVerdicts
 
     kinds = (JudgesAndLabels, LabelOptions, AgreeOptions, WorkOptions, Models)
     named = {"labels": labels, "judges": judges}
@@ -207,18 +207,17 @@ def agree(
         raise UsageError(f"{given.judges[0]}: judges need labelled data; name it with --labels")
     setting = setting_of(models, work.concurrency)
     made = made_judges(given.judges, setting)
-    results = [RecordedVerdicts(path, reading.max_line) for path in dict.fromkeys(recorded)]
-    predictions = read_predictions(asked.predictions, results)
     items = read_labels(given.labels, replace(reading, text_needed=bool(made))) if given.labels else None
-    found = measure_agreement(
-        items,
-        predictions,
-        made,
-        replace(asked, every_case=every_case),
-        progress,
-        workers=work.workers,
-        concurrency=(setting.chat or ChatSettings()).concurrency,
-    )
+    with closing(read_predictions(asked.predictions, recorded, max_line=reading.max_line)) as predictions:
+        found = measure_agreement(
+            items,
+            predictions,
+            made,
+            replace(asked, every_case=every_case),
+            progress,
+            workers=work.workers,
+            concurrency=(setting.chat or ChatSettings()).concurrency,
+        )
     asked_now = {judge.identity.digest for judge in made}
     for rater in found.raters:
         if rater.identity in asked_now and not rater.decided:

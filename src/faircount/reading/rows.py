@@ -207,6 +207,15 @@ def history_of(items: Iterable[Refusable], *, policy_blocks: bool) -> tuple[list
     return [HistoryCount(outcome, kind, *found) for (outcome, kind), found in counted.items()], list(refusals)
 
 
+def rejudgings(told: Any) -> list[dict[str, Any]]:
+    """Return what `rejudged` says of each time that a row was judged again, the first time first."""
+    found: list[dict[str, Any]] = []
+    while isinstance(told, dict) and isinstance(told.get("before"), dict):
+        found.insert(0, told)
+        told = told["before"].get("rejudged")
+    return found
+
+
 class HasChecksums(Protocol):
     """A request inside a row, with checksums in place of its texts."""
 

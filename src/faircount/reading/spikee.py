@@ -49,6 +49,7 @@ from faircount.reading.rows import (
     history_item,
     history_of,
     judged,
+    rejudgings,
     some_categories,
 )
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
@@ -429,10 +430,7 @@ def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator
     # Only these rows need the words of runs.
     from faircount.reading.run_rows import METRIC, SUCCESS, number_of, seconds_of
 
-    chain: list[dict[str, Any]] = []
-    while isinstance(told, dict) and isinstance(told.get("before"), dict):
-        chain.insert(0, told)
-        told = told["before"].get("rejudged")
+    chain = rejudgings(told)
     if not chain:
         return
     first = chain[0]["before"]

@@ -1,32 +1,39 @@
 """Predictions: what judges said of labelled items, a record for each judge and item.
 
-`judges evaluate --predictions` writes such lines and `judges agree` reads them. A line that cannot be read is counted
-and told with its place, and the lines around it still count. Nothing here decides which of two lines counts.
+`judges evaluate --predictions` writes such lines and `judges agree` reads them, and the verdicts that result files
+record. An item of a result file is an answer: an attempt of a row whose attempts were judged one by one, else the row.
+A line that cannot be read is counted and told with its place, and the lines around it still count. Nothing here
+decides which of two lines counts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from faircount.analysis.recorded import masked
-from faircount.errors import UsageError
+from faircount.analysis.recorded import masked, recorded
+from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted, finding
 from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
 from faircount.judging.verdict import Decision, Verdict
 from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
-from faircount.reading.loose import BadLine
+from faircount.reading.loose import BadLine, parse
+from faircount.reading.rows import rejudgings
 from faircount.reading.streams import STDIN
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
+    from faircount.ledger.store import Ledger
+    from faircount.reading.cache import ReadSource
     from faircount.reading.labelled import Labelled
 
 _LONGEST_FAULT = 120
@@ -113,64 +120,56 @@ class AnswerTexts(msgspec.Struct, frozen=True):
     reasons: Mapping[str, str]
 
 
-class JudgedResults(Protocol):
-    """A result file that has verdicts of several judges."""
-
-    path: str
-
-    def __iter__(self) -> Iterator[Prediction]: ...
-    @property
-    def source(self) -> PredictionsSource: ...
-    @property
-    def notes(self) -> Notes: ...
-    def texts(self, items: Collection[str]) -> dict[str, AnswerTexts]: ...
-
-
 class Predictions:
     """The lines of predictions files in their order, then the verdicts in result files; to be gone through at will.
 
     `sources` and `findings` tell how the lines fared the last time.
     """
 
-    def __init__(
-        self, files: Sequence[str], results: Sequence[JudgedResults] = (), *, max_line: int = MAX_LINE_BYTES
-    ) -> None:
-        if STDIN in (*files, *(file.path for file in results)):
+    def __init__(self, files: Sequence[str], results: Sequence[str] = (), *, max_line: int = MAX_LINE_BYTES) -> None:
+        if STDIN in (*files, *results):
             raise UsageError("predictions are read twice, and standard input can be read only once; name a file")
         self.files = tuple(dict.fromkeys(files))
         self._max_line = max_line
         self._read: dict[str, _PredictionsFile] = {}
-        self._results = results
+        self._results = [RecordedVerdicts(path, max_line) for path in dict.fromkeys(results)]
 
     def __iter__(self) -> Iterator[Prediction]:
         for path in self.files:
             self._read[path] = file = _PredictionsFile(path, self._max_line)
             yield from file.predictions()
-        for recorded in self._results:
-            yield from recorded
+        for results in self._results:
+            yield from results
 
     @property
     def sources(self) -> tuple[PredictionsSource, ...]:
         """How the lines of each file fared."""
-        return (*(file.source for file in self._read.values()), *(recorded.source for recorded in self._results))
+        return (*(file.source for file in self._read.values()), *(results.source for results in self._results))
 
     def texts(self, items: Collection[str]) -> dict[str, AnswerTexts]:
         """Return the texts of items in result files."""
         found: dict[str, AnswerTexts] = {}
-        for recorded in self._results:
-            found |= recorded.texts(items)
+        for results in self._results:
+            found |= results.texts(items)
         return found
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What is doubtful about the files: lines that could not be read, streams that end too early."""
         own = [item for file in self._read.values() for item in file.findings()]
-        return (*own, *(item for recorded in self._results for item in _findings(recorded.notes)))
+        return (*own, *(item for results in self._results for item in results.findings()))
+
+    def close(self) -> None:
+        """Give the memory back that result files take."""
+        for results in self._results:
+            results.close()
 
 
-def read_predictions(files: Sequence[str], results: Sequence[JudgedResults] = ()) -> Predictions:
-    """Return the predictions in files and the verdicts in result files, to be gone through."""
-    return Predictions(files, results)
+def read_predictions(
+    files: Sequence[str], results: Sequence[str] = (), *, max_line: int = MAX_LINE_BYTES
+) -> Predictions:
+    """Return the predictions in files and the verdicts in result files, to be gone through; close it afterwards."""
+    return Predictions(files, results, max_line=max_line)
 
 
 class _PredictionsFile:
@@ -228,6 +227,128 @@ def _from_fields(fields: dict[str, Any]) -> Prediction:
 
 
 _PREDICTION = RecordType(_decoder, _from_fields)
+
+
+# -- verdicts in result files -----------------------------------------------------------------------------------
+
+
+class RecordedVerdicts:
+    """The verdicts in one result file; they can be gone through more than once."""
+
+    def __init__(self, path: str, max_line: int) -> None:
+        self.path = path
+        self._max_line = max_line
+        self._opened: tuple[Ledger, ReadSource] | None = None
+
+    def __iter__(self) -> Iterator[Prediction]:
+        from faircount.ledger.store import source_and_line
+        from faircount.ledger.tallies import verdicts_compared
+
+        found = 0
+        for place, attempt, judge, decision, score in verdicts_compared(self._open()[0]):
+            found, line = found + 1, source_and_line(place)[1]
+            yield Prediction(
+                judge=judge,
+                item=_item(self.path, line, attempt),
+                decision=None if decision is None else Decision.of(decision),
+                # Scores on other scales cannot be compared with those of judges.
+                score=score if score is None or 0 <= score <= 1 else None,
+                place=f"{self.path}:{line}",
+            )
+        if not found:
+            raise InputError(f"{self.path}: no row has verdicts of several judges")
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is doubtful about the file."""
+        return _findings(self._open()[1].notes)
+
+    @property
+    def source(self) -> PredictionsSource:
+        """How the lines of the file fared."""
+        source = self._open()[1].source
+        with Path(self.path).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        counts = source.bytes, source.lines, source.good_lines, source.bad_lines, source.blank_lines
+        return PredictionsSource(self.path, digest, *counts, holds="results")
+
+    def texts(self, items: Collection[str]) -> dict[str, AnswerTexts]:
+        """Return the texts of items, as far as they can be read back."""
+        from faircount.analysis.evidence import lines_again
+        from faircount.ledger.lookup import counted_rows
+
+        wanted = {item: found for item in items if (found := _place_of(item, self.path)) is not None}
+        if not wanted:
+            return {}
+        ledger, read = self._open()
+        rows = counted_rows(ledger, {ledger.ord(0, line) for line, _ in wanted.values()})
+        lines, _ = lines_again(self.path, rows, read.anchors, self._max_line)
+        return {item: _texts(lines[line], attempt) for item, (line, attempt) in wanted.items() if line in lines}
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._opened is not None:
+            self._opened[0].close()
+
+    def _open(self) -> tuple[Ledger, ReadSource]:
+        """Read the file the first time that it is asked."""
+        if self._opened is None:
+            # Only result files need the ledger.
+            from faircount.ledger.store import Ledger
+            from faircount.reading.loading import Loader, refuse_hopeless
+            from faircount.reading.rows import ReadOptions
+
+            ledger = Ledger([self.path])
+            with Loader([self.path], ReadOptions(self._max_line, verdicts=True), alone=False) as loader:
+                read = loader.load(ledger, 0)
+            refuse_hopeless([read.source], [read.notes])
+            ledger.fold()
+            self._opened = ledger, read
+        return self._opened
+
+
+def _item(path: str, line: int, attempt: int) -> str:
+    return f"{path}:{line}#{attempt}" if attempt else f"{path}:{line}"
+
+
+def _place_of(item: str, path: str) -> tuple[int, int] | None:
+    """Return the line and the attempt of an item of this file."""
+    if not item.startswith(f"{path}:"):
+        return None
+    line, _, attempt = item.removeprefix(f"{path}:").partition("#")
+    return int(line), int(attempt or 0)
+
+
+def _texts(line: bytes, attempt: int) -> AnswerTexts:
+    said = recorded(line)
+    requests = said.history or ()
+    request = requests[attempt - 1] if 0 < attempt <= len(requests) else None
+    try:
+        fields = parse(line)[0]
+    except BadLine as bad:
+        raise InputError(f"a row cannot be read back: {bad}") from None
+    return AnswerTexts(
+        prompt=said.prompt if request is None or request.input is None else request.input,
+        response=said.response if request is None else request.response,
+        reasons={judge: masked(reason) for judge, reason in _reasons(fields, attempt)},
+    )
+
+
+def _reasons(fields: Mapping[str, Any], attempt: int) -> Iterator[tuple[str, str]]:
+    """Yield the reasons that a row records: those of its metrics, and those of judges that were asked later."""
+    history = fields.get("attempt_history")
+    item = history[attempt - 1] if isinstance(history, list) and 0 < attempt <= len(history) else None
+    metrics = item.get("metrics") if isinstance(item, dict) else None
+    told = [(one.get("name"), one) for one in _objects(metrics)]
+    for one in rejudgings(fields.get("rejudged")):
+        parts = [turn for turn in _objects(one.get("turns")) if attempt and turn.get("turn") == attempt - 1]
+        told.append((one.get("judge"), parts[0] if parts else one))
+    for judge, one in told:
+        if isinstance(judge, str) and isinstance(one.get("reason"), str) and one["reason"]:
+            yield judge, one["reason"]
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 # -- keeping ----------------------------------------------------------------------------------------------------
