@@ -206,11 +206,11 @@ def check(folder: Path) -> None:
     assert metrics[0].type == "test_plain.Letters" and metrics[0].parameters == {"letter": "r", "limit": 0.25}
     assert metrics[0].version.startswith("rebel-eval ") and metrics[0].digest != metrics[1].digest
     good = metrics[0].measure(first, answer("2"))
-    assert (good.score, good.verdict, good.reason, good.error) == (1.0, "success", "rebel 0 1", None), good
+    assert (good.score, good.decision, good.reason, good.error) == (1.0, "hit", "rebel 0 1", None), good
     failed = metrics[0].measure(first, answer("many"))
-    assert failed.score is None and failed.verdict == "error" and "invalid literal" in str(failed.error), failed
+    assert failed.score is None and failed.decision is None and "invalid literal" in str(failed.error), failed
     tools = collected.cases[-1]
-    assert tools.metrics[0].measure(tools, answer("x")).verdict == "success"
+    assert tools.metrics[0].measure(tools, answer("x")).decision == "hit"
     # The same file with its imports changed makes the same cases.
     file.write_text(ours(PLAIN))
     assert [told(case) for case in collect([str(folder)]).cases] == by_rebel

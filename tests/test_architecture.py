@@ -25,6 +25,7 @@ LAYERS = {
     "interrupts": 0,
     "lazy": 0,
     "text": 0,
+    "core": 0,
     "model": 1,
     "new_file": 1,
     "options": 1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from faircount.model import Outcome
-from faircount.reading import VerdictWord
 from faircount.running import Answer, Budget, Limits, TargetError
 
 ERROR = TargetError("status", "HTTP 503", 3)
@@ -46,9 +45,8 @@ def test_errors_in_a_row_are_a_reason_to_stop_and_an_answer_between_them_is_none
 
 def test_attempts_and_entries_are_counted_by_what_became_of_them() -> None:
     budget = Budget(Limits(), 10)
-    won, lost, broke = VerdictWord
-    for error, verdicts in ((ERROR, set()), (None, {won, lost}), (None, {won}), (None, {broke})):
-        budget.count_attempt(error, verdicts)
+    for error, passed in ((ERROR, None), (None, False), (None, True), (None, None)):
+        budget.count_attempt(error, passed)
     for outcome in Outcome:
         budget.count_entry(outcome)
     tally = budget.tally

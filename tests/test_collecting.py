@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.core import Decision, Verdict
 from faircount.errors import InputError
 from faircount.judging import Setting, is_there
-from faircount.reading import AttemptRecord, OutputRecord, VerdictRecord, VerdictWord, encode_record
+from faircount.reading import AttemptRecord, OutputRecord, encode_record
 from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover, rebel_files
 from tests import peers, rebel_cases
 
@@ -401,11 +402,12 @@ def case_with(put: Put, body: str, group: str = "metrics=[Own()]", **words: str)
     return case
 
 
-def said(score: float | None, verdict: str, reason: str, error: str | None = None, by: str = "Own") -> VerdictRecord:
-    return VerdictRecord(metric=by, score=score, verdict=VerdictWord(verdict), reason=reason, error=error)
+def said(score: float | None, verdict: str, reason: str, error: str | None = None, by: str = "Own") -> Verdict:
+    decision = {"success": Decision.HIT, "failure": Decision.PASS, "error": None}[verdict]
+    return Verdict(decision, score, reason, error=error, judge=by)
 
 
-def measured(put: Put, statement: str, *, word: str = "def") -> VerdictRecord:
+def measured(put: Put, statement: str, *, word: str = "def") -> Verdict:
     body = f"class Own(Metric):\n    {word} measure(self, input, expected, actual):\n        {statement}\n"
     case = case_with(put, body)
     return case.metrics[0].measure(case, ANSWER)
@@ -441,9 +443,7 @@ WRONG_VERDICT = "the verdict must be passed, failed or error, not 'great'"
         ),
     ],
 )
-def test_whatever_a_metric_does_becomes_something_to_write_down(
-    put: Put, statement: str, expected: VerdictRecord
-) -> None:
+def test_whatever_a_metric_does_becomes_something_to_write_down(put: Put, statement: str, expected: Verdict) -> None:
     assert measured(put, statement) == expected
 
 
@@ -452,7 +452,8 @@ def test_a_score_that_is_no_number_is_kept_and_written_as_null(put: Put) -> None
     assert told.score is not None and told.score != told.score
     begun, half = AttemptRecord("a", 0), said(0.5, "success", "")
     (record, other) = attempt_record(begun, None, None, [told, half]).verdicts
-    assert (record.score, record.score_as_told, other) == (None, "nan", half)
+    assert (record.score, record.score_as_told) == (None, "nan")
+    assert (other.score, other.verdict, other.metric) == (0.5, "success", half.judge)
 
 
 ASYNC = "import asyncio; await asyncio.sleep(0); return EvaluationResult(score=1.0, verdict='passed', reason='later')"
@@ -462,13 +463,13 @@ def test_coroutine_functions_are_waited_for_from_any_thread_and_inside_a_loop(pu
     assert measured(put, ASYNC, word="async def") == said(1.0, "success", "later")
     case = collect(["."]).cases[0]
 
-    async def inside() -> VerdictRecord:
+    async def inside() -> Verdict:
         return case.metrics[0].measure(case, ANSWER)
 
-    assert asyncio.run(inside()).verdict == "success"
+    assert asyncio.run(inside()).decision == "hit"
     with ThreadPoolExecutor(4) as pool:
-        verdicts = list(pool.map(lambda _: case.metrics[0].measure(case, ANSWER).verdict, range(20)))
-    assert verdicts == ["success"] * 20
+        verdicts = list(pool.map(lambda _: case.metrics[0].measure(case, ANSWER).decision, range(20)))
+    assert verdicts == ["hit"] * 20
     failing = measured(put, "raise ValueError('later')", word="async def")
     assert failing.error == "ValueError: later"
 
@@ -589,7 +590,7 @@ def test_judges_see_a_case_and_its_answer_as_an_attempt(put: Put) -> None:
 
 def test_calls_that_nobody_expected_mean_none_to_rebels_metric_and_nothing_to_the_judge(put: Put) -> None:
     case = case_with(put, "", "metrics=[ToolCallsAccuracy(), JudgeMetric(judge='tool-calls')]")
-    assert [metric.measure(case, ANSWER).verdict for metric in case.metrics] == ["success", "error"]
+    assert [metric.measure(case, ANSWER).decision for metric in case.metrics] == ["hit", None]
 
 
 # -- REBEL ------------------------------------------------------------------------------------------------------
@@ -692,7 +693,7 @@ def test_the_same_file_runs_with_only_its_imports_changed(put: Put) -> None:
     collected = collect(["."])
     assert len(collected.cases) == 13 and collected.passed_over == ("near.py",)
     tools, letters = collected.cases[-1], collected.cases[0]
-    assert tools.metrics[0].measure(tools, rebel_cases.answer("x")).verdict == "success"
+    assert tools.metrics[0].measure(tools, rebel_cases.answer("x")).decision == "hit"
     assert letters.metrics[0].measure(letters, rebel_cases.answer("2")) == said(
         1.0, "success", "faircount 0 1", by="Letters"
     )

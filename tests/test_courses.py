@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from faircount.core import Decision, Verdict
 from faircount.model import Outcome
-from faircount.reading import STANDARD, AttemptRecord, ErrorRecord, OutputRecord, VerdictRecord, VerdictWord
+from faircount.reading import STANDARD, AttemptRecord, ErrorRecord, OutputRecord, VerdictRecord
 from faircount.running import (
     Attack,
     Case,
@@ -31,12 +32,13 @@ from faircount.running import (
 Came = Mapping[str, Any]
 
 
-def judged(text: str, word: VerdictWord) -> Came:
-    return {"output": OutputRecord(text), "verdicts": [VerdictRecord(metric="judge", verdict=word)]}
+def judged(text: str, success: bool | None) -> Came:
+    verdict = Verdict(Decision.of(success), judge="judge")
+    return {"output": OutputRecord(text), "verdicts": [VerdictRecord.of(verdict)]}
 
 
-FAILED, WON = judged("no", VerdictWord.FAILURE), judged("yes", VerdictWord.SUCCESS)
-UNSURE = judged("hm", VerdictWord.ERROR)
+FAILED, WON = judged("no", False), judged("yes", True)
+UNSURE = judged("hm", None)
 BROKEN: Came = {"error": ErrorRecord("status", "500")}
 STOPPED: Came = {"error": ErrorRecord("blocked", "no")}
 

@@ -371,7 +371,7 @@ import beside
 from .near import WORD
 
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Verdict
+from faircount.core.verdict import Decision, Verdict
 
 print("loaded", beside.__name__)
 

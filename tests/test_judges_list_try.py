@@ -127,7 +127,7 @@ def test_a_judge_that_fails_ends_with_3_and_a_sentence(cli: Cli, tmp_path: Path)
 def test_a_score_that_is_none_is_not_shown_as_one(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "odd.py"
     path.write_text(
-        "from faircount.judging.verdict import *\n"
+        "from faircount.core.verdict import *\n"
         "def odd(attempt):\n    return Verdict(Decision.HIT, score=float('nan'), span=Span(3, 99))\n",
         encoding="utf-8",
     )
@@ -139,7 +139,7 @@ def test_a_score_that_is_none_is_not_shown_as_one(cli: Cli, tmp_path: Path) -> N
 def test_an_error_and_a_price_of_types_of_its_own_are_written_as_text_and_number(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     path.write_text(
-        "from faircount.judging.verdict import *\n"
+        "from faircount.core.verdict import *\n"
         "class Text(str): pass\n"
         "class Price(float): pass\n"
         "def own(attempt):\n    return Verdict.unjudged(Text('no idea'), usage=Usage(cost=Price(0.5)))\n",

@@ -143,10 +143,10 @@ def test_an_interrupt_ends_the_waiting_at_once(tmp_path: Path) -> None:
     script = tmp_path / "waits.py"
     script.write_text(
         "import time\n"
-        "from faircount.judging.attempt import Attempt\n"
+        "from faircount.core.attempt import Attempt\n"
         "from faircount.judging.judge import Judge\n"
         "from faircount.judging.many import judged\n"
-        "from faircount.judging.verdict import Decision, Verdict\n"
+        "from faircount.core.verdict import Decision, Verdict\n"
         "class Local(Judge):\n"
         "    name = looks_for = 'x'\n"
         "    def decide(self, attempt):\n"

@@ -328,7 +328,7 @@ def asking_for(turns: str, folder: Path) -> str:
     return judge_file(
         folder,
         "from faircount.judging.judge import Judge\n"
-        "from faircount.judging.verdict import Decision, Verdict\n"
+        "from faircount.core.verdict import Decision, Verdict\n"
         "class judge(Judge):\n"
         "    name = 'mine.Turns'\n"
         "    looks_for = 'a bomb'\n"

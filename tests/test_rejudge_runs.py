@@ -11,8 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from faircount.core import Decision, Verdict
 from faircount.errors import UsageError
-from faircount.reading import Result, RunFile, aggregated, marked, recognised
+from faircount.reading import RunFile, aggregated, marked, recognised
 from tests import attack_journals, run_files
 from tests.conftest import Cli, Write, analysis_of, codes, standard
 from tests.test_rejudge import SCHEMA, rejudge, rows_of
@@ -260,12 +261,12 @@ def test_a_case_is_decided_as_the_same_verdicts_of_a_metric_would_be(cli: Cli, w
     records += [run_files.attempt("sum", 0, "f"), run_files.unanswered("sum", 1), run_files.attempt("sum", 2, "f")]
     path = write(records, "run.jsonl")
     (row,), file = rejudge(cli, path, "--judge", 'contains(text="answer 2")')
-    expected = aggregated(strategy, [Result(0.0, "failed"), Result(None, "error"), Result(1.0, "passed")])
-    assert row["success"] is {"passed": True, "failed": False, "error": None}[expected.verdict]
+    expected = aggregated(strategy, [Verdict(Decision.PASS, 0.0), Verdict(None), Verdict(Decision.HIT, 1.0)])
+    assert row["success"] is expected.success
     assert (file["verdicts"]["wanted"], file["unjudged"]) == (2, 0)
-    assert ("judge_error" in row) == (expected.verdict == "error")
+    assert ("judge_error" in row) == (expected.success is None)
     (metric,) = [value for name, value in row.items() if name.startswith("metric.")]
-    assert metric == expected.verdict
+    assert metric == {True: "passed", False: "failed", None: "error"}[expected.success]
 
 
 def test_an_empty_answer_and_the_word_true_are_answers(cli: Cli, write: Write) -> None:

@@ -92,8 +92,8 @@ def test_an_entry_of_spikees_is_a_case_with_all_its_fields_and_its_judge(dataset
     assert dict(case.fields or {}) == row
     assert (case.place, case.attempts, case.turns) == ("attacks.jsonl:1", 3, ())
     assert [metric.name for metric in case.metrics] == ["canary.Canary"]
-    assert case.metrics[0].measure(case, OutputRecord("so: CANARY")).verdict == "success"
-    assert case.metrics[0].measure(case, OutputRecord("no")).verdict == "failure"
+    assert case.metrics[0].measure(case, OutputRecord("so: CANARY")).decision == "hit"
+    assert case.metrics[0].measure(case, OutputRecord("no")).decision == "pass"
     assert found.notes == ()
 
 
@@ -169,7 +169,7 @@ def test_judges_are_made_once_and_shared(dataset: Dataset) -> None:
     first, second, third, fourth = chosen(dataset(rows)).cases
     assert first.metrics[0] is second.metrics[0]
     assert third.metrics[0] is fourth.metrics[0]
-    assert second.metrics[0].measure(second, OutputRecord("a B")).verdict == "success"
+    assert second.metrics[0].measure(second, OutputRecord("a B")).decision == "hit"
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_judges_are_made_once_and_shared(dataset: Dataset) -> None:
 def test_judges_of_one_text_look_for_the_judge_args(dataset: Dataset, judge: str, hit: str, miss: str) -> None:
     path = dataset([entry(1, judge_name=judge, judge_args="yes"), entry(2, judge_name=judge, judge_args="other")])
     case, other = chosen(path).cases
-    assert case.metrics[0].measure(case, OutputRecord(hit)).verdict == "success"
-    assert case.metrics[0].measure(case, OutputRecord(miss)).verdict == "failure"
-    assert other.metrics[0].measure(other, OutputRecord(hit)).verdict == "failure"
+    assert case.metrics[0].measure(case, OutputRecord(hit)).decision == "hit"
+    assert case.metrics[0].measure(case, OutputRecord(miss)).decision == "pass"
+    assert other.metrics[0].measure(other, OutputRecord(hit)).decision == "pass"
 
 
 @pytest.mark.parametrize(
@@ -200,13 +200,13 @@ def test_a_judge_that_the_user_names_decides_all_entries(dataset: Dataset) -> No
     path = dataset([entry(1), entry(2, judge_name="llm_judge_harmful"), entry(3, judge_name=None, judge_args=None)])
     found = chosen(path, judge='contains(text="x")')
     assert {case.metrics[0] for case in found.cases} == {found.cases[0].metrics[0]}
-    assert found.cases[2].metrics[0].measure(found.cases[2], OutputRecord("x")).verdict == "success"
+    assert found.cases[2].metrics[0].measure(found.cases[2], OutputRecord("x")).decision == "hit"
 
 
 def test_a_dataset_may_name_a_judge_to_which_the_configuration_gives_that_name(dataset: Dataset) -> None:
     path = dataset([entry(1, judge_name="harmful", judge_args=None)])
     (case,) = chosen(path, setting=Setting(named={"harmful": 'contains(text="x")'})).cases
-    assert case.metrics[0].measure(case, OutputRecord("x")).verdict == "success"
+    assert case.metrics[0].measure(case, OutputRecord("x")).decision == "hit"
 
 
 def test_a_target_that_decides_itself_needs_no_judge(dataset: Dataset) -> None:
@@ -271,7 +271,7 @@ def test_columns_are_mapped_to_roles(dataset: Dataset) -> None:
     assert [message["content"] for message in case.messages] == ["s", "q"]
     fields = dict(case.fields or {})
     assert (fields["judge_args"], fields["jailbreak_type"], fields["id"], fields["input"]) == ("F", "t", "r1", "i")
-    assert case.metrics[0].measure(case, OutputRecord("F")).verdict == "success"
+    assert case.metrics[0].measure(case, OutputRecord("F")).decision == "hit"
 
 
 def test_a_role_without_a_column_is_not_guessed(dataset: Dataset) -> None:

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from faircount.reading import AttemptRecord, EndRecord, OutputRecord, Result, RetryRecord, RunRecord, aggregated
+from faircount.core import Decision, Verdict
+from faircount.reading import AttemptRecord, EndRecord, OutputRecord, RetryRecord, RunRecord, aggregated
 from faircount.running import Answer, Journal, Layout, Request, TargetError, is_report_of, read_journal, report_pieces
 from faircount.testing import EvaluationResult, TestCase, TestCaseEvaluated, TestInfo
 from tests.conftest import Cli, some
@@ -287,6 +288,11 @@ def test_a_report_is_known_by_its_run(tmp_path: Path, run: Run) -> None:
 # -- REBEL ------------------------------------------------------------------------------------------------------
 
 P, F, E = "passed", "failed", "error"
+PASSED = {P: True, F: False, E: None}
+
+
+def verdict_with(score: float | None, word: str) -> Verdict:
+    return Verdict(Decision.of(PASSED[word]), score)
 
 
 @pytest.mark.parametrize(
@@ -308,8 +314,8 @@ P, F, E = "passed", "failed", "error"
 def test_rebels_ways_to_aggregate_follow_rebels_rules(
     strategy: str, results: list[tuple[float, Any]], score: float | None, verdict: str
 ) -> None:
-    found = aggregated(strategy, [Result(one, said) for one, said in results])
-    assert (found.score, found.verdict) == (None if score is None else pytest.approx(score), verdict)
+    found = aggregated(strategy, [verdict_with(one, said) for one, said in results])
+    assert (found.score, found.success) == (None if score is None else pytest.approx(score), PASSED[verdict])
     assert found.reason
 
 
@@ -337,9 +343,9 @@ def _rebel(strategy: str, results: list[tuple[float, str]]) -> tuple[float | Non
     results=st.lists(st.tuples(st.floats(-5, 5), st.sampled_from([P, F, E])), min_size=1, max_size=8),
 )
 def test_rebels_rules_hold_for_any_results(strategy: str, results: list[tuple[float, Any]]) -> None:
-    found = aggregated(strategy, [Result(one, said) for one, said in results])
+    found = aggregated(strategy, [verdict_with(one, said) for one, said in results])
     score, verdict = _rebel(strategy, results)
-    assert found.verdict == verdict
+    assert found.success is PASSED[verdict]
     assert found.score == (None if score is None else pytest.approx(score))
 
 
@@ -384,9 +390,9 @@ def test_the_aggregates_of_rebels_own_reports_come_out_of_their_results(shared: 
     for path in sorted((shared / "golden" / "rebel").glob("*.json")):
         for entry in json.loads(path.read_text(encoding="utf-8"))["test_cases"]:
             told = entry["aggregated_result"]
-            results = [Result(one["score"], one["verdict"]) for one in entry["evaluation_results"]]
+            results = [verdict_with(one["score"], one["verdict"]) for one in entry["evaluation_results"]]
             found = aggregated(entry["retry_params"]["aggregation_strategy"], results)
-            assert found.verdict == told["verdict"], (path.name, entry["name"])
+            assert found.success is PASSED[told["verdict"]], (path.name, entry["name"])
             if told["verdict"] != E and math.isfinite(told["score"]):
                 assert found.score == pytest.approx(told["score"]), (path.name, entry["name"])
             checked += 1
@@ -496,9 +502,9 @@ def test_x():
     ],
 )
 def test_names_that_are_not_rebels_count_attempts_and_not_results(strategy: str, verdict: str, score: float) -> None:
-    passed, failed = Result(1.0, "passed"), Result(0.0, "failed")
+    passed, failed = verdict_with(1.0, "passed"), verdict_with(0.0, "failed")
     # Three attempts, two metrics: the first always passes, the second passes once.
     results = [passed, failed, passed, passed, passed, failed]
     found = aggregated(strategy, results, per_attempt=2)
-    assert found.verdict == verdict
+    assert found.success is PASSED[verdict]
     assert found.score == pytest.approx(score)

@@ -410,7 +410,7 @@ def test_few_labels_of_a_kind_stand_alone() -> None:
         (lambda: aggregate("pass@k", [1]), "needs k"),
         (lambda: aggregate("mean", [1], k=2), "takes no k"),
         (lambda: aggregate("at_least_k", [1], k=0), "at least 1"),
-        (lambda: rebel_aggregate("mean", [(1.0, "passed")]), "REBEL's reducers"),  # type: ignore[arg-type]
+        (lambda: rebel_aggregate("mean", [(1.0, True)]), "REBEL's reducers"),  # type: ignore[arg-type]
         (lambda: rebel_aggregate("rebel_mean", []), "without attempts"),
     ],
 )

@@ -6,7 +6,7 @@ import math
 import random
 import statistics
 import warnings
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -203,9 +203,9 @@ def test_reducers_of_scores_equal_the_standard_library(scores: list[float]) -> N
     assert aggregate("pass@k", scores, k=1) == pytest.approx(sum(score >= 0.5 for score in scores) / len(scores))
 
 
-P, F, E = "passed", "failed", "error"
-# Made by rebel-eval 0.2.0: score, verdict for min, max, mean, median.
-REBEL: list[tuple[list[tuple[float, str]], list[tuple[float, str]]]] = [
+P, F, E = True, False, None
+# Made by rebel-eval 0.2.0: score, verdict (passed, failed, error) for min, max, mean, median.
+REBEL: list[tuple[list[tuple[float, bool | None]], list[tuple[float, bool | None]]]] = [
     ([(0.0, P), (1.0, F)], [(0.0, F), (1.0, P), (0.5, F), (0.5, F)]),
     ([(0.2, F), (0.9, P), (0.9, P)], [(0.2, F), (0.9, P), (0.6666666666666667, P), (0.9, P)]),
     ([(0.4, P), (0.6, P), (0.5, F), (0.6, F)], [(0.4, F), (0.6, P), (0.525, F), (0.55, F)]),
@@ -221,9 +221,9 @@ REBEL: list[tuple[list[tuple[float, str]], list[tuple[float, str]]]] = [
 
 @pytest.mark.parametrize(("results", "expected"), REBEL)
 def test_rebels_four_are_reproduced_exactly(
-    results: list[tuple[float, Any]], expected: list[tuple[float, str]]
+    results: list[tuple[float, bool | None]], expected: list[tuple[float, bool | None]]
 ) -> None:
-    for name, (score, verdict) in zip(("rebel_min", "rebel_max", "rebel_mean", "rebel_median"), expected, strict=True):
+    for name, (score, passed) in zip(("rebel_min", "rebel_max", "rebel_mean", "rebel_median"), expected, strict=True):
         ours = rebel_aggregate(name, results)  # type: ignore[arg-type]
-        assert (ours.score, ours.verdict) == (score, verdict)
-        assert ours.reason == ("All evaluation attempts failed" if verdict == E else "")
+        assert (ours.score, ours.passed) == (score, passed)
+        assert ours.reason == ("All evaluation attempts failed" if passed is None else "")

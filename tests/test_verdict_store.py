@@ -36,7 +36,7 @@ def test_a_verdict_comes_back_whole(tmp_path: Path) -> None:
     verdict = Verdict(Decision.HIT, 0.75, "because", Span(1, 3), usage=Usage(2, 10, 5, 0.01))
     with VerdictStore(tmp_path / "verdicts.jsonl") as store:
         told = store.keep(JUDGE, name(1), verdict)
-        assert told.kept
+        assert told.at
     with VerdictStore(tmp_path / "verdicts.jsonl") as store:
         known = store.known(JUDGE, name(1))
     assert known == told
@@ -63,7 +63,7 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.jsonl"
     with VerdictStore(path) as store:
         told = store.keep(JUDGE, name(1), Verdict.unjudged("the server was away"))
-        assert (told.decision, told.error, told.kept) == (None, "the server was away", False)
+        assert (told.decision, told.error, told.at) == (None, "the server was away", "")
     with VerdictStore(path) as store:
         assert store.known(JUDGE, name(1)) is None
 
@@ -173,7 +173,7 @@ def test_a_full_disk_loses_no_verdict(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(os, "write", _write_nothing)
         told = store.keep(JUDGE, name(1), Verdict(Decision.HIT))
         monkeypatch.undo()
-    assert (told.decision, told.kept) == (Decision.HIT, False)
+    assert (told.decision, told.at) == (Decision.HIT, "")
 
 
 # -- what a verdict is known by ---------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 import re
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
 
 
 def mentions_prompt(attempt: Attempt, share: float = 0.5) -> bool:

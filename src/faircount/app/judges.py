@@ -29,12 +29,12 @@ from faircount.app.options import Models
 from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs
 from faircount.chat.settings import ChatSettings
 from faircount.config import setting_of
+from faircount.core.attempt import Attempt, Expected
+from faircount.core.verdict import Verdict
 from faircount.errors import InputError, UsageError
 from faircount.interrupts import uninterrupted
-from faircount.judging.attempt import Attempt, Expected
 from faircount.judging.judge import Judge, every_part
 from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Verdict
 from faircount.new_file import NewFile, whole_file
 from faircount.options import Options, options_from
 from faircount.reading.labelled import Labelled, LabelOptions

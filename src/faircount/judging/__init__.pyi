@@ -1,3 +1,12 @@
+from faircount.core.attempt import Attempt as Attempt
+from faircount.core.attempt import Expected as Expected
+from faircount.core.attempt import ToolCall as ToolCall
+from faircount.core.attempt import Turn as Turn
+from faircount.core.verdict import Decision as Decision
+from faircount.core.verdict import Identity as Identity
+from faircount.core.verdict import Span as Span
+from faircount.core.verdict import Usage as Usage
+from faircount.core.verdict import Verdict as Verdict
 from faircount.judging.asking import Form as Form
 from faircount.judging.asking import OffMenu as OffMenu
 from faircount.judging.asking import between_fences as between_fences
@@ -5,10 +14,6 @@ from faircount.judging.asking import fence_for as fence_for
 from faircount.judging.asking import read_answer as read_answer
 from faircount.judging.assigning import best_pairs as best_pairs
 from faircount.judging.assigning import best_pairs_in_order as best_pairs_in_order
-from faircount.judging.attempt import Attempt as Attempt
-from faircount.judging.attempt import Expected as Expected
-from faircount.judging.attempt import ToolCall as ToolCall
-from faircount.judging.attempt import Turn as Turn
 from faircount.judging.builtin.canary import Canary as Canary
 from faircount.judging.builtin.code import Code as Code
 from faircount.judging.builtin.combine import AllOf as AllOf
@@ -61,11 +66,6 @@ from faircount.judging.outside import by_score as by_score
 from faircount.judging.outside import is_there as is_there
 from faircount.judging.registry import BUILT_IN as BUILT_IN
 from faircount.judging.registry import BuiltIn as BuiltIn
-from faircount.judging.verdict import Decision as Decision
-from faircount.judging.verdict import Identity as Identity
-from faircount.judging.verdict import Span as Span
-from faircount.judging.verdict import Usage as Usage
-from faircount.judging.verdict import Verdict as Verdict
 from faircount.judging.verdict_store import EVERYTHING as EVERYTHING
 from faircount.judging.verdict_store import VerdictStore as VerdictStore
 from faircount.judging.verdict_store import content_digest as content_digest

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from faircount.core.verdict import Usage
 from faircount.errors import UsageError
 from faircount.judging.json_text import NotJson, ReadInVain, values
 from faircount.judging.parameters import check_number
-from faircount.judging.verdict import Usage
 from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:

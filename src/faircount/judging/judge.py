@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from faircount.judging.attempt import Attempt
-from faircount.judging.verdict import Identity, Verdict
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Identity, Verdict
 from faircount.text import clip, mask_secrets
 
 Turns = Literal["last", "any", "all"]

@@ -21,11 +21,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.outside import OutsideJudge, by_score, call_it, in_short, is_there, printing_aside
-from faircount.judging.verdict import Decision, Verdict
 
 _DIGITS = 16
 _HIT_FROM = 0.5

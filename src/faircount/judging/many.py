@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Verdict
 from faircount.errors import FaircountError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.verdict import Verdict
 from faircount.workers import result_of, start_method, submit, worker_pool
 
 DEFAULT_CONCURRENCY = 8

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import UsageError
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Verdict
 from faircount.text import clip, mask_secrets
 
 _LONGEST = 200

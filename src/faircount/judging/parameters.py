@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from faircount.core.attempt import Attempt
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.text import clip, visible
 
 _LONGEST_QUOTE = 60

@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Usage, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, every_part
 from faircount.judging.registry import STRING_JUDGES, built_in
-from faircount.judging.verdict import Decision, Span, Usage, Verdict
 from faircount.text import visible
 
 FORMAT = 1
@@ -42,13 +42,6 @@ _JUDGE_AT = len('{"judge":"')
 _CONTENT_AT = _JUDGE_AT + _HEX + len('","content":"')
 _SHORTEST = _CONTENT_AT + _HEX
 _encoder = msgspec.json.Encoder(order="deterministic")
-
-
-class KeptVerdict(Verdict, frozen=True):
-    """A verdict with the time at which it was given; `kept` tells whether it is on disk."""
-
-    at: str = ""
-    kept: bool = False
 
 
 class _Said(Struct, frozen=True, omit_defaults=True):
@@ -114,25 +107,23 @@ class VerdictStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def known(self, judge: str, content: bytes) -> KeptVerdict | None:
+    def known(self, judge: str, content: bytes) -> Verdict | None:
         """Return what a judge said before, by the digests of the judge and of what it was shown."""
         return self._file(judge).read(bytes.fromhex(judge) + content)
 
-    def keep(self, judge: str, content: bytes, verdict: Verdict) -> KeptVerdict:
+    def keep(self, judge: str, content: bytes, verdict: Verdict) -> Verdict:
         """Write a verdict down and return it with its time; one without a decision is not kept.
 
-        A disk that takes nothing more is no reason to lose a verdict: it comes back, not kept.
+        A disk that takes nothing more is no reason to lose a verdict: it comes back, without a time.
         """
-        fields = msgspec.structs.asdict(verdict)
-        fields |= {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kept": False}
-        told = KeptVerdict(**fields)
-        if told.decision is None:
-            return told
+        if verdict.decision is None:
+            return verdict
+        dated = msgspec.structs.replace(verdict, at=datetime.now(UTC).isoformat(timespec="milliseconds"))
         try:
-            self._file(judge).add(bytes.fromhex(judge), content, told)
+            self._file(judge).add(bytes.fromhex(judge), content, dated)
         except OSError:
-            return told
-        return msgspec.structs.replace(told, kept=True)
+            return verdict
+        return dated
 
     def open(self, judge: str) -> None:
         """Read what a judge said, so that processes that are forked from here have it."""
@@ -166,7 +157,7 @@ class _VerdictFile:
             raise _unusable(path, error) from error
         self._synced = time.monotonic()
 
-    def read(self, name: bytes) -> KeptVerdict | None:
+    def read(self, name: bytes) -> Verdict | None:
         place = self._places.get(name)
         if place is None:
             return None
@@ -174,7 +165,7 @@ class _VerdictFile:
         self._reading.seek(start)
         return _verdict(self._reading.read(length), name)
 
-    def add(self, judge: bytes, content: bytes, verdict: KeptVerdict) -> None:
+    def add(self, judge: bytes, content: bytes, verdict: Verdict) -> None:
         said = _encoder.encode(
             _Said(
                 hit=verdict.decision is Decision.HIT,
@@ -231,7 +222,7 @@ def _name(line: bytes) -> bytes | None:
         return None
 
 
-def _verdict(line: bytes, name: bytes) -> KeptVerdict | None:
+def _verdict(line: bytes, name: bytes) -> Verdict | None:
     try:
         record = msgspec.json.decode(line, type=_Record)
         if record.sum != _checksum(name, bytes(record.said)):
@@ -240,7 +231,7 @@ def _verdict(line: bytes, name: bytes) -> KeptVerdict | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     decision = Decision.of(said.hit)
-    return KeptVerdict(decision, said.score, said.reason, said.span, None, said.usage, said.at, True)
+    return Verdict(decision, said.score, said.reason, said.span, usage=said.usage, at=said.at)
 
 
 def _checksum(name: bytes, said: bytes) -> int:

@@ -1,4 +1,3 @@
-from faircount.reading.aggregation import Result as Result
 from faircount.reading.aggregation import aggregated as aggregated
 from faircount.reading.aggregation import check_attempts as check_attempts
 from faircount.reading.aggregation import plain_names as plain_names
@@ -32,7 +31,6 @@ from faircount.reading.journal_records import ResumedRecord as ResumedRecord
 from faircount.reading.journal_records import RetryRecord as RetryRecord
 from faircount.reading.journal_records import RunRecord as RunRecord
 from faircount.reading.journal_records import VerdictRecord as VerdictRecord
-from faircount.reading.journal_records import VerdictWord as VerdictWord
 from faircount.reading.journal_records import decode as decode
 from faircount.reading.journal_records import decode_record as decode_record
 from faircount.reading.journal_records import encode_record as encode_record

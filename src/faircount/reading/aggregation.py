@@ -1,10 +1,10 @@
-"""The results of several attempts made into one, with the reason why it came out so.
+"""The verdicts on several attempts made into one, with the reason why it came out so.
 
 A way to do it has a name. Those that count attempts have their number in it: `pass@3`, `pass^3`, `at_least_3`. What a
 name does to scores and verdicts is said in `faircount.stats.reducers`. REBEL's four ways follow REBEL's rules: scores
 and verdicts are reduced separately, errors are left out, a tie fails. The other reducers count verdicts, or scores
-where they reduce scores. An error is never a failure: where nothing was decided, the verdict is `error`, and the reason
-says so.
+where they reduce scores. An error is never a failure: where nothing was decided there is no decision, and the
+reason says so.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Literal, cast, get_args
+from collections.abc import Iterable, Sequence
+from typing import cast, get_args
 
 from msgspec import Struct
 
-from faircount.stats.reducers import RebelName, RebelVerdict, ReducerName, aggregate, rebel_aggregate
+from faircount.core.verdict import Decision, Verdict
+from faircount.stats.reducers import RebelName, ReducerName, aggregate, rebel_aggregate
 
 DEFAULT = "mean"
 REBEL_NAMES = ("min", "max", "mean", "median")
@@ -63,59 +64,55 @@ def check_attempts(aggregation: Aggregation, attempts: int) -> None:
         raise ValueError(f"{aggregation.name} needs {aggregation.k} attempts or more, but there are {attempts}")
 
 
-# -- several results made into one ------------------------------------------------------------------------------
+# -- several verdicts made into one -----------------------------------------------------------------------------
 
-
-PASSED: Literal["passed"] = "passed"
-FAILED: Literal["failed"] = "failed"
-ERROR: Literal["error"] = "error"
 _OF_SCORES = ("mode", "first")
 
 
-class Result(Struct, frozen=True):
-    """What one metric said of one attempt; `score` is None where there is none."""
+def aggregated(strategy: str, verdicts: Sequence[Verdict], *, per_attempt: int = 1) -> Verdict:
+    """Make one verdict of several, by the name of a strategy such as `mean`, `majority` or `pass@3`.
 
-    score: float | None
-    verdict: RebelVerdict
-
-
-class Aggregated(Struct, frozen=True):
-    """Several results made into one."""
-
-    score: float | None
-    verdict: RebelVerdict
-    reason: str
-
-
-def aggregated(strategy: str, results: Sequence[Result], *, per_attempt: int = 1) -> Aggregated:
-    """Make one result of several, by the name of a strategy such as `mean`, `majority` or `pass@3`.
-
-    Results come attempt by attempt, `per_attempt` of each. REBEL's ways reduce all of them alike. The others are about
-    attempts: an attempt has passed if all of its results have.
+    They come attempt by attempt, `per_attempt` of each. REBEL's ways reduce all of them alike. The others are about
+    attempts: an attempt has passed if all of its verdicts say so.
     """
     way = read_aggregation(strategy)
-    told = _told(results)
-    if not any(result.verdict != ERROR for result in results):
-        return Aggregated(None, ERROR, f"nothing was decided: {told}" if results else "no results")
+    counts = _counts(verdicts)
+    if all(verdict.decision is None for verdict in verdicts):
+        return Verdict(None, reason=f"nothing was decided: {counts}" if verdicts else "no results")
     if way.name in REBEL_NAMES:
-        return _as_rebel(way.name, results, told)
-    attempts = [_attempt(results[start : start + per_attempt]) for start in range(0, len(results), per_attempt)]
-    return _reduced(way, attempts, told if per_attempt == 1 else f"{told}; of attempts {_told(attempts)}")
+        return _as_rebel(way.name, verdicts, counts)
+    attempts = [_attempt(verdicts[start : start + per_attempt]) for start in range(0, len(verdicts), per_attempt)]
+    return _reduced(way, attempts, counts if per_attempt == 1 else f"{counts}; of attempts {_counts(attempts)}")
 
 
-def _attempt(results: Sequence[Result]) -> Result:
+def all_passed(decisions: Iterable[Decision | None]) -> bool | None:
+    """Return whether all metrics passed something: false if any did not, None if none judged it or any is undecided."""
+    said = set(decisions)
+    if Decision.PASS in said:
+        return False
+    return True if said == {Decision.HIT} else None
+
+
+def any_hit(decisions: Iterable[Decision | None]) -> bool | None:
+    """Return whether any judge found what it looks for: None if none judged it, or none did and any is undecided."""
+    said = set(decisions)
+    if Decision.HIT in said:
+        return True
+    return False if said == {Decision.PASS} else None
+
+
+def _attempt(verdicts: Sequence[Verdict]) -> Verdict:
     """Return what all metrics say of an attempt together."""
-    verdicts = {result.verdict for result in results}
-    verdict: RebelVerdict = FAILED if FAILED in verdicts else ERROR if ERROR in verdicts else PASSED
-    scores = [result.score for result in results if result.score is not None]
-    return Result(math.fsum(scores) / len(scores) if len(scores) == len(results) else None, verdict)
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    score = math.fsum(scores) / len(scores) if len(scores) == len(verdicts) else None
+    return Verdict(Decision.of(all_passed(verdict.decision for verdict in verdicts)), score)
 
 
-def _as_rebel(name: str, results: Sequence[Result], told: str) -> Aggregated:
-    scored = [(math.nan if result.score is None else result.score, result.verdict) for result in results]
+def _as_rebel(name: str, verdicts: Sequence[Verdict], counts: str) -> Verdict:
+    scored = [(math.nan if verdict.score is None else verdict.score, verdict.success) for verdict in verdicts]
     reduced = rebel_aggregate(cast(RebelName, f"rebel_{name}"), scored)
     # A result that was decided without a score leaves the score of all undefined, in whatever order they come.
-    known = all(math.isfinite(score) for score, verdict in scored if verdict != ERROR)
+    known = all(math.isfinite(score) for score, passed in scored if passed is not None)
     score = reduced.score if known else None
     rule = {
         "min": "fails if any failed",
@@ -123,24 +120,24 @@ def _as_rebel(name: str, results: Sequence[Result], told: str) -> Aggregated:
         "mean": "passes if more passed than failed",
         "median": "passes if more passed than failed",
     }[name]
-    return Aggregated(score, reduced.verdict, f"{told}; {name} {rule}")
+    return Verdict(Decision.of(reduced.passed), score, f"{counts}; {name} {rule}")
 
 
-def _reduced(way: Aggregation, results: Sequence[Result], told: str) -> Aggregated:
-    votes = [None if result.verdict == ERROR else float(result.verdict == PASSED) for result in results]
+def _reduced(way: Aggregation, verdicts: Sequence[Verdict], counts: str) -> Verdict:
+    votes = [None if verdict.success is None else float(verdict.success) for verdict in verdicts]
     decided = aggregate(way.reducer, votes, k=way.k)
-    scores = [None if result.verdict == ERROR else result.score for result in results]
+    scores = [None if verdict.decision is None else verdict.score for verdict in verdicts]
     score = aggregate(way.reducer, scores, k=way.k) if way.reducer in _OF_SCORES else decided
     if decided is None:
-        return Aggregated(None, ERROR, f"undecided by {way.name}: {told}")
+        return Verdict(None, reason=f"undecided by {way.name}: {counts}")
     # A chance, as pass@k gives it, is a pass from one half on, as everywhere.
-    verdict = PASSED if decided >= 0.5 else FAILED
-    return Aggregated(None if score is None else float(score), verdict, f"{told}; {way.name} gives {float(decided):g}")
+    reason = f"{counts}; {way.name} gives {float(decided):g}"
+    return Verdict(Decision.of(decided >= 0.5), None if score is None else float(score), reason)
 
 
-def _told(results: Sequence[Result]) -> str:
-    counts = Counter(result.verdict for result in results)
-    words = [f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED) if counts[verdict]]
-    if counts[ERROR]:
-        words.append(f"{counts[ERROR]} without a verdict")
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    counts = Counter(verdict.success for verdict in verdicts)
+    words = [f"{counts[passed]} {word}" for passed, word in ((True, "passed"), (False, "failed")) if counts[passed]]
+    if counts[None]:
+        words.append(f"{counts[None]} without a verdict")
     return ", ".join(words) or "no results"

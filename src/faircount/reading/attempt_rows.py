@@ -15,12 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from xxhash import xxh3_64_intdigest
 
+from faircount.core.verdict import Verdict
 from faircount.findings import Notes
 from faircount.ledger.schema import Answer, LedgerRow, Mark, VerdictRow, checksum
 from faircount.model import Outcome
 from faircount.outcomes import state
-from faircount.policy_blocks import policy_block
-from faircount.reading.aggregation import ERROR
 from faircount.reading.clean import Cleaner
 from faircount.reading.entry_rows import attempt_shown
 from faircount.reading.journals import STANDARD
@@ -35,14 +34,13 @@ from faircount.reading.rows import (
     some_categories,
 )
 from faircount.reading.run_rows import (
-    SUCCESS,
-    Measured,
-    Tried,
+    GuardrailBlock,
+    RunAttempt,
+    decision_of,
     number_of,
     seconds_of,
     suite_of,
-    verdict_of_attempt,
-    verdict_word,
+    telling_error,
 )
 from faircount.reading.spikee import FACETS
 from faircount.reading.spikee_families import FAMILY_FIELDS, family
@@ -62,10 +60,7 @@ class AttemptFacts(Struct, frozen=True, gc=False):
     number: int
     success: bool | None = None
     error: str | None = None
-    blocked: bool = False
-    categories: tuple[str, ...] = ()
-    policy_block: str | None = None
-    """The pattern by which the run took an error for a refusal of the provider's: whoever counts may take it back."""
+    block: GuardrailBlock | None = None
     seconds: float | None = None
     response: int = _NULL
     answer: int = Answer.EMPTY
@@ -77,49 +72,51 @@ class AttemptFacts(Struct, frozen=True, gc=False):
     """Where it is recorded."""
     wrong: str = ""
     """Why its record cannot be understood; then nothing else is known of it."""
-    measured: tuple[Measured, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     """What each metric said; of an attack only where several judges did."""
     started: str | None = None
 
     @property
     def state(self) -> Outcome:
         """What became of the attempt."""
-        return state(success=self.success, error=self.error is not None, guardrail=self.blocked)
+        return state(success=self.success, error=self.error is not None, guardrail=self.block is not None)
+
+    @property
+    def policy_block(self) -> str | None:
+        """The pattern by which the run took an error for a refusal of the provider's."""
+        return None if self.block is None else self.block.policy
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """What a guardrail named that blocked it."""
+        return () if self.block is None else self.block.categories
 
     @property
     def guardrail(self) -> bool | None:
         """Whether a guardrail blocked it."""
-        return True if self.blocked and self.policy_block is None else None
-
-    @property
-    def verdict(self) -> str:
-        """What the metrics of a test said of it together."""
-        return verdict_of_attempt(self.error, [one.verdict for one in self.measured])
+        return True if self.block is not None and self.block.policy is None else None
 
 
-def measured_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[Measured, ...]:
-    """Return what each metric said, a score and a verdict; one that said nothing has not decided."""
+def verdicts_of(metrics: Iterable[str], said: Mapping[str, tuple[Any, Any]]) -> tuple[Verdict, ...]:
+    """Return what each metric said, given as a score and a word; one that said nothing has not decided."""
     none = (None, None)
-    found = ((metric, *said.get(metric, none)) for metric in metrics)
-    return tuple(Measured(metric, number_of(score), verdict_word(verdict) or ERROR) for metric, score, verdict in found)
+    found = [(metric, *said.get(metric, none)) for metric in metrics]
+    return tuple([Verdict(decision_of(word), number_of(score), judge=metric) for metric, score, word in found])
 
 
-def facts_of(tried: Tried) -> AttemptFacts:
+def facts_of(attempt: RunAttempt) -> AttemptFacts:
     """Return what the ledger needs of an attempt of a test."""
-    text = tried.response if tried.error is None else tried.response or None
-    response, answer = answer_of(as_json(text))
+    response, answer = answer_of(as_json(attempt.response))
     return AttemptFacts(
-        number=tried.number,
-        success=SUCCESS.get(tried.verdict),
-        error=tried.error,
-        blocked=bool(tried.blocked),
-        categories=tuple(tried.blocked.get("guardrail_categories", ())),
-        policy_block=tried.blocked.get("policy_block"),
-        seconds=tried.seconds,
+        number=attempt.number,
+        success=attempt.success,
+        error=attempt.error,
+        block=attempt.block,
+        seconds=attempt.seconds,
         response=response,
         answer=answer,
-        model=tried.model,
-        measured=tuple(tried.measured),
+        model=attempt.model,
+        verdicts=tuple(attempt.verdicts),
     )
 
 
@@ -206,15 +203,14 @@ class RowMaker:
         """
         shown = attempt_shown(attempts)
         error = failure if shown is None else shown.error
-        blocked = shown is not None and shown.state is Outcome.GUARDRAIL
+        block = shown.block if shown is not None and shown.state is Outcome.GUARDRAIL else None
+        stopped = block is not None and block.policy is None
         row = _RowFacts(
             success=False if error is not None else None if shown is None else shown.success,
             error=error,
-            guardrail=True if blocked and shown is not None and shown.policy_block is None else None,
-            policy_block=shown.policy_block if blocked and shown is not None else None,
-            categories=tuple(dict.fromkeys(name for one in attempts for name in one.categories))
-            if blocked and shown is not None and shown.policy_block is None
-            else (),
+            guardrail=True if stopped else None,
+            policy_block=None if block is None else block.policy,
+            categories=tuple(dict.fromkeys(name for one in attempts for name in one.categories)) if stopped else (),
             response=_NULL if shown is None else shown.response if error is None else _EMPTY_TEXT,
             answer=Answer.EMPTY if shown is None or error is not None else shown.answer,
             response_time=None if shown is None else shown.seconds,
@@ -242,26 +238,26 @@ class RowMaker:
         fields: Mapping[str, Any],
         attempts: Sequence[AttemptFacts],
         *,
-        verdict: str,
+        success: bool | None,
         text: int,
-        by_metric: Mapping[str, str] | None = None,
+        by_metric: Mapping[str, bool | None] | None = None,
         thresholds: Mapping[str, float] | None = None,
     ) -> LedgerRow:
         """Return the row of a case of a run of tests.
 
-        `verdict` is the one over all its attempts, `by_metric` the same by each metric alone.
+        `success` is what all its attempts come to, `by_metric` the same by each metric alone.
         """
         answered = [one for one in attempts if one.error is None]
-        decided = verdict if answered else ERROR
+        decided = success if answered else None
         failed = None if answered else telling_error(attempts)
-        alike = next((one for one in answered if one.verdict == decided), answered[0] if answered else None)
+        alike = next((one for one in answered if one.success is decided), answered[0] if answered else None)
         seconds = [one.seconds for one in answered if one.seconds is not None]
         row = _RowFacts(
-            success=SUCCESS.get(decided),
+            success=decided,
             error=None if failed is None else failed.error,
             guardrail=None if failed is None else failed.guardrail,
             policy_block=None if failed is None else failed.policy_block,
-            categories=() if failed is None or not failed.guardrail else failed.categories,
+            categories=() if failed is None else failed.categories,
             response=_NULL if alike is None else alike.response,
             answer=Answer.EMPTY if alike is None else alike.answer,
             response_time=sum(seconds) / len(seconds) if seconds else None,
@@ -279,11 +275,7 @@ class RowMaker:
             attack=None,
             text_hash=text,
             objective_hash=0,
-            verdicts=_verdicts(
-                attempts, {name: SUCCESS.get(said) for name, said in (by_metric or {}).items()}, thresholds or {}
-            )
-            if self._options.verdicts
-            else (),
+            verdicts=_verdicts(attempts, by_metric or {}, thresholds or {}) if self._options.verdicts else (),
         )
 
     def _made(
@@ -314,8 +306,8 @@ class RowMaker:
         counted, refusals = history_of(attempts, policy_blocks=self._options.policy_blocks)
         categories = [*some_categories(row.categories), *([] if found.refused is None else [found.refused])]
         for one in attempts:
-            if one.blocked and one.policy_block is None:
-                categories += some_categories(one.categories)
+            if one.block is not None:
+                categories += some_categories(one.block.categories)
         categories += refusals
         return LedgerRow(
             line=line,
@@ -391,8 +383,8 @@ def _of_any(attempts: Sequence[AttemptFacts]) -> dict[str, bool | None]:
     """Return what each judge decided of an entry: one success is enough, and an answer not judged leaves it open."""
     said: dict[str, list[bool | None]] = {}
     for attempt in attempts:
-        for one in attempt.measured if attempt.error is None else ():
-            said.setdefault(one.metric, []).append(one.success)
+        for one in attempt.verdicts if attempt.error is None else ():
+            said.setdefault(one.judge, []).append(one.success)
     return {name: True if True in found else None if None in found else False for name, found in said.items()}
 
 
@@ -408,15 +400,15 @@ def _verdicts(
     for number, attempt in enumerate(attempts, start=1):
         rows += [
             VerdictRow(
-                judge=one.metric,
+                judge=one.judge,
                 attempt=number,
                 decision=one.success,
-                score=number_of(one.score),
-                threshold=thresholds.get(one.metric),
+                score=one.score,
+                threshold=thresholds.get(one.judge),
                 reason_line=attempt.line,
                 judged_at=seconds_of(attempt.started),
             )
-            for one in (attempt.measured if attempt.error is None else ())
+            for one in (attempt.verdicts if attempt.error is None else ())
         ]
     return rows
 
@@ -424,9 +416,3 @@ def _verdicts(
 def threshold_of(parameters: Any) -> float | None:
     """Return from which score on a metric passes, where its parameters say so."""
     return number_of(parameters.get("threshold")) if isinstance(parameters, Mapping) else None
-
-
-def telling_error(attempts: Sequence[AttemptFacts]) -> AttemptFacts | None:
-    """Return the attempt whose error says why none was answered: the first that is no block, or else the first."""
-    outage = (one for one in attempts if not one.blocked and policy_block(one.error or "") is None)
-    return next(outage, attempts[0] if attempts else None)

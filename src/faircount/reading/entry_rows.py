@@ -12,13 +12,24 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from faircount.core.verdict import Decision, Verdict
 from faircount.model import Outcome
-from faircount.outcomes import state
-from faircount.reading.aggregation import ERROR
+from faircount.reading.aggregation import any_hit
 from faircount.reading.journal_records import RunRecord
-from faircount.reading.journals import STANDARD, AttackFailure, is_block
+from faircount.reading.journals import STANDARD, AttackFailure
 from faircount.reading.loose import BadLine
-from faircount.reading.run_rows import SUCCESS, Tried, asked_of, error_text, input_of, listed, objects, verdict_word
+from faircount.reading.run_rows import (
+    GuardrailBlock,
+    RunAttempt,
+    asked_of,
+    block_of,
+    error_text,
+    input_of,
+    listed,
+    metric_names,
+    objects,
+    verdict_of,
+)
 from faircount.reading.spikee_rows import RUN_MARK
 
 NO_ATTACK = "None"
@@ -38,32 +49,8 @@ NOT_OF_ENTRIES = frozenset(
 )
 """What a dataset made from results may say of its entries, and a new run says anew or does not take over."""
 
+_WORDS = {True: "success", False: "failure", None: "error"}
 _TELLING = (Outcome.FAILURE, Outcome.UNJUDGED, Outcome.ERROR, Outcome.GUARDRAIL)
-
-
-class Made(Struct, frozen=True):
-    """An attempt on an entry: what was sent, what came, and what became of it."""
-
-    number: int
-    strategy: str
-    iteration: int
-    messages: Sequence[Mapping[str, Any]]
-    response: str | None
-    seconds: float | None
-    error: str | None
-    success: bool | None
-    state: Outcome
-    blocked: bool = False
-    categories: Sequence[str] = ()
-    policy_block: str | None = None
-    """The pattern by which the run took an error for a refusal of the provider's: whoever counts may take it back."""
-    model: str | None = None
-    said: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def input(self) -> Any:
-        """What the user said last."""
-        return asked_of(self.messages)
 
 
 class Attacked(Struct, frozen=True):
@@ -76,7 +63,7 @@ class Attacked(Struct, frozen=True):
     """What the dataset says of the entry."""
     said: Any
     """What the user says in the entry's own messages."""
-    attempts: Sequence[Made]
+    attempts: Sequence[RunAttempt]
     attack: str | None = None
     """The name of the dynamic attack; None for standard attempts."""
     failure: AttackFailure | None = None
@@ -86,7 +73,7 @@ class Attacked(Struct, frozen=True):
         """The text of the entry, the same whatever was sent; several turns are written as spikee writes them."""
         return text_of(self.entry, self.said, listed(self.described, "turns"))
 
-    def telling(self) -> Made | None:
+    def telling(self) -> RunAttempt | None:
         """Return the attempt that the row shows."""
         return attempt_shown(self.attempts)
 
@@ -120,48 +107,29 @@ def attempt_shown(attempts: Sequence[_Attempt]) -> _Attempt | None:
     return next((last[state] for state in _TELLING if state in last), None)
 
 
-def made_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Made:
+def _attempt_of(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> RunAttempt:
     """Return what the record of an attempt tells; `messages` is what is sent where the record says nothing else."""
-    output, error, model = record.get("output"), record.get("error"), record.get("model")
+    output, model, error = record.get("output"), record.get("model"), error_text(record.get("error"))
     strategy, iteration = record.get("strategy"), record.get("iteration")
-    tried = Tried(record["attempt"], output if isinstance(output, dict) else None, error_text(error))
-    said = objects(record, "verdicts")
-    verdicts = [one.get("verdict") for one in said]
-    through = (tried.output or {}).get("let_through")
-    success = None if tried.error is not None else success_of(through, verdicts)
-    blocked = is_block(error)
-    policy_block = error.get("policy_block") if isinstance(error, dict) else None
-    return Made(
-        number=tried.number,
+    through = output.get("let_through") if isinstance(output, dict) else None
+    verdicts = [verdict_of(one) for one in objects(record, "verdicts")]
+    return RunAttempt(
+        number=record["attempt"],
+        output=output if isinstance(output, dict) else None,
+        error=error,
+        success=None if error is not None else success_of(through, [one.decision for one in verdicts]),
+        verdicts=verdicts,
+        block=block_of(record.get("error")),
+        model=model if isinstance(model, str) else None,
         strategy=strategy if isinstance(strategy, str) else STANDARD,
         iteration=iteration if type(iteration) is int else 0,
         messages=objects(record, "messages") or messages,
-        response=tried.response if tried.error is None else tried.response or None,
-        seconds=tried.seconds,
-        error=tried.error,
-        success=success,
-        state=state(success=success, error=tried.error is not None, guardrail=blocked),
-        blocked=blocked,
-        categories=_categories(error),
-        policy_block=policy_block if isinstance(policy_block, str) else None,
-        model=model if isinstance(model, str) else None,
-        said=said,
     )
 
 
-def success_of(through: Any, verdicts: Sequence[Any]) -> bool | None:
+def success_of(through: Any, decisions: Iterable[Decision | None]) -> bool | None:
     """Return what was decided: by a guardrail that let it through or not, or else by the judges: one is enough."""
-    if isinstance(through, bool):
-        return through
-    decided = [SUCCESS.get(verdict_word(verdict) or ERROR) for verdict in verdicts]
-    if True in decided:
-        return True
-    return False if decided and None not in decided else None
-
-
-def _categories(error: Any) -> list[str]:
-    found = listed(error, "categories") if isinstance(error, dict) else []
-    return [name for name in found if isinstance(name, str)]
+    return through if isinstance(through, bool) else any_hit(decisions)
 
 
 def row_of_entry(tried: Attacked) -> dict[str, Any]:
@@ -175,17 +143,17 @@ def row_of_entry(tried: Attacked) -> dict[str, Any]:
         "input": text if tried.attack is None or telling is None else telling.input,
         "response": None if telling is None else telling.response if telling.error is None else "",
         "response_time": None if telling is None else telling.seconds,
-        "judge_name": ", ".join(_judges(tried.described)) or None,
+        "judge_name": ", ".join(metric_names(tried.described)) or None,
         "attempts": len(tried.attempts),
         "attack_name": NO_ATTACK if tried.attack is None else tried.attack,
         "error": error,
         **_blocked(tried, telling),
-        "attempt_history": [_history_item(made, text if tried.attack is None else None) for made in tried.attempts],
+        "attempt_history": [_history_item(one, text if tried.attack is None else None) for one in tried.attempts],
         "meta": {
             "place": tried.described.get("place"),
             **({} if tried.failure is None else {"attack_error": tried.failure.error}),
         },
-        "target": next((made.model for made in reversed(tried.attempts) if made.model), None),
+        "target": next((one.model for one in reversed(tried.attempts) if one.model), None),
     }
     if tried.attack is not None:
         row["objective"] = text
@@ -212,63 +180,56 @@ def long_id(tried: Attacked) -> str:
     return f"{name}-{tried.attack}" if tried.attempts else f"{name}-{tried.attack}-ERROR"
 
 
-def _row_success(telling: Made | None, error: str | None) -> bool | None:
+def _row_success(telling: RunAttempt | None, error: str | None) -> bool | None:
     """Return the verdict of the row. Where there is an error it is false, as spikee has it, and does not count."""
     return False if error is not None else None if telling is None else telling.success
 
 
-def _row_error(tried: Attacked, telling: Made | None) -> str | None:
+def _row_error(tried: Attacked, telling: RunAttempt | None) -> str | None:
     """Return the error of the row: there is none if any attempt was answered."""
     if telling is not None:
         return telling.error
     return None if tried.failure is None else tried.failure.error
 
 
-def _blocked(tried: Attacked, telling: Made | None) -> dict[str, Any]:
+def _blocked(tried: Attacked, telling: RunAttempt | None) -> dict[str, Any]:
     """Return what tells that a guardrail stopped every attempt, with all that it named, or that the provider did."""
-    if telling is None or telling.state is not Outcome.GUARDRAIL:
+    if telling is None or telling.state is not Outcome.GUARDRAIL or telling.block is None:
         return {}
-    if telling.policy_block is not None:
-        return {"policy_block": telling.policy_block}
-    names = [name for made in tried.attempts for name in made.categories]
-    return {"guardrail": True, "guardrail_categories": dict.fromkeys(names, True)}
+    if telling.block.policy is not None:
+        return telling.block.fields
+    names = [name for one in tried.attempts if one.block is not None for name in one.block.categories]
+    return GuardrailBlock(tuple(names)).fields
 
 
-def _history_item(made: Made, own_text: Any) -> dict[str, Any]:
+def _history_item(attempt: RunAttempt, own_text: Any) -> dict[str, Any]:
     """Return an attempt as an item of the history, with what was sent unless it is the text of the row."""
-    item: dict[str, Any] = {"attempt": made.number, "strategy": made.strategy, "iteration": made.iteration}
-    if made.input != own_text:
-        item["input"] = made.input
+    item: dict[str, Any] = {"attempt": attempt.number, "strategy": attempt.strategy, "iteration": attempt.iteration}
+    if attempt.input != own_text:
+        item["input"] = attempt.input
     item |= {
-        "response": made.response,
-        "success": made.success,
-        "error": made.error,
-        "response_time": made.seconds,
+        "response": attempt.response,
+        "success": attempt.success,
+        "error": attempt.error,
+        "response_time": attempt.seconds,
+        **({} if attempt.block is None else attempt.block.fields),
     }
-    if made.policy_block is not None:
-        item["policy_block"] = made.policy_block
-    elif made.blocked:
-        item |= {"guardrail": True, "guardrail_categories": dict.fromkeys(made.categories, True)}
-    if made.error is None and made.said:
-        item["metrics"] = [_metric(one) for one in made.said]
+    if attempt.error is None and attempt.verdicts:
+        item["metrics"] = [_judge_item(one) for one in attempt.verdicts]
     return item
 
 
-def _metric(said: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: said.get(name) for name in ("verdict", "score")}
-    return {"name": said.get("metric"), **told, "reason": said.get("reason") or said.get("error")}
+def _judge_item(verdict: Verdict) -> dict[str, Any]:
+    word, reason = _WORDS[verdict.success], verdict.reason or verdict.error
+    return {"name": verdict.judge, "verdict": word, "score": verdict.score, "reason": reason}
 
 
-def conversation_of(made: Made | None) -> list[Mapping[str, Any]]:
+def conversation_of(attempt: RunAttempt | None) -> list[Mapping[str, Any]]:
     """Return what was said before an attempt and in it, if it is more than one question and its answer."""
-    if made is None or not any(message.get("role") == "assistant" for message in made.messages):
+    if attempt is None or not any(message.get("role") == "assistant" for message in attempt.messages):
         return []
-    answer = [] if made.error is not None else [{"role": "assistant", "content": made.response}]
-    return [*made.messages, *answer]
-
-
-def _judges(described: Mapping[str, Any]) -> list[str]:
-    return [str(metric.get("name")) for metric in objects(described, "metrics")]
+    answer = [] if attempt.error is not None else [{"role": "assistant", "content": attempt.response}]
+    return [*attempt.messages, *answer]
 
 
 def _fields(tried: Attacked) -> dict[str, Any]:
@@ -307,8 +268,7 @@ def attacked(
     objects(described, "metrics")
     listed(described, "turns")
     messages, _ = input_of(described)
-    made = [made_of(record, messages) for record in records]
-    made.sort(key=lambda one: one.number)
-    if attack is not None and made:
-        attack = made[0].strategy
-    return Attacked(name, described, entry, asked_of(messages), made, attack, failure)
+    attempts = sorted((_attempt_of(record, messages) for record in records), key=lambda one: one.number)
+    if attack is not None and attempts:
+        attack = attempts[0].strategy
+    return Attacked(name, described, entry, asked_of(messages), attempts, attack, failure)

@@ -19,17 +19,19 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from faircount.core.verdict import Verdict
 from faircount.errors import InputError
 from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.reading import journal_rows
+from faircount.reading.aggregation import all_passed
 from faircount.reading.attempt_rows import (
     NO_TEXT,
     AttemptFacts,
     RowMaker,
     answer_of,
     as_json,
-    measured_of,
     threshold_of,
+    verdicts_of,
 )
 from faircount.reading.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, text_of
 from faircount.reading.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunRecord, decode_header, decode_record
@@ -40,16 +42,16 @@ from faircount.reading.readers import Found, Probe, Reader
 from faircount.reading.rows import EMPTY, ReadOptions
 from faircount.reading.run_rows import (
     FAIRCOUNT,
-    SUCCESS,
-    Measured,
+    GuardrailBlock,
     RunFile,
+    block_of,
+    decision_of,
     error_text,
     listed,
     objects,
     plausible_seconds,
     strategy_of,
-    verdict_of_attempt,
-    verdict_over,
+    success_over,
 )
 from faircount.reading.spikee import SpikeeReader
 from faircount.reading.spikee_rows import is_utf8
@@ -143,7 +145,7 @@ class _Error(Struct, gc=False):
         return error_text({"kind": self.kind, "message": self.message}) if self.told is UNSET else self.told
 
 
-_NO_OUTPUT, _NO_ERROR = _Output(), _Error()
+_NO_OUTPUT = _Output()
 
 
 class _Line(Struct, tag_field="kind", gc=False):
@@ -409,18 +411,17 @@ class _JournalLines:
         error, output, said = record.error, record.output or _NO_OUTPUT, record.verdicts or ()
         text = response_json(output.output, output.tools_called)
         response, answer = answer_of(b"null" if error is not None and text == b'""' else text)
-        blocked = error is not None and error.kind == BLOCKED
-        told = error if error is not None and (blocked or self._is_attack) else _NO_ERROR
         words = None if error is None else error.text()
-        success: bool | None = None
-        measured: tuple[Measured, ...] = ()
+        verdicts: tuple[Verdict, ...] = ()
         several = self._verdicts and len(case.metrics) > 1
         if several or not self._is_attack:
-            measured = measured_of(case.metrics, {one.metric: (one.score, one.verdict) for one in said})
-        if not self._is_attack:
-            success = SUCCESS.get(verdict_of_attempt(words, [one.verdict for one in measured]))
-        elif error is None:
-            success = success_of(output.let_through, [one.verdict for one in said])
+            verdicts = verdicts_of(case.metrics, {one.metric: (one.score, one.verdict) for one in said})
+        if words is not None:
+            success = None
+        elif self._is_attack:
+            success = success_of(output.let_through, [decision_of(one.verdict) for one in said])
+        else:
+            success = all_passed([one.decision for one in verdicts])
         strategy = record.strategy
         standard = strategy is None or strategy == STANDARD
         model = None if record.model is None else self._once(record.model)
@@ -442,18 +443,21 @@ class _JournalLines:
             of_attack=not standard,
             success=success,
             error=words,
-            blocked=blocked,
-            categories=tuple(map(self._once, told.categories)) if told.categories else (),
-            policy_block=told.policy_block,
+            block=None if error is None or error.kind != BLOCKED else self._block(error),
             seconds=seconds,
             response=response,
             answer=answer,
             input=self._input(case, record) if self._is_attack else NO_TEXT,
             model=model,
             strategy=STANDARD if standard else self._once(str(strategy)),
-            measured=measured,
+            verdicts=verdicts,
             started=record.started if several and isinstance(record.started, str) else None,
         )
+
+    def _block(self, error: _Error) -> GuardrailBlock:
+        if error.policy_block is not None:
+            return GuardrailBlock(policy=error.policy_block)
+        return GuardrailBlock(tuple(map(self._once, error.categories or ())))
 
     def _input(self, case: _KnownCase, record: _AttemptLine) -> int:
         """Return the checksum of what was sent, unless a standard attempt sent the text of the entry."""
@@ -539,9 +543,9 @@ class _JournalLines:
         self, maker: RowMaker, run: RunFile, line: int, case: _KnownCase, attempts: Sequence[AttemptFacts]
     ) -> LedgerRow:
         strategy = case.described.get("strategy")
-        said = [(one.metric, one.result) for attempt in attempts for one in attempt.measured]
+        said = [verdict for attempt in attempts for verdict in attempt.verdicts]
         by_metric = {
-            metric: verdict_over(strategy, [result for name, result in said if name == metric])
+            metric: success_over(strategy, [verdict for verdict in said if verdict.judge == metric])
             for metric in case.metrics
             if attempts
         }
@@ -552,7 +556,7 @@ class _JournalLines:
             case.name,
             {"judge_name": ", ".join(by_metric) or None, **run.facets(case.name, tags, parameters, by_metric)},
             attempts,
-            verdict=verdict_over(strategy, [result for _, result in said], per_attempt=max(len(case.metrics), 1)),
+            success=success_over(strategy, said, per_attempt=max(len(case.metrics), 1)),
             text=case.text,
             by_metric=by_metric,
             thresholds=case.thresholds,
@@ -596,7 +600,7 @@ def _strict(record: Mapping[str, Any], *, attack: bool) -> _AttemptLine:
         case=record["case"],
         attempt=record["attempt"],
         output=_strict_output(output) if isinstance(output, dict) else None,
-        error=None if error is None else _strict_error(error, attack=attack),
+        error=None if error is None else _strict_error(error),
         verdicts=verdicts,
         strategy=strategy if isinstance(strategy, str) else None,
         messages=_messages(record) if attack else None,
@@ -647,17 +651,9 @@ def _strict_output(output: Mapping[str, Any]) -> _Output:
     )
 
 
-def _strict_error(error: Any, *, attack: bool) -> _Error:
-    if not isinstance(error, Mapping):
-        return _Error(told=error_text(error))
-    blocked, policy_block = error.get("kind") == BLOCKED, error.get("policy_block")
-    named = listed(error, "categories") if attack or (blocked and not isinstance(policy_block, str)) else []
-    return _Error(
-        BLOCKED if blocked else "",
-        categories=[name for name in named if isinstance(name, str)],
-        policy_block=policy_block if isinstance(policy_block, str) else None,
-        told=error_text(error),
-    )
+def _strict_error(error: Any) -> _Error:
+    block, told = block_of(error), error_text(error)
+    return _Error(told=told) if block is None else _Error(BLOCKED, "", [*block.categories], block.policy, told)
 
 
 def response_json(text: Raw, tools_called: Raw) -> bytes:

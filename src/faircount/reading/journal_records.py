@@ -10,8 +10,8 @@ on in such a journal adds the new words to it: whatever the header says, both ar
 from __future__ import annotations
 
 import contextlib
-import enum
 import json
+import math
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError
 from faircount.reading.loose import MAX_DEPTH, BadLine, depth, parse
 from faircount.text import clip, visible
@@ -32,18 +33,6 @@ TASK: Literal["task"] = "task"
 
 _AttemptNumber = Annotated[int, Meta(ge=0, le=MAX_ATTEMPT)]
 _Shape = TypeVar("_Shape", bound=Struct)
-
-
-class VerdictWord(enum.StrEnum):
-    """What a verdict says: of an attack, success is bad news; of a test, it means that the test passed."""
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    ERROR = "error"
-
-    @classmethod
-    def _missing_(cls, value: object) -> VerdictWord | None:
-        return {"passed": cls.SUCCESS, "failed": cls.FAILURE}.get(str(value))  # REBEL's words, and those of schema 1
 
 
 # -- the kinds of records ---------------------------------------------------------------------------------------
@@ -159,19 +148,50 @@ class UsageRecord(Struct, frozen=True):
 
 
 class VerdictRecord(Struct, frozen=True, kw_only=True):
-    """What one metric or judge said of one answer; `error` is why it did not decide.
+    """A verdict of a metric or judge as a journal has it; `error` is why it did not decide.
 
-    A score that JSON cannot hold is null in a journal, and in words in `score_as_told`. `usage` is what judging models
-    took, where it is known.
+    Of an attack, success is bad news; of a test, it means that the test passed. Journals of schema 1 say "passed" and
+    "failed". A score that JSON cannot hold is null, and in words in `score_as_told`.
     """
 
     metric: str
     score: float | None = None
     score_as_told: str | UnsetType = UNSET
-    verdict: VerdictWord
+    verdict: Literal["success", "failure", "error", "passed", "failed"]
     reason: str | None = ""
     error: str | None = None
     usage: UsageRecord | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> VerdictRecord:
+        """Return what is written of a verdict."""
+        score, usage = verdict.score, verdict.usage
+        odd = score is not None and not math.isfinite(score)
+        return cls(
+            metric=verdict.judge,
+            score=None if odd else score,
+            score_as_told=str(score) if odd else UNSET,
+            verdict=_WORDS[verdict.success],
+            reason=verdict.reason,
+            error=verdict.error,
+            usage=UNSET if usage is None else UsageRecord(*structs.astuple(usage)),
+        )
+
+    @property
+    def decision(self) -> Decision | None:
+        """What the judge decided."""
+        return DECISIONS[self.verdict]
+
+
+_WORDS: dict[bool | None, Literal["success", "failure", "error"]] = {True: "success", False: "failure", None: "error"}
+DECISIONS: dict[str, Decision | None] = {
+    "success": Decision.HIT,
+    "failure": Decision.PASS,
+    "error": None,
+    "passed": Decision.HIT,
+    "failed": Decision.PASS,
+}
+"""The words for verdicts in journals; those of the first schema are REBEL's."""
 
 
 class AttemptRecord(JournalRecord, frozen=True, omit_defaults=False):

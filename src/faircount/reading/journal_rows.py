@@ -17,8 +17,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from faircount.core.verdict import Verdict
 from faircount.errors import InputError
-from faircount.reading.aggregation import ERROR
+from faircount.reading.aggregation import all_passed
 from faircount.reading.entry_rows import Attacked, attack_of, attacked, row_of_entry
 from faircount.reading.journal_records import (
     ATTACK,
@@ -35,19 +36,18 @@ from faircount.reading.journals import NOT_TRIED, State, is_of_attack
 from faircount.reading.loose import BadLine
 from faircount.reading.run_rows import (
     BAD,
-    Measured,
+    RunAttempt,
     RunCase,
     RunFile,
-    Tried,
-    blocked_of,
+    block_of,
     encoded,
     error_text,
     metric_names,
     objects,
     row_of,
     strategy_of,
-    verdict_over,
-    verdict_word,
+    success_over,
+    verdict_of,
 )
 from faircount.text import clip, visible
 
@@ -361,37 +361,33 @@ class EntryGathering:
 
 def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> RunCase:
     metrics = metric_names(described)
-    attempts = [_tried(record, metrics) for record in records]
+    attempts = [_attempt(record, metrics) for record in records]
     strategy = strategy_of(described)
-    said = [(one.metric, one.result) for tried in attempts for one in tried.measured]
+    said = [verdict for attempt in attempts for verdict in attempt.verdicts]
     return RunCase(
         name=name,
         described=described,
         attempts=attempts,
-        verdict=verdict_over(strategy, [result for _, result in said], per_attempt=max(len(metrics), 1)),
+        success=success_over(strategy, said, per_attempt=max(len(metrics), 1)),
         by_metric={
-            metric: verdict_over(strategy, [result for name, result in said if name == metric])
+            metric: success_over(strategy, [verdict for verdict in said if verdict.judge == metric])
             for metric in metrics
             if attempts
         },
     )
 
 
-def _tried(record: Mapping[str, Any], metrics: Iterable[str]) -> Tried:
-    said = {str(verdict.get("metric")): verdict for verdict in objects(record, "verdicts")}
-    output, model = record.get("output"), record.get("model")
-    return Tried(
+def _attempt(record: Mapping[str, Any], metrics: Iterable[str]) -> RunAttempt:
+    said = {verdict.judge: verdict for verdict in map(verdict_of, objects(record, "verdicts"))}
+    # A metric that said nothing has not decided.
+    verdicts = [said.get(metric) or Verdict(None, judge=metric) for metric in metrics]
+    output, model, error = record.get("output"), record.get("model"), error_text(record.get("error"))
+    return RunAttempt(
         number=record["attempt"],
         output=output if isinstance(output, Mapping) else None,
-        error=error_text(record.get("error")),
-        measured=[_measured(metric, said.get(metric)) for metric in metrics],
+        error=error,
+        success=None if error is not None else all_passed(verdict.decision for verdict in verdicts),
+        verdicts=verdicts,
+        block=block_of(record.get("error")),
         model=model if isinstance(model, str) else None,
-        blocked=blocked_of(record.get("error")),
     )
-
-
-def _measured(metric: str, said: Mapping[str, Any] | None) -> Measured:
-    """Return what a metric said of an attempt; one that said nothing has not decided."""
-    if said is None:
-        return Measured(metric, None, ERROR)
-    return Measured(metric, said.get("score"), verdict_word(said.get("verdict")) or ERROR, said.get("reason"))

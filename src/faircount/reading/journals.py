@@ -6,7 +6,7 @@ sense in its place is a `BadLine`, and whoever reads says what becomes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -261,11 +261,6 @@ def no_case(name: str) -> BadLine:
 
 def _waits(mark: int) -> bool:
     return mark == _CALLED
-
-
-def is_block(error: object) -> bool:
-    """Return whether the error of an attempt is a block."""
-    return isinstance(error, Mapping) and error.get("kind") == BLOCKED
 
 
 def is_of_attack(strategy: object) -> bool:

@@ -19,11 +19,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.io.columns import listed
 from faircount.io.records import Records, Sha256, without_surrogates
-from faircount.judging.attempt import Attempt
 from faircount.ledger.schema import Mark
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text

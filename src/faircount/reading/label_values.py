@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.core.attempt import Expected, ToolCall, Turn
+from faircount.core.verdict import Decision
 from faircount.io.records import Records, Sha256, without_surrogates
-from faircount.judging.attempt import Expected, ToolCall, Turn
-from faircount.judging.verdict import Decision
 from faircount.reading.clean import shown
 from faircount.reading.label_columns import LabelFile
 from faircount.reading.labelled import (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from faircount.judging.attempt import Attempt
-from faircount.judging.verdict import Decision
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision
 from faircount.options import MAX_LINE_BYTES, Option, Options
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from typing import IO, Any, ClassVar
 
 import msgspec
 
+from faircount.core.attempt import Attempt, Expected
 from faircount.errors import InputError, UsageError
 from faircount.interrupts import uninterrupted
 from faircount.io.columns import listed
 from faircount.io.records import Sha256
-from faircount.judging.attempt import Attempt, Expected
 from faircount.reading import inputs
 from faircount.reading.clean import scalar_text
 from faircount.reading.label_columns import LabelFile, label_file

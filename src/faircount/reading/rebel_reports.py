@@ -19,9 +19,10 @@ from typing import Any
 from msgspec import Struct, field
 from xxhash import xxh3_128_digest
 
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError
 from faircount.ledger.schema import Batch, LedgerRow, checksum
-from faircount.reading.aggregation import ERROR, FAILED, PASSED
+from faircount.reading.aggregation import all_passed
 from faircount.reading.attempt_rows import RowMaker, as_json, facts_of
 from faircount.reading.loose import BadLine, parse
 from faircount.reading.other_tools import other_tool
@@ -31,20 +32,21 @@ from faircount.reading.run_rows import (
     BAD,
     FAIRCOUNT,
     REBEL,
-    Measured,
+    RunAttempt,
     RunCase,
     RunFile,
-    Tried,
     asked_of,
+    decision_of,
     encoded,
     error_text,
     input_of,
+    is_verdict,
     listed,
     objects,
     row_of,
     strategy_of,
-    verdict_over,
-    verdict_word,
+    success_over,
+    verdict_of,
 )
 from faircount.reading.spikee import SpikeeReader
 from faircount.reading.streams import Stream
@@ -112,7 +114,7 @@ def _ledger_row(maker: RowMaker, run: RunFile, line: int, case: RunCase, own_id:
     attempts = list(map(facts_of, case.attempts))
     text = checksum(as_json(asked_of(messages)))
     return maker.task_row(
-        line, own_id, case.name, fields, attempts, verdict=case.verdict, text=text, by_metric=case.by_metric
+        line, own_id, case.name, fields, attempts, success=case.success, text=text, by_metric=case.by_metric
     )
 
 
@@ -367,47 +369,46 @@ def _decoded(text: str, entry: _Entry, line: int, run: RunFile) -> dict[str, Any
 def _case(name: str, told: Sequence[Mapping[str, Any]]) -> RunCase:
     first = told[0]
     outputs = objects(first, "actual_outputs")
-    by_entry = [_measured(entry, number, outputs, told) for number, entry in enumerate(told)]
-    most = max((len(measured) for measured in by_entry), default=0)
+    by_entry = [_verdicts(entry, number, outputs, told) for number, entry in enumerate(told)]
+    most = max((len(said) for said in by_entry), default=0)
     attempts = [
-        _tried(number, outputs[number] if number < len(outputs) else None, by_entry)
+        _attempt(number, outputs[number] if number < len(outputs) else None, by_entry)
         for number in range(max(most, len(outputs)))
     ]
-    verdicts = [_verdict(entry, measured) for entry, measured in zip(told, by_entry, strict=True)]
+    successes = [_success(entry, said) for entry, said in zip(told, by_entry, strict=True)]
     return RunCase(
         name=name,
         described=first,
         attempts=attempts,
-        verdict=_together(verdicts),
-        by_metric=_by_metric(told, by_entry, verdicts),
+        # Where each metric has an entry of its own, a case must pass them all.
+        success=all_passed(map(Decision.of, successes)),
+        by_metric=_by_metric(told, by_entry, successes),
         names_metrics=any(metric.get("name") for metric in objects(first, "metrics")),
     )
 
 
-def _together(verdicts: Sequence[str]) -> str:
-    """Return the verdict of a case of which each metric has one: it must pass them all."""
-    if FAILED in verdicts:
-        return FAILED
-    return ERROR if ERROR in verdicts else PASSED
-
-
-def _tried(number: int, output: Mapping[str, Any] | None, by_entry: Sequence[Sequence[Sequence[Measured]]]) -> Tried:
+def _attempt(
+    number: int, output: Mapping[str, Any] | None, by_entry: Sequence[Sequence[Sequence[Verdict]]]
+) -> RunAttempt:
     told, model = (output or {}).get("attempt"), (output or {}).get("model")
-    return Tried(
+    verdicts = [one for said in by_entry if number < len(said) for one in said[number]]
+    error = error_text((output or {}).get("error"))
+    return RunAttempt(
         number=told if isinstance(told, int) else number,
         output=output,
-        error=error_text((output or {}).get("error")),
-        measured=[one for measured in by_entry if number < len(measured) for one in measured[number]],
+        error=error,
+        success=None if error is not None else all_passed(one.decision for one in verdicts),
+        verdicts=verdicts,
         model=model if isinstance(model, str) else None,
     )
 
 
-def _measured(
+def _verdicts(
     entry: Mapping[str, Any],
     number: int,
     outputs: Sequence[Mapping[str, Any]],
     told: Sequence[Mapping[str, Any]],
-) -> list[list[Measured]]:
+) -> list[list[Verdict]]:
     """Return what the metrics of an entry said, by attempt.
 
     Results come attempt by attempt, as many for each as there are metrics; where they do not divide so, each is taken
@@ -417,15 +418,12 @@ def _measured(
     each = len(results) // len(outputs) if outputs and results and len(results) % len(outputs) == 0 else 1
     names = _metric_names(entry, number, each, told)
     return [
-        [_one(result, name) for result, name in zip(results[start : start + each], names, strict=False)]
+        [
+            verdict_of(result if isinstance(result.get("metric"), str) else {**result, "metric": name})
+            for result, name in zip(results[start : start + each], names, strict=False)
+        ]
         for start in range(0, len(results), each)
     ]
-
-
-def _one(result: Mapping[str, Any], name: str) -> Measured:
-    metric = result.get("metric")
-    verdict = verdict_word(result.get("verdict")) or ERROR
-    return Measured(metric if isinstance(metric, str) else name, result.get("score"), verdict, result.get("reason"))
 
 
 def _metric_names(entry: Mapping[str, Any], number: int, each: int, told: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -437,33 +435,34 @@ def _metric_names(entry: Mapping[str, Any], number: int, each: int, told: Sequen
     return [str(name) for name in own] if known else [str(first * each + index + 1) for index in range(each)]
 
 
-def _verdict(entry: Mapping[str, Any], measured: Sequence[Sequence[Measured]]) -> str:
-    """Return the verdict that an entry tells, or make it where it tells none."""
+def _success(entry: Mapping[str, Any], said: Sequence[Sequence[Verdict]]) -> bool | None:
+    """Return what an entry says that its results come to, or find it out where it says nothing."""
     told = entry.get("aggregated_result")
-    found = verdict_word(told.get("verdict")) if isinstance(told, Mapping) else None
-    if found:
-        return found
-    sizes = {len(attempt) for attempt in measured}
+    word = told.get("verdict") if isinstance(told, Mapping) else None
+    if is_verdict(word):
+        return Verdict(decision_of(word)).success
+    sizes = {len(attempt) for attempt in said}
     each = sizes.pop() if len(sizes) == 1 else 1
-    said = [one.result for attempt in measured for one in attempt]
-    return verdict_over(strategy_of(entry), said, per_attempt=max(each, 1))
+    verdicts = [one for attempt in said for one in attempt]
+    return success_over(strategy_of(entry), verdicts, per_attempt=max(each, 1))
 
 
 def _by_metric(
-    told: Sequence[Mapping[str, Any]], by_entry: Sequence[Sequence[Sequence[Measured]]], verdicts: Sequence[str]
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for entry, measured, verdict in zip(told, by_entry, verdicts, strict=True):
-        said = [one for attempt in measured for one in attempt]
-        metrics = list(dict.fromkeys(one.metric for one in said))
+    told: Sequence[Mapping[str, Any]],
+    by_entry: Sequence[Sequence[Sequence[Verdict]]],
+    successes: Sequence[bool | None],
+) -> dict[str, bool | None]:
+    found: dict[str, bool | None] = {}
+    for entry, said, success in zip(told, by_entry, successes, strict=True):
+        verdicts = [one for attempt in said for one in attempt]
+        metrics = list(dict.fromkeys(one.judge for one in verdicts))
         for metric in metrics:
-            own = [one.result for one in said if one.metric == metric]
-            decided = verdict if len(metrics) == 1 else verdict_over(strategy_of(entry), own)
-            found[_unused(metric, found)] = decided
+            own = [one for one in verdicts if one.judge == metric]
+            found[_unused(metric, found)] = success if len(metrics) == 1 else success_over(strategy_of(entry), own)
     return found
 
 
-def _unused(name: str, taken: Mapping[str, str]) -> str:
+def _unused(name: str, taken: Mapping[str, object]) -> str:
     """Return a name that no metric has yet."""
     number, own = 1, name
     while own in taken:

@@ -11,18 +11,20 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from faircount.model import Source
+from faircount.core.verdict import Decision, Verdict
+from faircount.model import Outcome, Source
+from faircount.outcomes import state
 from faircount.policy_blocks import policy_block
-from faircount.reading.aggregation import DEFAULT, ERROR, FAILED, PASSED, Result, aggregated
-from faircount.reading.journals import is_block
+from faircount.reading.aggregation import DEFAULT, aggregated
+from faircount.reading.journal_records import DECISIONS
+from faircount.reading.journals import BLOCKED, STANDARD
 from faircount.reading.loose import BadLine
-from faircount.stats.reducers import RebelVerdict
 
 MOST_TAGS = 8
 """So many tags are fields of their own; of all others only the list tells."""
@@ -34,14 +36,9 @@ BAD = b"?"
 METRIC = "metric."
 """Stands before the name of a metric in the name of the field that has its verdict."""
 
-SUCCESS = {PASSED: True, FAILED: False}
-_VERDICTS: dict[str, RebelVerdict] = {
-    PASSED: PASSED,
-    FAILED: FAILED,
-    ERROR: ERROR,
-    "success": PASSED,
-    "failure": FAILED,
-}
+PASSED, FAILED, ERROR = "passed", "failed", "error"
+WORDS = {True: PASSED, False: FAILED, None: ERROR}
+"""What REBEL calls verdicts on tests, and what rows of tests say."""
 _LONGEST_SECONDS = 10**12
 _ENCODER = msgspec.json.Encoder()
 
@@ -83,7 +80,7 @@ class RunFile(Struct):
         )
 
     def facets(
-        self, case: str, tags: Sequence[str], parameters: Mapping[str, Any], by_metric: Mapping[str, str]
+        self, case: str, tags: Sequence[str], parameters: Mapping[str, Any], by_metric: Mapping[str, bool | None]
     ) -> dict[str, Any]:
         """Return the fields of a case beyond those that attacks have; the first tags that turn up are fields."""
         self.tags += [tag for tag in dict.fromkeys(tags) if tag not in self.tags][: MOST_TAGS - len(self.tags)]
@@ -92,47 +89,41 @@ class RunFile(Struct):
             "tags": ", ".join(tags) or None,
             **{f"tag.{tag}": True for tag in self.tags if tag in tags},
             **{f"param.{name}": _scalar(value) for name, value in parameters.items()},
-            **{METRIC + name: decided for name, decided in by_metric.items()},
+            **{METRIC + name: WORDS[passed] for name, passed in by_metric.items()},
         }
 
 
-class Measured(Struct, frozen=True, gc=False):
-    """What one metric said of one attempt."""
+class RunAttempt(Struct, frozen=True):
+    """An attempt as a journal or a report records it: its answer or the error in its place, and what judges said.
 
-    metric: str
-    score: Any
-    verdict: str
-    reason: Any = None
-
-    @property
-    def result(self) -> Result:
-        """The same for the rules that make one result of several."""
-        return Result(number_of(self.score), self.verdict)  # type: ignore[arg-type]
-
-    @property
-    def success(self) -> bool | None:
-        """What it decided."""
-        return SUCCESS.get(self.verdict)
-
-
-class Tried(Struct, frozen=True):
-    """One attempt: its answer or the error in its place, and what the metrics said. Attempts count from 0."""
+    Attempts count from 0. `success` is what the verdicts come to: of a test whether all metrics passed it, of an entry
+    whether any judge found what it looks for.
+    """
 
     number: int
     output: Mapping[str, Any] | None
     error: str | None = None
-    measured: Sequence[Measured] = ()
+    success: bool | None = None
+    verdicts: Sequence[Verdict] = ()
+    block: GuardrailBlock | None = None
     model: str | None = None
-    blocked: Mapping[str, Any] = {}
-    """What a row has beside an error that is a block: flag and categories of a guardrail, or the provider's policy."""
+    strategy: str = STANDARD
+    iteration: int = 0
+    messages: Sequence[Mapping[str, Any]] = ()
+    """What was sent, where that is known."""
 
     @property
-    def verdict(self) -> str:
-        """What the metrics said of it together."""
-        return verdict_of_attempt(self.error, [one.verdict for one in self.measured])
+    def state(self) -> Outcome:
+        """What became of it."""
+        return state(success=self.success, error=self.error is not None, guardrail=self.block is not None)
 
     @property
-    def response(self) -> str:
+    def input(self) -> Any:
+        """What the user said last."""
+        return asked_of(self.messages)
+
+    @property
+    def text(self) -> str:
         """The text of the answer, or the calls of tools where there is no text."""
         output = self.output or {}
         text = output.get("output")
@@ -141,30 +132,54 @@ class Tried(Struct, frozen=True):
         return json.dumps(output["tools_called"]) if output.get("tools_called") else ""
 
     @property
+    def response(self) -> str | None:
+        """The text of the answer; None where there is an error and no text."""
+        return self.text if self.error is None else self.text or None
+
+    @property
     def seconds(self) -> float | None:
         """How long the answer took."""
         return plausible_seconds((self.output or {}).get("execution_time"))
 
 
+class GuardrailBlock(Struct, frozen=True):
+    """That a guardrail stopped an attempt, with what it named, or that the provider refused it, by which pattern.
+
+    Whoever counts may take the second back: the run took an error for it.
+    """
+
+    categories: tuple[str, ...] = ()
+    policy: str | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a row has beside the error."""
+        if self.policy is not None:
+            return {"policy_block": self.policy}
+        return {"guardrail": True, "guardrail_categories": dict.fromkeys(self.categories, True)}
+
+
+def block_of(error: Any) -> GuardrailBlock | None:
+    """Return what the error of a journal's record says of a block; None if it is none."""
+    if not isinstance(error, Mapping) or error.get("kind") != BLOCKED:
+        return None
+    policy = error.get("policy_block")
+    if isinstance(policy, str):
+        return GuardrailBlock(policy=policy)
+    return GuardrailBlock(tuple([name for name in listed(error, "categories") if isinstance(name, str)]))
+
+
 class RunCase(Struct, frozen=True):
-    """A case with all that was tried; `verdict` is the one over all attempts and metrics."""
+    """A case with all that was tried; `success` is what it comes to over all attempts and metrics."""
 
     name: str
     described: Mapping[str, Any]
     """Tags, input, expected_output, retry_params and place, as the file has them."""
-    attempts: Sequence[Tried]
-    verdict: str
-    by_metric: Mapping[str, str]
+    attempts: Sequence[RunAttempt]
+    success: bool | None
+    by_metric: Mapping[str, bool | None]
     names_metrics: bool = True
     """Whether the names of the metrics are known, not only their order."""
-
-
-def verdict_of_attempt(error: str | None, verdicts: Sequence[str]) -> str:
-    """Return what the metrics said of an attempt: failed if any failed it, passed if all passed it, else an error."""
-    said = [] if error is not None else verdicts
-    if FAILED in said:
-        return FAILED
-    return PASSED if said and ERROR not in said else ERROR
 
 
 def suite_of(case: str) -> str:
@@ -178,23 +193,23 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     messages, parameters = input_of(case.described)
     tags = [tag for tag in listed(case.described, "tags") if isinstance(tag, str)]
     seconds = [tried.seconds for tried in answered if tried.seconds is not None]
-    verdict = case.verdict if answered else ERROR
-    failed = None if answered else _telling_error(case.attempts)
+    success = case.success if answered else None
+    failed = None if answered else telling_error(case.attempts)
     suite = suite_of(case.name)
     row = {
         "id": own_id,
         # Cases of one suite are variants: they differ in parameters, not in what is asked.
         "long_id": suite,
-        "success": SUCCESS.get(verdict),
+        "success": success,
         "input": asked_of(messages),
-        "response": _telling(answered, verdict),
+        "response": _telling(answered, success),
         "response_time": sum(seconds) / len(seconds) if seconds else None,
         "judge_name": ", ".join(case.by_metric) if case.names_metrics and case.by_metric else None,
         "attempts": len(case.attempts),
         "attack_name": "None",
         "error": None if failed is None else failed.error,
-        **({} if failed is None else failed.blocked),
-        "attempt_history": [_history_item(tried) for tried in case.attempts],
+        **({} if failed is None or failed.block is None else failed.block.fields),
+        "attempt_history": [_history_item(one) for one in case.attempts],
         "conversation": messages,
         "meta": {name: case.described.get(name) for name in ("expected_output", "retry_params", "place")},
         "target": next((tried.model for tried in answered if tried.model), None),
@@ -203,18 +218,22 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     return encoded(row)
 
 
-def verdict_over(strategy: Any, results: Iterable[Result], *, per_attempt: int = 1) -> RebelVerdict:
-    """Return the verdict over several results, by the mean where nobody knows the strategy."""
-    return _verdict_over(strategy if isinstance(strategy, str) else DEFAULT, tuple(results), per_attempt)
+def success_over(strategy: Any, verdicts: Iterable[Verdict], *, per_attempt: int = 1) -> bool | None:
+    """Return what several verdicts come to, by the mean where nobody knows the strategy."""
+    scored = tuple([(one.decision, one.score) for one in verdicts])
+    return _success_over(strategy if isinstance(strategy, str) else DEFAULT, scored, per_attempt)
 
 
 @lru_cache(maxsize=4096)
-def _verdict_over(strategy: str, results: tuple[Result, ...], per_attempt: int) -> RebelVerdict:
-    """Decide once for all cases with the same results, of which a run has many."""
+def _success_over(
+    strategy: str, scored: tuple[tuple[Decision | None, float | None], ...], per_attempt: int
+) -> bool | None:
+    """Decide once for all cases with the same decisions and scores, of which a run has many."""
+    verdicts = [Verdict(*one) for one in scored]
     try:
-        return aggregated(strategy, results, per_attempt=per_attempt).verdict
+        return aggregated(strategy, verdicts, per_attempt=per_attempt).success
     except ValueError:
-        return aggregated(DEFAULT, results).verdict
+        return aggregated(DEFAULT, verdicts).success
 
 
 def metric_names(described: Mapping[str, Any]) -> list[str]:
@@ -228,19 +247,26 @@ def strategy_of(described: Mapping[str, Any]) -> Any:
     return parameters.get("aggregation_strategy") if isinstance(parameters, Mapping) else None
 
 
-def blocked_of(error: Any) -> dict[str, Any]:
-    """Return what a row has beside the error of a journal's record, if that is a block; else nothing."""
-    if not is_block(error):
-        return {}
-    if isinstance(error.get("policy_block"), str):
-        return {"policy_block": error["policy_block"]}
-    names = [name for name in listed(error, "categories") if isinstance(name, str)]
-    return {"guardrail": True, "guardrail_categories": dict.fromkeys(names, True)}
+def is_verdict(word: Any) -> bool:
+    """Return whether a report or a journal has this word for a verdict."""
+    return isinstance(word, str) and word in DECISIONS
 
 
-def verdict_word(value: Any) -> RebelVerdict | None:
-    """Return a verdict on a test if it is one, in the words of reports; journals have others."""
-    return _VERDICTS.get(value) if isinstance(value, str) else None
+def decision_of(word: Any) -> Decision | None:
+    """Return what a word in a report or a journal decides; any other word decides nothing."""
+    return DECISIONS.get(word) if isinstance(word, str) else None
+
+
+def verdict_of(said: Mapping[str, Any]) -> Verdict:
+    """Return the verdict in a record of a report or a journal."""
+    reason, error = said.get("reason"), said.get("error")
+    return Verdict(
+        decision_of(said.get("verdict")),
+        number_of(said.get("score")),
+        reason if isinstance(reason, str) else "",
+        error=error if isinstance(error, str) else None,
+        judge=str(said.get("metric")),
+    )
 
 
 def error_text(error: Any) -> str | None:
@@ -315,34 +341,47 @@ def asked_of(messages: Sequence[Mapping[str, Any]]) -> Any:
     return said[-1] if said else messages[-1].get("content") if messages else None
 
 
-def _telling(answered: Sequence[Tried], verdict: str) -> str | None:
+def _telling(answered: Sequence[RunAttempt], success: bool | None) -> str | None:
     """Return the first answer that was decided like the case, or else the first of all."""
-    alike = next((tried for tried in answered if tried.verdict == verdict), None)
+    alike = next((one for one in answered if one.success is success), None)
     first = alike or (answered[0] if answered else None)
-    return None if first is None else first.response
+    return None if first is None else first.text
 
 
-def _telling_error(attempts: Sequence[Tried]) -> Tried | None:
-    """Return the attempt whose error tells why none was answered: the first that is no block, or else the first."""
-    outage = (tried for tried in attempts if not tried.blocked and policy_block(tried.error or "") is None)
+class _Failed(Protocol):
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def block(self) -> GuardrailBlock | None: ...
+
+
+_Attempt = TypeVar("_Attempt", bound=_Failed)
+
+
+def telling_error(attempts: Sequence[_Attempt]) -> _Attempt | None:
+    """Return the attempt whose error says why none was answered: the first that is no block, or else the first."""
+    outage = (one for one in attempts if one.block is None and policy_block(one.error or "") is None)
     return next(outage, attempts[0] if attempts else None)
 
 
-def _history_item(tried: Tried) -> dict[str, Any]:
+def _history_item(attempt: RunAttempt) -> dict[str, Any]:
     item: dict[str, Any] = {
-        "attempt": tried.number,
-        "success": SUCCESS.get(tried.verdict),
-        "response": tried.response if tried.error is None else tried.response or None,
-        "error": tried.error,
-        "response_time": tried.seconds,
-        **tried.blocked,
+        "attempt": attempt.number,
+        "success": attempt.success,
+        "response": attempt.response,
+        "error": attempt.error,
+        "response_time": attempt.seconds,
+        **({} if attempt.block is None else attempt.block.fields),
     }
-    if tried.error is None:
-        item["metrics"] = [
-            {"name": one.metric, "verdict": one.verdict, "score": one.score, "reason": one.reason}
-            for one in tried.measured
-        ]
+    if attempt.error is None:
+        item["metrics"] = [metric_item(one) for one in attempt.verdicts]
     return item
+
+
+def metric_item(verdict: Verdict) -> dict[str, Any]:
+    """Return what a metric said as an item of a row."""
+    passed = verdict.success
+    return {"name": verdict.judge, "verdict": WORDS[passed], "score": verdict.score, "reason": verdict.reason}
 
 
 def _scalar(value: Any) -> Any:

@@ -428,7 +428,8 @@ class SpikeeLines:
 def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator[VerdictRow]:
     """Yield the verdicts of a row that was judged again, the first one first; `told` is what its `rejudged` says."""
     # Only these rows need the words of runs.
-    from faircount.reading.run_rows import METRIC, SUCCESS, number_of, seconds_of
+    from faircount.core.verdict import Verdict
+    from faircount.reading.run_rows import METRIC, decision_of, number_of, seconds_of
 
     chain = rejudgings(told)
     if not chain:
@@ -436,7 +437,7 @@ def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator
     first = chain[0]["before"]
     by_metric = {name.removeprefix(METRIC): said for name, said in first.items() if name.startswith(METRIC)}
     for name, said in by_metric.items():
-        yield VerdictRow(judge=cleaner.whole("judge", name), decision=SUCCESS.get(str(said)))
+        yield VerdictRow(judge=cleaner.whole("judge", name), decision=Verdict(decision_of(said)).success)
     judge = cleaner.label("judge", first.get("judge_name", row.judge_name))
     if not by_metric:
         yield VerdictRow(judge=judge, decision=_decision(first))

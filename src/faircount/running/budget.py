@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from faircount.model import Outcome
-from faircount.reading.journal_records import VerdictWord
 from faircount.running.targets.seam import BLOCKED, Answer, TargetError
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -107,7 +106,7 @@ class Budget:
 
     # -- what became of it --------------------------------------------------------------------------------------
 
-    def count_attempt(self, error: TargetError | None, verdicts: set[VerdictWord]) -> None:
+    def count_attempt(self, error: TargetError | None, passed: bool | None) -> None:
         """Count an attempt of a test whose record is durable."""
         tally = self.tally
         tally.done += 1
@@ -115,9 +114,9 @@ class Budget:
             tally.blocked += 1
         elif error is not None:
             tally.errors += 1
-        elif VerdictWord.FAILURE in verdicts:
+        elif passed is False:
             tally.failed += 1
-        elif verdicts == {VerdictWord.SUCCESS}:
+        elif passed:
             tally.passed += 1
         else:
             tally.undecided += 1

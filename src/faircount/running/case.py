@@ -19,24 +19,21 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import astuple
+from msgspec import Struct
 
 from faircount.chat.background import Background
 from faircount.chat.key import Key
-from faircount.judging.attempt import Attempt
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Usage, Verdict
 from faircount.judging.outside import in_short, version_of
-from faircount.judging.verdict import Usage
 from faircount.reading.journal_records import (
     AttemptsRecord,
     CaseRecord,
     InputRecord,
     MetricRecord,
     OutputRecord,
-    UsageRecord,
-    VerdictRecord,
-    VerdictWord,
 )
+from faircount.reading.run_rows import decision_of
 from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.running.targets.threads import in_thread
 from faircount.testing.fields import Declared
@@ -73,7 +70,7 @@ class Measuring(Protocol):
     def digest(self) -> str: ...
     def ready(self) -> None: ...
     def close(self) -> None: ...
-    def measure(self, case: Case, output: OutputRecord) -> VerdictRecord: ...
+    def measure(self, case: Case, output: OutputRecord) -> Verdict: ...
 
 
 class CaseMetric(Struct, frozen=True):
@@ -106,7 +103,7 @@ class CaseMetric(Struct, frozen=True):
         """Give back what the metric holds."""
         _call(self.judge, "close")
 
-    def measure(self, case: Case, output: OutputRecord) -> VerdictRecord:
+    def measure(self, case: Case, output: OutputRecord) -> Verdict:
         """Return what the metric says of an answer. Blocks; threads may ask at the same time."""
         try:
             told = self.judge.measure(**_arguments(self.judge, case, output))
@@ -120,23 +117,22 @@ class CaseMetric(Struct, frozen=True):
             reason = clip(mask_secrets(self._hidden(str(error) or type(error).__name__)), _LONGEST_REASON)
             return _undecided(self, self._hidden(in_short(error)), reason)
 
-    def _measured(self, told: Any) -> VerdictRecord:
+    def _measured(self, told: Any) -> Verdict:
         for name in ("score", "verdict"):
             if not hasattr(told, name):
                 wrong = f"the metric returned {_kind(told)}, not an EvaluationResult"
                 return _undecided(self, wrong, wrong)
-        verdict = VerdictWord(verdict_of(told.verdict).value)
+        decision = decision_of(verdict_of(told.verdict).value)
         reason = getattr(told, "reason", None)
         reason = "" if reason is None else self._hidden(str(reason))
-        error = (reason or "the metric reported an error") if verdict is VerdictWord.ERROR else None
         usage = getattr(told, "usage", None)
-        return VerdictRecord(
-            metric=self.name,
-            score=score_of(told.score),
-            verdict=verdict,
-            reason=clip(reason, _LONGEST_REASON),
-            error=error,
-            usage=usage_record(usage if isinstance(usage, Usage) else None),
+        return Verdict(
+            decision,
+            score_of(told.score),
+            clip(reason, _LONGEST_REASON),
+            error=(reason or "the metric reported an error") if decision is None else None,
+            usage=usage if isinstance(usage, Usage) else None,
+            judge=self.name,
         )
 
     def _hidden(self, text: str) -> str:
@@ -280,11 +276,11 @@ def _call(judge: object, name: str) -> None:
 # -- measuring --------------------------------------------------------------------------------------------------
 
 
-async def measured(case: Case, output: OutputRecord, timeout: float | None) -> list[VerdictRecord]:
+async def measured(case: Case, output: OutputRecord, timeout: float | None) -> list[Verdict]:
     """Return what every metric says of an answer, in their order."""
     if not any(metric.blocking for metric in case.metrics):
         return [metric.measure(case, output) for metric in case.metrics]
-    said: list[VerdictRecord] = []
+    said: list[Verdict] = []
     while len(said) < len(case.metrics):
         said += await _as_many_as_come(case, case.metrics[len(said) :], output, timeout)
     return said
@@ -292,9 +288,9 @@ async def measured(case: Case, output: OutputRecord, timeout: float | None) -> l
 
 async def _as_many_as_come(
     case: Case, metrics: Sequence[Measuring], output: OutputRecord, timeout: float | None
-) -> list[VerdictRecord]:
+) -> list[Verdict]:
     """Return what metrics say, up to and with the first that does not come back in time."""
-    said: list[VerdictRecord] = []
+    said: list[Verdict] = []
     given_up = False
 
     def ask() -> None:
@@ -340,13 +336,8 @@ _lock = threading.Lock()
 _background: Background | None = None
 
 
-def _undecided(metric: Measuring, error: str, reason: str = "") -> VerdictRecord:
-    return VerdictRecord(metric=metric.name, verdict=VerdictWord.ERROR, reason=reason, error=error)
-
-
-def usage_record(usage: Usage | None) -> UsageRecord | UnsetType:
-    """Return what the models of a judge took as it is written down, if that is known."""
-    return UNSET if usage is None else UsageRecord(*astuple(usage))
+def _undecided(metric: Measuring, error: str, reason: str = "") -> Verdict:
+    return Verdict(None, reason=reason, error=error, judge=metric.name)
 
 
 # -- making -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from msgspec import Struct, UnsetType
 from faircount.judging.outside import in_short
 from faircount.model import Outcome
 from faircount.outcomes import fold, state
-from faircount.reading.journal_records import AttemptRecord, VerdictWord
+from faircount.reading.aggregation import any_hit
+from faircount.reading.journal_records import AttemptRecord
 from faircount.reading.journals import BLOCKED, STANDARD
 from faircount.running.attacks.seam import Attack, Entry, Messages, Play, Step
 from faircount.running.case import Case
@@ -69,20 +70,13 @@ def made_of(record: AttemptRecord, case: Case) -> Made:
     step = Step(
         messages=tuple(record.messages or case.messages),
         response=None if record.output is None else record.output.output,
-        success=None if error is not None else _success_of([one.verdict for one in verdicts]),
+        success=None if error is not None else any_hit(one.decision for one in verdicts),
         score=verdicts[0].score if verdicts else None,
         error=None if error is None else f"{error.kind}: {error.message}",
         blocked=error is not None and error.kind == BLOCKED,
         note=None if isinstance(record.note, UnsetType) else record.note,
     )
     return Made(record.attempt, record.strategy or STANDARD, record.iteration or 0, step)
-
-
-def _success_of(verdicts: Sequence[VerdictWord]) -> bool | None:
-    """Return what the verdicts of an attempt come to: a success if any judge says so, nothing if none decided."""
-    if VerdictWord.SUCCESS in verdicts:
-        return True
-    return False if verdicts and VerdictWord.ERROR not in verdicts else None
 
 
 class Course:

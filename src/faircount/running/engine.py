@@ -17,8 +17,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.core.verdict import Decision, Verdict
 from faircount.model import Outcome
-from faircount.reading.journal_records import AttemptRecord, CallRecord, DoneRecord, VerdictRecord, VerdictWord
+from faircount.reading.aggregation import all_passed
+from faircount.reading.journal_records import AttemptRecord, CallRecord, DoneRecord
 from faircount.reading.journals import State
 from faircount.running.budget import Budget, Limits, Tally
 from faircount.running.case import Case, measured
@@ -275,7 +277,7 @@ class Engine:
         finally:
             await course.close()
 
-    def _recorded(self, came: _Came, verdicts: Sequence[VerdictRecord]) -> _Recorded:
+    def _recorded(self, came: _Came, verdicts: Sequence[Verdict]) -> _Recorded:
         """Hand an attempt to the journal; an answer that no journal can hold is an error."""
         record, error = attempt_record(came.begun, came.answer, came.error, verdicts), came.error
         try:
@@ -358,16 +360,15 @@ class Engine:
         except Exception as failure:  # noqa: BLE001  it is raised when the others are done
             self._fail(failure)
         else:
-            self._budget.count_attempt(recorded.error, {one.verdict for one in verdicts})
+            self._budget.count_attempt(recorded.error, all_passed(one.decision for one in verdicts))
             self._heard(self.tally)
 
-    async def _measured(self, came: _Came) -> list[VerdictRecord]:
+    async def _measured(self, came: _Came) -> list[Verdict]:
         answer, case = came.answer, came.case
         if answer is None or came.error is not None:
             return []
         if answer.let_through is not None and case.fields is not None:
-            word = VerdictWord.SUCCESS if answer.let_through else VerdictWord.FAILURE
-            return [VerdictRecord(metric=GUARDRAIL, verdict=word)]
+            return [Verdict(Decision.of(answer.let_through), judge=GUARDRAIL)]
         return await measured(case, output_record(answer), self._limits.timeout)
 
     async def _asked(self, case: Case, planned: Planned) -> tuple[Answer | None, TargetError | None]:

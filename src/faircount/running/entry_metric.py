@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from faircount.judging.attempt import Attempt, ToolCall, Turn
+from msgspec.structs import replace
+
+from faircount.core.attempt import Attempt, ToolCall, Turn
+from faircount.core.verdict import Verdict
 from faircount.judging.judge import Judge, every_part, verdict_of
-from faircount.judging.verdict import Decision
-from faircount.reading.journal_records import OutputRecord, VerdictRecord, VerdictWord
-from faircount.running.case import Case, usage_record
+from faircount.reading.journal_records import OutputRecord
+from faircount.running.case import Case
 from faircount.testing.judged import is_our_own
 from faircount.testing.messages import text_of
-
-_WORDS = {Decision.HIT: VerdictWord.SUCCESS, Decision.PASS: VerdictWord.FAILURE, None: VerdictWord.ERROR}
 
 
 class EntryMetric:
@@ -37,18 +37,12 @@ class EntryMetric:
         """Give back what the judge holds."""
         self.judge.close()
 
-    def measure(self, case: Case, output: OutputRecord) -> VerdictRecord:
+    def measure(self, case: Case, output: OutputRecord) -> Verdict:
         """Return what the judge says of an answer. Blocks; threads may ask at the same time."""
         verdict = verdict_of(self.judge, attempt_of_entry(case, output))
-        decided = verdict.decision is not None
-        return VerdictRecord(
-            metric=self.name,
-            score=verdict.score if decided else None,
-            verdict=_WORDS[verdict.decision],
-            reason=verdict.reason,
-            error=None if decided else verdict.error or "the judge did not decide",
-            usage=usage_record(verdict.usage),
-        )
+        if verdict.decision is not None:
+            return replace(verdict, judge=self.name, error=None)
+        return replace(verdict, judge=self.name, score=None, error=verdict.error or "the judge did not decide")
 
 
 def attempt_of_entry(case: Case, output: OutputRecord) -> Attempt:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from faircount.core.verdict import Verdict
 from faircount.reading.journal_records import AttemptRecord, ErrorRecord, OutputRecord, UsageRecord, VerdictRecord
 from faircount.running.case import Case
 from faircount.running.courses import Planned
@@ -29,7 +29,7 @@ def begun_record(case: Case, planned: Planned, calls: int) -> AttemptRecord:
 
 
 def attempt_record(
-    begun: AttemptRecord, answer: Answer | None, error: TargetError | None, verdicts: Sequence[VerdictRecord]
+    begun: AttemptRecord, answer: Answer | None, error: TargetError | None, verdicts: Sequence[Verdict]
 ) -> AttemptRecord:
     """Return the record of an attempt."""
     told = error or answer
@@ -37,7 +37,7 @@ def attempt_record(
         begun,
         output=None if answer is None else output_record(answer),
         error=None if error is None else _error_record(error),
-        verdicts=[_writable(verdict) for verdict in verdicts],
+        verdicts=[VerdictRecord.of(verdict) for verdict in verdicts],
         tries=0 if told is None else told.tries,
         waited=0.0 if told is None else round(told.waited, 6),
     )
@@ -50,12 +50,6 @@ def attempt_record(
         usage=UsageRecord(UNSET, answer.prompt_tokens, answer.completion_tokens, answer.cost),
         request_id=answer.request_id,
     )
-
-
-def _writable(verdict: VerdictRecord) -> VerdictRecord:
-    if verdict.score is None or math.isfinite(verdict.score):
-        return verdict
-    return replace(verdict, score=None, score_as_told=str(verdict.score))
 
 
 def unusable_record(

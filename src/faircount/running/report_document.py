@@ -17,19 +17,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from faircount.core.verdict import Verdict
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.reading.aggregation import ERROR, FAILED, PASSED, Aggregated, Result, aggregated
-from faircount.reading.journal_records import (
-    AttemptRecord,
-    CaseRecord,
-    RunRecord,
-    UsageRecord,
-    VerdictRecord,
-    VerdictWord,
-)
+from faircount.reading.aggregation import aggregated, all_passed
+from faircount.reading.journal_records import AttemptRecord, CaseRecord, RunRecord, UsageRecord
 from faircount.reading.journals import State
-from faircount.reading.run_rows import suite_of
+from faircount.reading.run_rows import WORDS, suite_of
 from faircount.running.journal_reading import JournalReader
 from faircount.stats import Design, wilson
 from faircount.version import __version__
@@ -37,8 +31,6 @@ from faircount.version import __version__
 SCHEMA = 1
 Layout = Literal["per-case", "per-metric"]
 
-_WORDS = {VerdictWord.SUCCESS: PASSED, VerdictWord.FAILURE: FAILED, VerdictWord.ERROR: ERROR}
-"""What REBEL calls verdicts."""
 _NOTHING = {"role": None, "content": None, "tool_calls": None, "tool_call_id": None}
 _BEGINNING = 4096
 
@@ -73,7 +65,7 @@ class CaseReport:
         self.case = case
         self.attempts = attempts
         self.planned = planned
-        self.results = [result for attempt in attempts for result in _results(attempt, self.metrics)]
+        self.results = [(attempt, verdict) for attempt in attempts for verdict in _verdicts(attempt, self.metrics)]
 
     @property
     def metrics(self) -> list[str]:
@@ -85,23 +77,26 @@ class CaseReport:
         """How the results are made into one."""
         return self.case.retry_params.aggregation_strategy
 
-    def results_of(self, metric: str) -> list[dict[str, Any]]:
+    def results_of(self, metric: str) -> list[tuple[AttemptRecord, Verdict]]:
         """Return what one metric said, attempt by attempt."""
-        return [result for result in self.results if result["metric"] == metric]
+        return [(attempt, verdict) for attempt, verdict in self.results if verdict.judge == metric]
 
-    def aggregate(self) -> Aggregated:
-        """Return all results made into one."""
-        return aggregated(self.strategy, _scored(self.results), per_attempt=max(len(self.metrics), 1))
+    def aggregate(self) -> Verdict:
+        """Return all verdicts made into one."""
+        verdicts = [verdict for _, verdict in self.results]
+        return aggregated(self.strategy, verdicts, per_attempt=max(len(self.metrics), 1))
 
-    def aggregate_of(self, metric: str) -> Aggregated:
-        """Return the results of one metric made into one."""
-        return aggregated(self.strategy, _scored(self.results_of(metric)))
+    def aggregate_of(self, metric: str) -> Verdict:
+        """Return the verdicts of one metric made into one."""
+        return aggregated(self.strategy, [verdict for _, verdict in self.results_of(metric)])
 
     def pass_rate(self, metric: str | None = None) -> Estimate:
         """Estimate the share of the decided attempts that passed, by all metrics or by one."""
-        verdicts = [_verdict_of(attempt, metric) for attempt in self.attempts]
-        decided = [verdict for verdict in verdicts if verdict != ERROR]
-        return wilson(decided.count(PASSED), len(decided), unit="attempt")
+        passed = [
+            all_passed(one.decision for one in attempt.verdicts if metric in (None, one.metric))
+            for attempt in self.attempts
+        ]
+        return wilson(passed.count(True), len(passed) - passed.count(None), unit="attempt")
 
 
 def case_reports(reader: JournalReader, state: State) -> Iterator[CaseReport]:
@@ -130,13 +125,13 @@ def _add(totals: Totals, report: CaseReport) -> None:
     totals.metrics += len(report.metrics)
     if len(report.attempts) < report.planned:
         totals.unfinished += 1
-    verdict = report.aggregate().verdict
-    totals.passed += verdict == PASSED
-    totals.undecided += verdict == ERROR
-    totals.failed += verdict not in (PASSED, ERROR)
-    if verdict != ERROR:
+    passed = report.aggregate().success
+    totals.passed += passed is True
+    totals.undecided += passed is None
+    totals.failed += passed is False
+    if passed is not None:
         suite = totals.suites.setdefault(suite_of(report.case.case), [0, 0])
-        suite[0] += verdict == PASSED
+        suite[0] += passed
         suite[1] += 1
     for attempt in report.attempts:
         totals.attempts += 1
@@ -194,11 +189,11 @@ def _entries(reports: Iterator[CaseReport], layout: Layout) -> Iterator[dict[str
 def _case_entry(report: CaseReport) -> dict[str, Any]:
     return {
         **_common(report),
-        "evaluation_results": report.results,
-        "aggregated_result": _aggregate_data(report.aggregate()),
+        "evaluation_results": _results(report.results),
+        "aggregated_result": _told(report.aggregate()),
         "aggregated_by_metric": {
             metric: {
-                **_aggregate_data(report.aggregate_of(metric)),
+                **_told(report.aggregate_of(metric)),
                 "pass_rate": msgspec.to_builtins(report.pass_rate(metric)),
             }
             for metric in report.metrics
@@ -211,8 +206,8 @@ def _metric_entry(report: CaseReport, metric: str) -> dict[str, Any]:
     return {
         **_common(report),
         "metric": metric,
-        "evaluation_results": report.results_of(metric),
-        "aggregated_result": _aggregate_data(report.aggregate_of(metric)),
+        "evaluation_results": _results(report.results_of(metric)),
+        "aggregated_result": _told(report.aggregate_of(metric)),
         "pass_rate": msgspec.to_builtins(report.pass_rate(metric)),
     }
 
@@ -283,40 +278,27 @@ def _output(attempt: AttemptRecord) -> dict[str, Any]:
     return {**output, **{name: told.get(name) for name in named}}
 
 
-def _results(attempt: AttemptRecord, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    verdicts = {verdict.metric: verdict for verdict in attempt.verdicts}
+def _verdicts(attempt: AttemptRecord, metrics: Sequence[str]) -> Iterator[Verdict]:
+    """Yield what each metric said of an attempt, and why one said nothing."""
+    said = {verdict.metric: verdict for verdict in attempt.verdicts}
     for metric in metrics:
-        said = verdicts.get(metric) or _unmeasured(attempt, metric)
-        yield {
-            "score": said.score,
-            "verdict": _WORDS[said.verdict],
-            "reason": said.reason,
-            "metric": metric,
-            "attempt": attempt.attempt,
-            "error": said.error,
-        }
+        record, error = said.get(metric), attempt.error
+        if record is not None:
+            reason = record.reason or ""
+            yield Verdict(record.decision, record.score, reason, error=record.error, judge=metric)
+        elif error is None:
+            yield Verdict(None, reason="it was not measured", error="not measured", judge=metric)
+        else:
+            reason = f"the request failed: {error.message or ''}"
+            yield Verdict(None, reason=reason, error=error.kind or "not measured", judge=metric)
 
 
-def _unmeasured(attempt: AttemptRecord, metric: str) -> VerdictRecord:
-    error = attempt.error
-    reason = "it was not measured" if error is None else f"the request failed: {error.message or ''}"
-    kind = None if error is None else error.kind
-    return VerdictRecord(
-        metric=metric, score=None, verdict=VerdictWord.ERROR, reason=reason, error=kind or "not measured"
-    )
+def _results(said: Sequence[tuple[AttemptRecord, Verdict]]) -> list[dict[str, Any]]:
+    return [
+        {**_told(verdict), "metric": verdict.judge, "attempt": attempt.attempt, "error": verdict.error}
+        for attempt, verdict in said
+    ]
 
 
-def _scored(results: Sequence[Mapping[str, Any]]) -> list[Result]:
-    return [Result(result["score"], result["verdict"]) for result in results]
-
-
-def _verdict_of(attempt: AttemptRecord, metric: str | None) -> str:
-    """Return whether an attempt passed: by one metric, or by all of them."""
-    said = {verdict.verdict for verdict in attempt.verdicts if metric in (None, verdict.metric)}
-    if VerdictWord.FAILURE in said:
-        return FAILED
-    return PASSED if said == {VerdictWord.SUCCESS} else ERROR
-
-
-def _aggregate_data(result: Aggregated) -> dict[str, Any]:
-    return {"score": result.score, "verdict": result.verdict, "reason": result.reason}
+def _told(verdict: Verdict) -> dict[str, Any]:
+    return {"score": verdict.score, "verdict": WORDS[verdict.success], "reason": verdict.reason}

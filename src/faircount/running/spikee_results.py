@@ -15,11 +15,12 @@ from typing import Any
 
 from faircount.errors import InputError
 from faircount.judging import registry
-from faircount.reading.entry_rows import Attacked, Made, row_of_entry
+from faircount.reading.entry_rows import Attacked, row_of_entry
 from faircount.reading.journal_records import ATTACK, RunRecord
 from faircount.reading.journal_rows import EntryGathering
 from faircount.reading.journals import State
 from faircount.reading.loose import BadLine
+from faircount.reading.run_rows import RunAttempt
 from faircount.running.journal_reading import JournalReader, read_journal
 from faircount.text import visible
 
@@ -100,7 +101,7 @@ def _row(tried: Attacked, options: str | None) -> dict[str, Any]:
     row = {name: _hashable(name, told.get(name)) for name in names}
     row |= {name: told[name] for name in _WHERE_THERE_IS_ONE if name in told}
     if tried.attack is not None or len(tried.attempts) > 1:
-        row["attempt_history"] = [_history_item(made) for made in tried.attempts]
+        row["attempt_history"] = [_history_item(one) for one in tried.attempts]
     return row if tried.failure is None else {**row, "meta": {"attack_error": tried.failure.error}}
 
 
@@ -109,21 +110,17 @@ def _hashable(name: str, value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if name in _FACETS and isinstance(value, list | dict) else value
 
 
-def _history_item(made: Made) -> dict[str, Any]:
-    item = {
-        "input": made.input,
-        "response": made.response or "",
-        "success": made.success,
-        "error": made.error,
+def _history_item(attempt: RunAttempt) -> dict[str, Any]:
+    return {
+        "input": attempt.input,
+        "response": attempt.response or "",
+        "success": attempt.success,
+        "error": attempt.error,
         "input_type": _TEXT,
         "response_type": _TEXT,
         "invocation": 1,
+        **({} if attempt.block is None else attempt.block.fields),
     }
-    if made.policy_block is not None:
-        item["policy_block"] = made.policy_block
-    elif made.blocked:
-        item |= {"guardrail": True, "guardrail_categories": dict.fromkeys(made.categories, True)}
-    return item
 
 
 def _judge(tried: Attacked, judged_by: str | None) -> str | None:

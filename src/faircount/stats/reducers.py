@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
@@ -23,7 +22,6 @@ ReducerName = Literal[
     "mean", "median", "mode", "min", "max", "majority", "any", "all", "first", "at_least_k", "pass@k", "pass^k"
 ]
 RebelName = Literal["rebel_min", "rebel_max", "rebel_mean", "rebel_median"]
-RebelVerdict = Literal["passed", "failed", "error"]
 Score = float | None
 
 
@@ -80,34 +78,36 @@ class RebelResult(Struct, frozen=True):
     """What REBEL reports for a case: a score and a verdict that were reduced separately, and may disagree."""
 
     score: float
-    verdict: RebelVerdict
+    passed: bool | None
+    """None where REBEL's verdict is "error"."""
     reason: str
 
 
-def rebel_aggregate(name: RebelName, results: Sequence[tuple[float, RebelVerdict]]) -> RebelResult:
-    """Reduce (score, verdict) of each attempt as REBEL 0.2.0 does, for comparison with its reports.
+def rebel_aggregate(name: RebelName, results: Sequence[tuple[float, bool | None]]) -> RebelResult:
+    """Reduce the score of each attempt, and whether it passed, as REBEL 0.2.0 does, to compare with its reports.
 
-    Attempts with the verdict "error" are dropped, which shrinks the denominator; if none is left, the result is score
-    0 with verdict "error". The score is the least, the greatest, the mean or the median. rebel_min fails if any attempt
-    failed, rebel_max passes if any passed; rebel_mean and rebel_median pass if more attempts passed than failed, so
-    that a tie fails. Reference: the reports of REBEL 0.2.0 (rebel-eval on PyPI).
+    Attempts with REBEL's verdict "error", here None, are dropped, which shrinks the denominator; if none is left, the
+    result is score 0 with that verdict. The score is the least, the greatest, the mean or the median. rebel_min fails
+    if any attempt failed, rebel_max passes if any passed; rebel_mean and rebel_median pass if more attempts passed than
+    failed, so that a tie fails. Reference: the reports of REBEL 0.2.0 (rebel-eval on PyPI).
     """
     if name not in get_args(RebelName):
         raise ValueError(f"{name} is not one of REBEL's reducers {', '.join(get_args(RebelName))}")
     if not results:
         raise ValueError("REBEL has no result for a case without attempts")
-    counted = [(score, verdict) for score, verdict in results if verdict != "error"]
+    counted = [(score, passed) for score, passed in results if passed is not None]
     if not counted:
-        return RebelResult(0.0, "error", "All evaluation attempts failed")
-    verdicts = Counter(verdict for _, verdict in counted)
+        return RebelResult(0.0, None, "All evaluation attempts failed")
+    passes = sum(passed for _, passed in counted)
+    failures = len(counted) - passes
     passed = {
-        "rebel_min": not verdicts["failed"],
-        "rebel_max": verdicts["passed"] > 0,
-        "rebel_mean": verdicts["passed"] > verdicts["failed"],
-        "rebel_median": verdicts["passed"] > verdicts["failed"],
+        "rebel_min": not failures,
+        "rebel_max": passes > 0,
+        "rebel_mean": passes > failures,
+        "rebel_median": passes > failures,
     }
     score = _REBEL_SCORES[name]([float(score) for score, _ in counted])
-    return RebelResult(score, "passed" if passed[name] else "failed", "")
+    return RebelResult(score, passed[name], "")
 
 
 class _Votes(Struct, frozen=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from faircount.core.attempt import Attempt, Expected, ToolCall, Turn
+from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt, Expected, ToolCall, Turn
 from faircount.judging.judge import Judge, every_part, verdict_of
 from faircount.judging.making import Setting, make
-from faircount.judging.verdict import Decision, Usage, Verdict
 from faircount.testing import messages as said
 from faircount.testing.metrics import EvaluationResult, EvaluationVerdict, Metric
 from faircount.testing.registering import listener

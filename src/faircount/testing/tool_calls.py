@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from faircount.core.attempt import Attempt, Expected
 from faircount.judging.assigning import best_pairs
-from faircount.judging.attempt import Attempt, Expected
 from faircount.judging.builtin.tools import ToolCallsAccuracy as ToolCallsJudge
 from faircount.testing.fields import Declared
 from faircount.testing.judged import calls_of, result_of

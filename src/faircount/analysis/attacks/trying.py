@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from faircount.judging.outside import in_short
 from faircount.model import Document, Passage
-from faircount.reading.journal_records import VerdictWord
 from faircount.report import (
     Block,
     Evidence,
@@ -115,8 +114,7 @@ async def _asked(target: Target, entry: Entry, sent: Step, metric: EntryMetric |
         return Step(sent.messages, answer.output, note=sent.note)
     case = entry_case(entry.name, tuple(sent.messages), entry.fields, (metric,), place="")
     told = metric.measure(case, output_record(answer))
-    success = None if told.verdict is VerdictWord.ERROR else told.verdict is VerdictWord.SUCCESS
-    return Step(sent.messages, answer.output, success=success, score=told.score, note=sent.note)
+    return Step(sent.messages, answer.output, success=told.success, score=told.score, note=sent.note)
 
 
 # -- the report -------------------------------------------------------------------------------------------------

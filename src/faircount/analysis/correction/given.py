@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct, field
 
 from faircount.analysis.judges.summary import Summary, read_summary
+from faircount.core.verdict import Decision
 from faircount.errors import InputError, UsageError
-from faircount.judging.verdict import Decision
 from faircount.reading.labelled import LabelOptions
 from faircount.reading.labels import Labels, read_labels
 from faircount.reading.raw_rows import RawReader, values_reader

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from faircount.core.verdict import Decision, Verdict
     from faircount.judging.judge import Judge
-    from faircount.judging.verdict import Decision, Verdict
     from faircount.reading.labels import Labels
 
 LABEL = "label"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from faircount.judging.verdict import Decision
+from faircount.core.verdict import Decision
 
 if TYPE_CHECKING:
     import numpy as np

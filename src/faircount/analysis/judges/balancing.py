@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
+from faircount.core.verdict import Decision
 from faircount.errors import InputError
-from faircount.judging.verdict import Decision
 from faircount.reading.labelled import Labelled
 
 _LEFT_OUT, _KEPT, _HIT, _PASS = range(4)

@@ -23,11 +23,11 @@ from faircount.analysis.judges.quality import (
     Scores,
     quality_of,
 )
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.many import DEFAULT_CONCURRENCY, judged
-from faircount.judging.verdict import Decision, Verdict
 from faircount.reading.labelled import Labelled
 from faircount.reading.labels import Labels
 from faircount.text import visible

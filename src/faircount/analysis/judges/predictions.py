@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from faircount.analysis.recorded import masked, recorded
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted, finding
 from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
-from faircount.judging.verdict import Decision, Verdict
 from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
 from faircount.reading.loose import BadLine, parse

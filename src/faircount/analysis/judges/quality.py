@@ -15,8 +15,8 @@ from msgspec import Struct
 from faircount import formats
 from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
+from faircount.core.verdict import Identity
 from faircount.findings import counted
-from faircount.judging.verdict import Identity
 from faircount.model import Estimate
 from faircount.stats.detector_bootstrap import f1_bca, f1_bootstrap, f1_bootstrap_mean
 from faircount.stats.detector_scores import (

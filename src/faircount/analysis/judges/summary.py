@@ -25,8 +25,8 @@ from faircount.analysis.judges.quality import (
     ScoreQuality,
 )
 from faircount.analysis.judges.tiers import LEAST_SAMPLES
+from faircount.core.verdict import Identity
 from faircount.errors import InputError
-from faircount.judging.verdict import Identity
 from faircount.model import Estimate
 from faircount.stats.detector_scores import OperatingPoint
 from faircount.string_judges import is_garak_string_detector

@@ -7,10 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from faircount.judging.attempt import Attempt
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Identity, Usage, Verdict
 from faircount.judging.judge import Judge, verdict_of
 from faircount.judging.outside import share
-from faircount.judging.verdict import Decision, Identity, Usage, Verdict
 from faircount.model import Document
 from faircount.report import Block, Fact, Facts, Grid, Paragraph, Record, Report, Section, text_table
 from faircount.text import mask_secrets

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import TURNS, Judge, Turns, every_part, verdict_of
 from faircount.judging.making import make_trusted_only
-from faircount.judging.verdict import Verdict
-from faircount.judging.verdict_store import TEXT_ALONE, KeptVerdict, VerdictStore, content_digest, seen_by
+from faircount.judging.verdict_store import TEXT_ALONE, VerdictStore, content_digest, seen_by
 
 
 class Seat(Struct, frozen=True):
@@ -140,9 +140,7 @@ class Bench(Judge):
         assert seat is not None
         verdict = verdict_of(seat.judge, attempt.plain)
         if self._store is None:
-            return KeptVerdict(
-                verdict.decision, verdict.score, verdict.reason, verdict.span, verdict.error, verdict.usage
-            )
+            return verdict
         return self._store.keep(seat.digest, attempt.known_by[len(attempt.known_by) // 2 :], verdict)
 
     def close(self) -> None:

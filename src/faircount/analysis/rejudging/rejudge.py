@@ -39,12 +39,12 @@ from faircount.analysis.rejudging.rows import (
     unchanged,
 )
 from faircount.chat.prices import Prices
+from faircount.core.verdict import Usage, Verdict
 from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.judging.judge import Judge, Turns, every_part, verdict_of
 from faircount.judging.many import DEFAULT_CONCURRENCY, judged
-from faircount.judging.verdict import Usage
-from faircount.judging.verdict_store import KeptVerdict, VerdictStore
+from faircount.judging.verdict_store import VerdictStore
 from faircount.model import Document, Source
 from faircount.reading.identity import ContentHash
 from faircount.reading.loading import refuse_hopeless
@@ -168,7 +168,7 @@ class Rejudging:
         self.work = Work()
         self._panel, self._store, self._options, self._heard = panel, store, options or RejudgeOptions(), heard
         self._plans: list[_Planned | SkipReason] = []
-        self._verdicts: dict[bytes, KeptVerdict | None] = {}
+        self._verdicts: dict[bytes, Verdict | None] = {}
         self._left: Counter[SkipReason] = Counter()
         self._refused: Counter[str] = Counter()
         self._rows_of: Counter[str] = Counter()
@@ -229,14 +229,14 @@ class Rejudging:
         for (verdict,) in judged(
             [bench], attempts(), workers=options.workers, concurrency=options.concurrency or DEFAULT_CONCURRENCY
         ):
-            self._hear(queue.popleft(), verdict if isinstance(verdict, KeptVerdict) else _failed(verdict.error))
+            self._hear(queue.popleft(), verdict)
 
-    def _hear(self, name: bytes, verdict: KeptVerdict) -> None:
-        self._verdicts[name] = verdict
+    def _hear(self, name: bytes, verdict: Verdict) -> None:
+        self._verdicts[name] = verdict if verdict.at else replace(verdict, at=self._now)
         work = self.work
         work.asked += 1
         work.failed += verdict.decision is None
-        work.not_kept += verdict.decision is not None and not verdict.kept and self._store is not None
+        work.not_kept += verdict.decision is not None and not verdict.at and self._store is not None
         if verdict.usage is not None:
             work.usage += verdict.usage
         self._heard()
@@ -329,7 +329,7 @@ class Rejudging:
                 name,
             )
 
-    def _known(self, name: bytes) -> KeptVerdict | None:
+    def _known(self, name: bytes) -> Verdict | None:
         if self._store is None:
             return None
         half = len(name) // 2
@@ -384,14 +384,14 @@ class Rejudging:
         self._count(raw, new, line)
         return line
 
-    def _decided(self, seat: Seat, raw: RawRow) -> tuple[tuple[None, KeptVerdict], ...]:
+    def _decided(self, seat: Seat, raw: RawRow) -> tuple[tuple[None, Verdict], ...]:
         """Judge a row now, by a judge that only looks for strings."""
         said = verdict_of(seat.judge, text_alone(raw))
         self.work.failed += said.decision is None
         self._heard()
-        return ((None, KeptVerdict(said.decision, said.score, said.reason, said.span, said.error, None, self._now)),)
+        return ((None, replace(said, at=self._now)),)
 
-    def _verdict(self, name: bytes) -> KeptVerdict:
+    def _verdict(self, name: bytes) -> Verdict:
         return self._verdicts.get(name) or _failed("not asked")
 
     def _count(self, raw: RawRow, new: NewVerdict, line: bytes) -> None:
@@ -504,8 +504,8 @@ def _model_of(judge: Judge) -> str | None:
     return told if isinstance(told, str) and told else None
 
 
-def _failed(error: str | None) -> KeptVerdict:
-    return KeptVerdict(None, error=error or "the judge did not decide")
+def _failed(error: str | None) -> Verdict:
+    return Verdict(None, error=error or "the judge did not decide")
 
 
 def _changed(name: str) -> InputError:

@@ -21,18 +21,16 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from faircount.core.attempt import Attempt, Expected, Turn
+from faircount.core.verdict import Decision, Verdict
 from faircount.io.records import without_surrogates
-from faircount.judging.attempt import Attempt, Expected, Turn
 from faircount.judging.judge import Turns
-from faircount.judging.verdict import Decision, Verdict
-from faircount.judging.verdict_store import KeptVerdict
-from faircount.reading.aggregation import ERROR, FAILED, PASSED
 from faircount.reading.clean import scalar_text
 from faircount.reading.label_values import attempt_fields
 from faircount.reading.loose import MAX_DEPTH, depth
 from faircount.reading.raw_rows import Members, RawRow, members_of, values_decoder, values_of
 from faircount.reading.rows import EMPTY, policy_block_of
-from faircount.reading.run_rows import METRIC, Measured, strategy_of, verdict_over
+from faircount.reading.run_rows import METRIC, WORDS, metric_item, strategy_of, success_over
 
 _PROMPT_FIELDS = ("input", "content", "text")
 _BOOLEANS = {b"true": True, b"false": False, b'"True"': True, b'"False"': False}
@@ -47,7 +45,6 @@ _items_decoder = msgspec.json.Decoder(list[Raw])
 _json_null = b"null"
 _LEFT_OPEN = "the case's rule leaves it undecided"
 _METRICS_BEFORE = "metrics_before"
-_WORDS = {True: PASSED, False: FAILED, None: ERROR}
 _SPIKEE_BEGINS = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\]*", "success": (true|false|null), "')
 """How spikee has begun its rows since 0.9.2."""
 
@@ -239,7 +236,7 @@ def _seconds(value: Any) -> float | None:
 # -- verdicts ---------------------------------------------------------------------------------------------------
 
 
-Judged = tuple[tuple[int | None, KeptVerdict], ...]
+Judged = tuple[tuple[int | None, Verdict], ...]
 """The verdicts on the parts of a row, each with its turn."""
 
 
@@ -247,15 +244,11 @@ def success_of(shape: Shape, judged: Judged, raw: RawRow, turns: Turns) -> bool 
     """Return what the verdicts on the parts of a row come to; None: unjudged."""
     if shape is Shape.CASE:
         return _of_case(dict(judged), raw.line)
-    hits = [_hit(verdict) for _, verdict in judged]
+    hits = [verdict.success for _, verdict in judged]
     decisive = turns != "all"
     if decisive in hits:
         return decisive
     return None if None in hits else not decisive
-
-
-def _hit(verdict: Verdict) -> bool | None:
-    return None if verdict.decision is None else verdict.decision is Decision.HIT
 
 
 def _of_case(judged: Mapping[int | None, Verdict], line: bytes) -> bool | None:
@@ -263,18 +256,16 @@ def _of_case(judged: Mapping[int | None, Verdict], line: bytes) -> bool | None:
     values = values_of(line, _turns_decoder)
     meta, history = values.get("meta"), values.get("attempt_history")
     items = history if isinstance(history, list) else []
-    said = [_measured("", judged.get(turn)).result for turn, item in enumerate(items) if isinstance(item, dict)]
-    decided = verdict_over(strategy_of(meta) if isinstance(meta, dict) else None, said)
-    return None if decided == ERROR else decided == PASSED
+    said = [_as_metric(judged.get(turn)) for turn, item in enumerate(items) if isinstance(item, dict)]
+    return success_over(strategy_of(meta) if isinstance(meta, dict) else None, said)
 
 
-def _measured(name: str, verdict: Verdict | None) -> Measured:
-    """Return what a judge said of an attempt as a metric would say it; a score is that of a metric."""
+def _as_metric(verdict: Verdict | None, name: str = "") -> Verdict:
+    """Return what a judge said of an attempt as a metric would say it, with a score; no answer, no decision."""
     if verdict is None or verdict.decision is None:
-        return Measured(name, None, ERROR, None if verdict is None else verdict.error)
-    hit = verdict.decision is Decision.HIT
-    score = float(hit) if verdict.score is None else verdict.score
-    return Measured(name, score, PASSED if hit else FAILED, verdict.reason)
+        return Verdict(None, reason="" if verdict is None else verdict.error or "", judge=name)
+    score = float(verdict.decision is Decision.HIT) if verdict.score is None else verdict.score
+    return Verdict(verdict.decision, score, verdict.reason, judge=name)
 
 
 class NewVerdict(Struct, frozen=True):
@@ -298,11 +289,10 @@ class NewVerdict(Struct, frozen=True):
         return (self.deciding.error or "the judge did not decide") if self.failed else _LEFT_OPEN
 
     @property
-    def deciding(self) -> KeptVerdict:
+    def deciding(self) -> Verdict:
         """The verdict that decided: the first hit, else the first that is missing, else the last."""
         verdicts = [verdict for _, verdict in self.parts]
-        wanted = {True: Decision.HIT, None: None, False: Decision.PASS}[self.success]
-        return next((one for one in verdicts if one.decision is wanted), verdicts[-1])
+        return next((one for one in verdicts if one.success is self.success), verdicts[-1])
 
 
 class _Provenance(Struct, frozen=True):
@@ -369,7 +359,7 @@ def _provenance(new: NewVerdict, before: bytes, turns_before: Mapping[int, bool 
 
 
 def _turn(turn: int | None, verdict: Verdict, before: Mapping[int, bool | None]) -> dict[str, Any]:
-    told = {"turn": turn, "success": _hit(verdict), "score": verdict.score, "reason": verdict.reason}
+    told = {"turn": turn, "success": verdict.success, "score": verdict.score, "reason": verdict.reason}
     if turn is not None and turn in before:
         told["before"] = before[turn]
     return told if verdict.error is None else {**told, "error": verdict.error}
@@ -383,7 +373,7 @@ def _with_metric(fields: Members, new: NewVerdict) -> Members:
     fields["judge_name"] = _json(new.judge)
     # The name of a field has no quotes, so that it can be asked for.
     fields[METRIC + "".join(filter(str.isprintable, new.judge.replace('"', "'").replace("\\", "/")))] = _json(
-        _WORDS[new.success]
+        WORDS[new.success]
     )
     fields["response"] = _telling(fields, new)
     return before
@@ -391,7 +381,7 @@ def _with_metric(fields: Members, new: NewVerdict) -> Members:
 
 def _telling(fields: Mapping[str, Raw | bytes], new: NewVerdict) -> Raw | bytes:
     """Return the first answer that was decided like its case, or the one that stands there."""
-    turn = next((turn for turn, verdict in new.parts if _hit(verdict) is new.success), None)
+    turn = next((turn for turn, verdict in new.parts if verdict.success is new.success), None)
     items = _items(bytes(fields.get("attempt_history", b"")))
     told = items[turn] if turn is not None and turn < len(items) else None
     shown: Raw | bytes | None = told.get("response") if isinstance(told, dict) else None
@@ -405,10 +395,10 @@ def _history(text: bytes, new: NewVerdict) -> tuple[bytes, dict[int, bool | None
         item = items[turn] if turn is not None and turn < len(items) else None
         if isinstance(item, dict) and turn is not None:
             before[turn] = _BOOLEANS.get(bytes(item.get("success", b"")))
-            item["success"] = _json(_hit(verdict))
+            item["success"] = _json(verdict.success)
             if new.shape is Shape.CASE:
                 item.setdefault(_METRICS_BEFORE, item.get("metrics", b"[]"))
-                item["metrics"] = _json([_metric(_measured(new.judge, verdict))])
+                item["metrics"] = _json([metric_item(_as_metric(verdict, new.judge))])
     if not items:
         return text, before
     return b"[" + b", ".join([_written(item) if isinstance(item, dict) else item for item in items]) + b"]", before
@@ -429,10 +419,6 @@ def _items(text: bytes) -> list[Members | bytes]:
 
 def _members(item: bytes) -> Members | bytes:
     return members_of(item) if item.lstrip().startswith(b"{") else item
-
-
-def _metric(said: Measured) -> dict[str, Any]:
-    return {"name": said.metric, "verdict": said.verdict, "score": said.score, "reason": said.reason}
 
 
 def unchanged(line: bytes) -> bytes:

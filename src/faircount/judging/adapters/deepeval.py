@@ -17,8 +17,9 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
+from faircount.core.attempt import Attempt, ToolCall
+from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt, ToolCall
 from faircount.judging.outside import (
     OutsideJudge,
     imported,
@@ -28,7 +29,6 @@ from faircount.judging.outside import (
     share,
     version_of,
 )
-from faircount.judging.verdict import Decision, Usage, Verdict
 
 if TYPE_CHECKING:
     from faircount.chat.client import ChatClient

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.outside import (
     OutsideJudge,
     by_score,
@@ -27,7 +28,6 @@ from faircount.judging.outside import (
     refuse_unknown,
     version_of,
 )
-from faircount.judging.verdict import Verdict
 from faircount.string_judges import is_garak_string_detector
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from faircount.core.attempt import Attempt, ToolCall
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import UsageError
 from faircount.judging import local_code
-from faircount.judging.attempt import Attempt, ToolCall
 from faircount.judging.outside import (
     OutsideJudge,
     imported,
@@ -24,7 +25,6 @@ from faircount.judging.outside import (
     share,
     version_of,
 )
-from faircount.judging.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

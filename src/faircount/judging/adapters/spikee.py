@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import UsageError
 from faircount.judging import local_code
-from faircount.judging.attempt import Attempt
 from faircount.judging.outside import OutsideJudge, imported, in_short, is_there, refuse_unknown, version_of
-from faircount.judging.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

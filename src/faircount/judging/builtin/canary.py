@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faircount.judging.attempt import Attempt
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Verdict
 from faircount.judging.builtin.strings import Sought, found_any, sought
 from faircount.judging.judge import Judge
 from faircount.judging.parameters import check_flag, check_texts, texts_of_notes, written
-from faircount.judging.verdict import Verdict
 
 
 class Canary(Judge):

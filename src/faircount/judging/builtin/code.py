@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.builtin.pattern_parameters import check_share
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
 
 _READ = 300_000
 _LONGEST_LINE = 400

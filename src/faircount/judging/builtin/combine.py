@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, Turns, verdict_of
 from faircount.judging.parameters import check_number
-from faircount.judging.verdict import Decision, Usage, Verdict
 
 Asked = list[tuple[Judge, Verdict]]
 """The parts that were asked, and what they said."""

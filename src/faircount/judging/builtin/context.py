@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.errors import UsageError
 from faircount.judging.asking import (
     FENCE,
@@ -21,10 +23,8 @@ from faircount.judging.asking import (
     object_schema,
     settings_for,
 )
-from faircount.judging.attempt import Attempt
 from faircount.judging.model_judge import ModelJudge
 from faircount.judging.parameters import check_choice, check_flag, check_number
-from faircount.judging.verdict import Decision, Usage, Verdict
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

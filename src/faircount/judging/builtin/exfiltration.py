@@ -16,11 +16,11 @@ from urllib.parse import SplitResult, parse_qsl, unquote_plus, urlsplit
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.builtin.pattern_parameters import check_count, check_share, check_texts
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
 from faircount.text import clip, visible
 
 _READ = 500_000

@@ -11,10 +11,10 @@ from itertools import islice
 
 from msgspec import Struct
 
-from faircount.judging.attempt import Attempt
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.judging.builtin.pattern_parameters import check_share, check_texts
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
 
 _READ = 200_000
 _MOST_SIGNS = 50

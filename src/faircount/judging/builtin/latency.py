@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.parameters import check_number
-from faircount.judging.verdict import Decision, Verdict
 
 
 class Latency(Judge):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Verdict
 from faircount.errors import UsageError
 from faircount.judging.asking import (
     FENCE,
@@ -25,10 +27,8 @@ from faircount.judging.asking import (
     object_schema,
     settings_for,
 )
-from faircount.judging.attempt import Attempt
 from faircount.judging.model_judge import ModelJudge
 from faircount.judging.parameters import check_number, text_or_file
-from faircount.judging.verdict import Decision, Verdict
 from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:

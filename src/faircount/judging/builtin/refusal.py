@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from faircount.judging.attempt import Attempt
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.judging.builtin import refusal_help, refusal_languages, refusal_patterns
 from faircount.judging.builtin.combine import Not
 from faircount.judging.builtin.pattern_parameters import check_share, check_switch
 from faircount.judging.builtin.refusal_patterns import Family, possible_families
 from faircount.judging.builtin.refusal_text import Window
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
 from faircount.text import clip, visible
 
 _HEAD = 700

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from faircount.judging.verdict import Span
+from faircount.core.verdict import Span
 
 PARAGRAPH = "¶"
 

@@ -15,10 +15,10 @@ from itertools import islice
 
 from msgspec import Struct
 
-from faircount.judging.attempt import Attempt
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.judging.builtin.pattern_parameters import check_choices, check_share
 from faircount.judging.judge import Judge
-from faircount.judging.verdict import Decision, Span, Verdict
 
 _READ = 1_000_000
 _MOST_CANDIDATES = 200

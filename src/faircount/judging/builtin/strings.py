@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge
 from faircount.judging.parameters import check_flag, check_texts, quoted, texts_of_notes, written
-from faircount.judging.verdict import Decision, Span, Verdict
 from faircount.patterns import Pattern, SlowPattern
 
 

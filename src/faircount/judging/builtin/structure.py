@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Span, Verdict
 from faircount.errors import UsageError
-from faircount.judging.attempt import Attempt
 from faircount.judging.json_text import NotJson, decode, fenced, values
 from faircount.judging.judge import Judge
 from faircount.judging.parameters import check_choice, text_or_file
-from faircount.judging.verdict import Decision, Span, Verdict
 from faircount.text import clip
 
 _EXTRACTS = ("whole", "fenced", "first")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from faircount.core.attempt import Attempt, ToolCall
+from faircount.core.verdict import Decision, Verdict
 from faircount.judging.assigning import best_pairs, best_pairs_in_order
-from faircount.judging.attempt import Attempt, ToolCall
 from faircount.judging.json_text import NotJson, decode
 from faircount.judging.judge import Judge
 from faircount.judging.parameters import check_choice, check_flag, check_number
-from faircount.judging.verdict import Decision, Verdict
 
 _MATCHES = ("exact", "arguments")
 _ROUNDING = 1e-9

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from faircount.core.attempt import Attempt
+from faircount.core.verdict import Decision, Usage
 from faircount.judging.asking import Form, Message, Questioner, check_temperature, settings_for
-from faircount.judging.attempt import Attempt
-from faircount.judging.verdict import Decision, Usage
 from faircount.running.attacks.built_in import BuiltInAttack
 from faircount.running.attacks.failing import AttackError
 from faircount.running.targets.openai import recordable

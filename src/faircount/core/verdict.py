@@ -6,22 +6,32 @@ import enum
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 
 class Decision(enum.StrEnum):
-    """A hit: the thing that the judge looks for is there. A pass: it is not."""
+    """A hit: the thing that the judge looks for is there. A pass: it is not.
+
+    These are the only words for it in the program. Files have others, which their readers and writers translate: a hit
+    is a success of an attack, and a test that its metric passed.
+    """
 
     HIT = "hit"
     PASS = "pass"
 
+    @overload
     @classmethod
-    def of(cls, hit: bool) -> Decision:
-        """Return a hit for true, a pass for false."""
-        return cls.HIT if hit else cls.PASS
+    def of(cls, success: bool) -> Decision: ...
+    @overload
+    @classmethod
+    def of(cls, success: bool | None) -> Decision | None: ...
+    @classmethod
+    def of(cls, success: bool | None) -> Decision | None:
+        """Return a hit for true, a pass for false, nothing for None."""
+        return None if success is None else cls.HIT if success else cls.PASS
 
 
 class Span(Struct, frozen=True):
@@ -53,7 +63,8 @@ class Verdict(Struct, frozen=True):
     """What one judge said of one attempt.
 
     `decision` is None where there is none: the attempt is unjudged, never a pass, and `error` says why. `score` is
-    between 0 and 1, more for more of a hit; None where a judge has no degrees. `usage` is what the verdict cost.
+    between 0 and 1, more for more of a hit; None where a judge has no degrees. A metric's score is on its own scale.
+    `usage` is what the verdict cost, `judge` who gave it and `at` when, in ISO 8601, where that is recorded.
     """
 
     decision: Decision | None
@@ -62,6 +73,13 @@ class Verdict(Struct, frozen=True):
     span: Span | None = None
     error: str | None = None
     usage: Usage | None = None
+    judge: str = ""
+    at: str = ""
+
+    @property
+    def success(self) -> bool | None:
+        """The decision as a truth value; None where there is none."""
+        return None if self.decision is None else self.decision is Decision.HIT
 
     @classmethod
     def unjudged(cls, error: str, *, usage: Usage | None = None) -> Verdict:

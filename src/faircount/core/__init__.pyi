@@ -1,0 +1,9 @@
+from faircount.core.attempt import Attempt as Attempt
+from faircount.core.attempt import Expected as Expected
+from faircount.core.attempt import ToolCall as ToolCall
+from faircount.core.attempt import Turn as Turn
+from faircount.core.verdict import Decision as Decision
+from faircount.core.verdict import Identity as Identity
+from faircount.core.verdict import Span as Span
+from faircount.core.verdict import Usage as Usage
+from faircount.core.verdict import Verdict as Verdict
