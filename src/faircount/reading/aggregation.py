@@ -87,18 +87,18 @@ def aggregated(strategy: str, verdicts: Sequence[Verdict], *, per_attempt: int =
 
 def all_passed(decisions: Iterable[Decision | None]) -> bool | None:
     """Return whether all metrics passed something: false if any did not, None if none judged it or any is undecided."""
-    said = set(decisions)
+    said = list(decisions)
     if Decision.PASS in said:
         return False
-    return True if said == {Decision.HIT} else None
+    return None if not said or None in said else True
 
 
 def any_hit(decisions: Iterable[Decision | None]) -> bool | None:
     """Return whether any judge found what it looks for: None if none judged it, or none did and any is undecided."""
-    said = set(decisions)
+    said = list(decisions)
     if Decision.HIT in said:
         return True
-    return False if said == {Decision.PASS} else None
+    return None if not said or None in said else False
 
 
 def _attempt(verdicts: Sequence[Verdict]) -> Verdict:

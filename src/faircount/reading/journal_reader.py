@@ -42,6 +42,7 @@ from faircount.reading.readers import Found, Probe, Reader
 from faircount.reading.rows import EMPTY, ReadOptions
 from faircount.reading.run_rows import (
     FAIRCOUNT,
+    LONGEST_SECONDS,
     GuardrailBlock,
     RunFile,
     block_of,
@@ -307,7 +308,7 @@ class _JournalLines:
         """Add a record that a strict decoder understands."""
         kind = type(record)
         if kind is _AttemptLine:
-            known = self._known(record.case)
+            known = self._cases.get(record.case) or self._known(record.case)
             if record.attempt not in known.attempts:
                 known.attempts[record.attempt] = self._facts(number, known, record)
         elif kind is _DoneLine:
@@ -424,8 +425,10 @@ class _JournalLines:
             success = all_passed([one.decision for one in verdicts])
         strategy = record.strategy
         standard = strategy is None or strategy == STANDARD
-        model = None if record.model is None else self._once(record.model)
-        seconds = plausible_seconds(output.execution_time)
+        model = record.model and self._words.setdefault(record.model, record.model)
+        seconds = output.execution_time
+        if seconds is not None and not 0 <= seconds <= LONGEST_SECONDS:
+            seconds = None
         if error is None and standard and self._is_attack and not several:  # most attempts: the rest is as usual
             return AttemptFacts(
                 number=record.attempt,
@@ -646,7 +649,7 @@ def _strict_output(output: Mapping[str, Any]) -> _Output:
     return _Output(
         Raw(as_json(text)) if isinstance(text, str) else EMPTY,
         Raw(as_json(tools)) if tools else EMPTY,
-        output.get("execution_time"),
+        plausible_seconds(output.get("execution_time")),
         through if isinstance(through, bool) else None,
     )
 

@@ -39,7 +39,7 @@ METRIC = "metric."
 PASSED, FAILED, ERROR = "passed", "failed", "error"
 WORDS = {True: PASSED, False: FAILED, None: ERROR}
 """What REBEL calls verdicts on tests, and what rows of tests say."""
-_LONGEST_SECONDS = 10**12
+LONGEST_SECONDS = 10**12
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -282,7 +282,7 @@ def error_text(error: Any) -> str | None:
 def plausible_seconds(value: Any) -> float | None:
     """Return a duration, if it is one that an answer may have taken."""
     seconds = number_of(value)
-    return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
+    return seconds if seconds is not None and 0 <= seconds <= LONGEST_SECONDS else None
 
 
 def seconds_of(time: Any) -> float | None:
