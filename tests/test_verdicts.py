@@ -314,6 +314,12 @@ def test_a_file_with_one_judge_has_nothing_to_agree_on(write: Write, cli: Cli) -
     assert ran.err.strip().endswith(f"{path}: no row has verdicts of several judges")
 
 
+def test_results_without_a_judge_cannot_be_shown_by_judge(write: Write, cli: Cli) -> None:
+    ran = cli("results", "analyze", write([standard(1, judge_name=None)], "results_x.jsonl"), "--by", "judge")
+    assert ran.code == UsageError.exit_code
+    assert "--by judge: no judge is recorded in these files" in ran.err
+
+
 def test_the_report_shows_the_judges_in_place_of_the_breakdowns(write: Write, cli: Cli) -> None:
     path = write(journal(some_entries(5)), "run.jsonl")
     shown = cli("results", "analyze", path, "--by", "judge").out

@@ -2,10 +2,7 @@
 
 import re
 
-from faircount.core.attempt import Attempt
-from faircount.core.verdict import Decision, Span, Verdict
-from faircount.errors import UsageError
-from faircount.judging.judge import Judge
+from faircount import Attempt, Decision, Judge, Span, UsageError, Verdict
 
 
 def mentions_prompt(attempt: Attempt, share: float = 0.5) -> bool:

@@ -24,9 +24,14 @@ from faircount.app.results import show as show
 from faircount.app.targets import list_targets as list_targets
 from faircount.app.targets import try_attack as try_attack
 from faircount.app.targets import try_target as try_target
+from faircount.core.attempt import Attempt as Attempt
+from faircount.core.verdict import Decision as Decision
+from faircount.core.verdict import Span as Span
+from faircount.core.verdict import Verdict as Verdict
 from faircount.errors import FaircountError as FaircountError
 from faircount.errors import InputError as InputError
 from faircount.errors import UsageError as UsageError
+from faircount.judging.judge import Judge as Judge
 from faircount.model import Analysis as Analysis
 from faircount.model import Estimate as Estimate
 from faircount.model import Finding as Finding

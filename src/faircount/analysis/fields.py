@@ -54,6 +54,8 @@ def _is_for_asking(ledger: LedgerView, field: str, column: str) -> bool:
 def existing_column(ledger: LedgerView, field: str, option: str) -> str:
     """Return the column of `entry` that holds a field that an option names, which must be one of these files."""
     present = {*ledger.fields.first, ATTACK_FIELD, *ledger.facets}
+    if field not in present and field == _ALIASES["judge"]:
+        raise UsageError(f"{option} judge: no judge is recorded in these files")
     if field not in present:
         listed = ", ".join(sorted(clip(visible(name), 40) for name in present))
         raise UsageError(f"{option} {clip(visible(field), 40)}: no such field; available: {listed}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from faircount import Attempt, Decision, Judge, Span, Verdict
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Decision, Judge, Span, Verdict
 
 _WORD = re.compile(r"[A-Z]{3,}")
 
