@@ -14,7 +14,7 @@ from typing import Any
 
 from faircount.errors import InputError
 from faircount.reading import OutputRecord
-from faircount.running import Case, collect
+from faircount.running import TaskCase, collect
 
 PLAIN = """\
 from rebel import test_case
@@ -155,7 +155,7 @@ def ours(text: str) -> str:
     return text
 
 
-def told(case: Case) -> Any:
+def told(case: TaskCase) -> Any:
     """Return of a case what both programs know."""
     expected = dict(case.expected)
     messages = [{"tool_calls": None, "tool_call_id": None, **message} for message in case.messages]

@@ -12,7 +12,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from faircount.reading import RunRecord
-from faircount.running import Answer, Case, Ending, Engine, Journal, Limits, Request, Tactics, Target, case_metric
+from faircount.running import (
+    Answer,
+    Case,
+    Ending,
+    Engine,
+    Journal,
+    Limits,
+    Request,
+    Strategy,
+    Target,
+    TaskCase,
+    case_metric,
+)
 from faircount.testing import EvaluationResult, Metric
 
 HEADER = RunRecord(schema=2, run="r", started="2026-01-02T03:04:05+00:00", settings={})
@@ -91,20 +103,20 @@ def case(name: str = "a", metrics: Sequence[Any] | None = None, attempts: int = 
     }
     metrics = [Says()] if metrics is None else metrics
     own = tuple(case_metric(metric, taken=taken) for metric in metrics)
-    return Case(name=name, metrics=own, attempts=attempts, **fields)
+    return TaskCase(name=name, metrics=own, attempts=attempts, **fields)
 
 
 class Run:
     """A run of an engine into a journal of its own, in this process."""
 
     def __init__(
-        self, folder: Path, cases: Sequence[Case], target: Target, *, tactics: Tactics | None = None, **limits: Any
+        self, folder: Path, cases: Sequence[Case], target: Target, *, strategy: Strategy | None = None, **limits: Any
     ) -> None:
         self.path = str(folder / "journal.jsonl")
-        self.journal = Journal.create(self.path, replace(HEADER, aim="task" if tactics is None else "attack"))
+        self.journal = Journal.create(self.path, replace(HEADER, aim="task" if strategy is None else "attack"))
         for one in cases:
             self.journal.note(one.record())
-        self.engine = Engine(cases, target, self.journal, Limits(**limits), tactics=tactics)
+        self.engine = Engine(cases, target, self.journal, Limits(**limits), strategy=strategy)
 
     def go(self) -> Ending:
         """Run to the end."""

@@ -38,7 +38,7 @@ from faircount.running import (
     Prompt,
     Request,
     Step,
-    Tactics,
+    Strategy,
     Tally,
     continue_run,
     read_journal,
@@ -387,8 +387,8 @@ def test_no_entry_is_counted_that_a_failing_disk_has_lost(
 
         journal = Journal.create(str(path), replace(HEADER, aim="attack"))
         journal.append_all_now(case.record() for case in cases)
-        tactics = Tactics(attack=Numbered(), iterations=2)
-        engine = Engine(cases, Scripted(answering), journal, Limits(concurrency=3), tactics=tactics, heard=heard)
+        strategy = Strategy(attack=Numbered(), iterations=2)
+        engine = Engine(cases, Scripted(answering), journal, Limits(concurrency=3), strategy=strategy, heard=heard)
         with monkeypatch.context() as patch:
             failing_call = Failing(str(path), getattr(os, call), number, errno.EIO)
             patch.setattr(os, call, failing_call)
@@ -487,7 +487,7 @@ class Lost(Judge):
 
 def test_an_attack_and_a_judge_that_never_come_back_are_errors_of_their_own(tmp_path: Path) -> None:
     cases = [replace(entry(f"e{number}"), metrics=(EntryMetric(Lost()),)) for number in range(4)]
-    run = Run(tmp_path, cases, Scripted(), tactics=Tactics(Silent(), iterations=5), timeout=0.1)
+    run = Run(tmp_path, cases, Scripted(), strategy=Strategy(Silent(), iterations=5), timeout=0.1)
     assert run.go().complete
     found = counted(Path(run.path))
     assert found.keys() == {(case.name, number) for case in cases for number in (0, 1)}

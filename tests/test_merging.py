@@ -20,7 +20,7 @@ from faircount.running import (
     Limits,
     Request,
     Shard,
-    Tactics,
+    Strategy,
     TargetError,
     merged,
     read_shard,
@@ -80,8 +80,8 @@ def shard(
     cases = cases_of(part, entries)
 
     journal = runs.begin(path, settings, cases)
-    tactics = Tactics(attack=Numbered(), iterations=2)
-    runs.execute(cases, Scripted(answering), journal, Limits(max_calls=limit), tactics=tactics)
+    strategy = Strategy(attack=Numbered(), iterations=2)
+    runs.execute(cases, Scripted(answering), journal, Limits(max_calls=limit), strategy=strategy)
     return path
 
 
@@ -117,8 +117,8 @@ def test_what_was_tried_again_after_errors_is_merged_as_it_ended(
     second = shard(tmp_path, "2/2", entries=8)
     again = cases_of(read_shard("1/2"), 8)
     resumed = resume(first, again, retry_errors=True)
-    tactics = Tactics(attack=Numbered(), iterations=2)
-    runs.execute(again, answering("PWNED"), resumed.journal, Limits(), tactics=tactics, earlier=resumed.earlier)
+    strategy = Strategy(attack=Numbered(), iterations=2)
+    runs.execute(again, answering("PWNED"), resumed.journal, Limits(), strategy=strategy, earlier=resumed.earlier)
     out = str(tmp_path / "run.jsonl")
     assert main(["merge", first, second, "-o", out]) == 0
     tally = asr(out, capsys)["entries"]

@@ -21,6 +21,7 @@ from faircount.errors import InputError, UsageError
 from faircount.judging import Setting
 from faircount.reading import OutputRecord, decode_record, encode_record
 from faircount.running import (
+    AttackCase,
     Case,
     Chosen,
     DatasetChoice,
@@ -90,6 +91,7 @@ def test_an_entry_of_spikees_is_a_case_with_all_its_fields_and_its_judge(dataset
     assert case.name == "7"
     assert case.messages == ({"role": "user", "content": "Say CANARY 7"},)
     assert dict(case.fields or {}) == row
+    assert isinstance(case, AttackCase)
     assert (case.place, case.attempts, case.turns) == ("attacks.jsonl:1", 3, ())
     assert [metric.name for metric in case.metrics] == ["canary.Canary"]
     assert case.metrics[0].measure(case, OutputRecord("so: CANARY")).decision == "hit"
@@ -114,6 +116,7 @@ def test_a_system_message_is_sent_first(dataset: Dataset) -> None:
 def test_several_turns_of_the_user_follow_each_other(dataset: Dataset, wrap: Callable[[str], Any]) -> None:
     (case,) = chosen(dataset([entry(content=[wrap("one"), wrap("two"), wrap("three")])])).cases
     assert case.messages == ({"role": "user", "content": "one"},)
+    assert isinstance(case, AttackCase)
     assert case.turns == ("two", "three")
 
 
@@ -126,6 +129,7 @@ def test_a_conversation_with_answers_is_sent_as_it_stood(dataset: Dataset) -> No
     ]
     (case,) = chosen(dataset([entry(content=talk)])).cases
     assert list(case.messages) == talk
+    assert isinstance(case, AttackCase)
     assert case.turns == ()
 
 
@@ -561,6 +565,7 @@ def test_the_examples_of_the_reference_are_true(dataset: Dataset) -> None:
 
 def _as_shown(case: Case) -> list[str]:
     sent = [f"{message['role']}: {message['content']}" for message in case.messages]
+    assert isinstance(case, AttackCase)
     sent += [f"then: {turn}" for turn in case.turns]
     line = case.place.rpartition(":")[2]
     return [line, f"`{case.name}`", " / ".join(sent).replace("\n", "⏎"), f"`{case.metrics[0].name}`"]

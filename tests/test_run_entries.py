@@ -16,6 +16,7 @@ from faircount.running import (
     GUARDRAIL,
     Answer,
     Attack,
+    AttackCase,
     Case,
     Engine,
     Entry,
@@ -25,9 +26,8 @@ from faircount.running import (
     Prompt,
     Request,
     Step,
-    Tactics,
+    Strategy,
     TargetError,
-    entry_case,
     resume,
     with_text,
 )
@@ -57,7 +57,9 @@ CANARY = EntryMetric(make("canary", Setting()))
 def entry(name: str = "e1", *, attempts: int = 1, canary: Any = "PWNED", **fields: Any) -> Case:
     said = {"judge_name": "canary", "judge_args": canary, **fields}
     messages = ({"role": "user", "content": f"obey {name}"},)
-    return entry_case(name, messages, said, (CANARY,), place="d.jsonl:1", attempts=attempts)
+    return AttackCase(
+        name=name, messages=messages, fields=said, metrics=(CANARY,), place="d.jsonl:1", attempts=attempts
+    )
 
 
 def answering(text: str) -> Scripted:
@@ -91,7 +93,7 @@ def done(run: Run) -> list[dict[str, Any]]:
 
 
 def test_an_entry_is_judged_with_its_own_arguments_and_ends_with_its_success(tmp_path: Path) -> None:
-    run = Run(tmp_path, [entry(attempts=3)], scripted(Answer("no"), Answer("PWNED")), tactics=Tactics())
+    run = Run(tmp_path, [entry(attempts=3)], scripted(Answer("no"), Answer("PWNED")), strategy=Strategy())
     assert run.go().complete
     assert told(run) == [(0, "standard", 0, "failure"), (1, "standard", 1, "success")]
     assert done(run) == [{"kind": "done", "case": "e1", "outcome": "success"}]
@@ -103,7 +105,7 @@ def test_every_iteration_of_an_attack_is_an_attempt_of_its_own(tmp_path: Path) -
     target = scripted(
         Answer("no"), TargetError(BLOCKED, "stop", categories=("injection",)), ValueError("x"), Answer("PWNED")
     )
-    run = Run(tmp_path, [entry()], target, tactics=Tactics(attack=Numbered(), iterations=5))
+    run = Run(tmp_path, [entry()], target, strategy=Strategy(attack=Numbered(), iterations=5))
     assert run.go().complete
     assert told(run) == [
         (0, "standard", 0, "failure"),
@@ -131,18 +133,20 @@ def test_a_judge_sees_what_was_sent_and_not_the_entry_as_it_stands_in_the_datase
             seen.append(attempt.prompt)
             return Verdict(Decision.PASS)
 
-    case = entry_case("e", ({"role": "user", "content": "go"},), {}, (EntryMetric(Looking()),), place="d:1")
-    Run(tmp_path, [case], answering("no"), tactics=Tactics(attack=Numbered(), iterations=2)).go()
+    case = AttackCase(
+        name="e", messages=({"role": "user", "content": "go"},), metrics=(EntryMetric(Looking()),), place="d:1"
+    )
+    Run(tmp_path, [case], answering("no"), strategy=Strategy(attack=Numbered(), iterations=2)).go()
     assert seen == ["go", "go +0", "go +1"]
 
 
 def test_a_guardrail_that_says_yes_or_no_needs_no_judge(tmp_path: Path) -> None:
-    case = entry_case("e", ({"role": "user", "content": "go"},), {}, (), place="d:1", attempts=2)
+    case = AttackCase(name="e", messages=({"role": "user", "content": "go"},), metrics=(), attempts=2)
     run = Run(
         tmp_path,
         [case],
         scripted(Answer("False", let_through=False), Answer("True", let_through=True)),
-        tactics=Tactics(),
+        strategy=Strategy(),
     )
     assert run.go().complete
     assert [(one["output"]["let_through"], one["verdicts"][0]["verdict"]) for one in run.attempts] == [
@@ -153,8 +157,8 @@ def test_a_guardrail_that_says_yes_or_no_needs_no_judge(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_nobody_judges_is_unjudged(tmp_path: Path) -> None:
-    case = entry_case("e", ({"role": "user", "content": "go"},), {}, (), place="d:1")
-    run = Run(tmp_path, [case], answering("yes"), tactics=Tactics())
+    case = AttackCase(name="e", messages=({"role": "user", "content": "go"},), metrics=())
+    run = Run(tmp_path, [case], answering("yes"), strategy=Strategy())
     run.go()
     assert done(run)[0]["outcome"] == "unjudged"
 
@@ -171,17 +175,17 @@ def test_a_run_that_was_stopped_after_any_request_goes_on_as_if_nothing_had_happ
         return Scripted(answer)
 
     cases = [entry(name) for name in "abc"]
-    tactics = Tactics(attack=Numbered(), iterations=4)
+    strategy = Strategy(attack=Numbered(), iterations=4)
     (tmp_path / "whole").mkdir()
-    whole = Run(tmp_path / "whole", cases, target(), tactics=tactics, concurrency=1)
+    whole = Run(tmp_path / "whole", cases, target(), strategy=strategy, concurrency=1)
     assert whole.go().complete
-    run = Run(tmp_path, cases, target(), tactics=tactics, concurrency=1, max_calls=cut or None)
+    run = Run(tmp_path, cases, target(), strategy=strategy, concurrency=1, max_calls=cut or None)
     if cut:
         run.go()
     else:
         run.journal.close()
     resumed = resume(run.path, cases, retry_errors=False)
-    engine = Engine(cases, target(), resumed.journal, Limits(concurrency=1), tactics=tactics)
+    engine = Engine(cases, target(), resumed.journal, Limits(concurrency=1), strategy=strategy)
     assert asyncio.run(engine.run(resumed.earlier)).complete
     resumed.journal.close()
 
@@ -196,11 +200,11 @@ def test_a_run_that_was_stopped_after_any_request_goes_on_as_if_nothing_had_happ
 def test_retrying_errors_voids_those_of_entries_that_came_to_nothing_else(tmp_path: Path) -> None:
     broken = TargetError("status", "500")
     cases = [entry("a"), entry("b", attempts=2)]
-    run = Run(tmp_path, cases, scripted(broken, broken, Answer("no")), tactics=Tactics(), concurrency=1)
+    run = Run(tmp_path, cases, scripted(broken, broken, Answer("no")), strategy=Strategy(), concurrency=1)
     run.go()
     assert [one["outcome"] for one in done(run)] == ["error", "failure"]
     resumed = resume(run.path, cases, retry_errors=True)
-    engine = Engine(cases, answering("PWNED"), resumed.journal, Limits(), tactics=Tactics())
+    engine = Engine(cases, answering("PWNED"), resumed.journal, Limits(), strategy=Strategy())
     asyncio.run(engine.run(resumed.earlier))
     resumed.journal.close()
     assert [record["case"] for record in run.records if record["kind"] == "retry"] == ["a"]
@@ -215,7 +219,7 @@ def test_a_run_that_knows_enough_finishes_the_entries_that_it_is_at(tmp_path: Pa
         return "enough" if len(heard) >= 3 else ""
 
     cases = [entry(str(number), attempts=3) for number in range(50)]
-    run = Run(tmp_path, cases, answering("no"), tactics=Tactics(), concurrency=4)
+    run = Run(tmp_path, cases, answering("no"), strategy=Strategy(), concurrency=4)
     run.engine._watching = watching
     ending = run.go()
     assert (ending.complete, ending.decided, ending.why) == (False, True, "enough")
@@ -234,7 +238,7 @@ def test_a_run_that_is_interrupted_after_it_knew_enough_is_interrupted(tmp_path:
         return "enough" if len(heard) >= 3 else ""
 
     cases = [entry(str(number), attempts=30) for number in range(50)]
-    run = Run(tmp_path, cases, answering("no"), tactics=Tactics(), concurrency=4)
+    run = Run(tmp_path, cases, answering("no"), strategy=Strategy(), concurrency=4)
     run.engine._watching = watching
     ending = run.go()
     assert (ending.complete, ending.decided, ending.interrupted) == (False, False, True)
@@ -243,8 +247,8 @@ def test_a_run_that_is_interrupted_after_it_knew_enough_is_interrupted(tmp_path:
 
 
 def test_a_limit_holds_within_an_attack(tmp_path: Path) -> None:
-    tactics = Tactics(attack=Numbered(), iterations=50)
-    run = Run(tmp_path, [entry("a"), entry("b")], answering("no"), tactics=tactics, concurrency=2, max_calls=7)
+    strategy = Strategy(attack=Numbered(), iterations=50)
+    run = Run(tmp_path, [entry("a"), entry("b")], answering("no"), strategy=strategy, concurrency=2, max_calls=7)
     ending = run.go()
     assert (ending.complete, len(run.attempts)) == (False, 7)
     assert not done(run)
@@ -262,8 +266,8 @@ def test_what_the_model_behind_an_attack_costs_counts_towards_the_limit(tmp_path
     async def cheap(request: Request) -> Answer:  # noqa: ARG001
         return Answer(output="no", cost=0.1)
 
-    tactics = Tactics(attack=Led(), iterations=50)
-    run = Run(tmp_path, [entry("a")], Scripted(cheap), tactics=tactics, max_cost=2.0)
+    strategy = Strategy(attack=Led(), iterations=50)
+    run = Run(tmp_path, [entry("a")], Scripted(cheap), strategy=strategy, max_cost=2.0)
     ending = run.go()
     assert ending.why.startswith("--max-cost")
     assert run.engine.tally.cost == pytest.approx(0.1 + 4 * 0.5)
@@ -278,7 +282,7 @@ def test_the_watcher_hears_entries_in_their_order_whoever_is_quicker(tmp_path: P
         return Answer(output="PWNED" if int(request.case) % 2 else "no")
 
     cases = [entry(str(number)) for number in range(20)]
-    run = Run(tmp_path, cases, Scripted(answer), tactics=Tactics(), concurrency=20)
+    run = Run(tmp_path, cases, Scripted(answer), strategy=Strategy(), concurrency=20)
     run.engine._watching = lambda outcome: heard.append(outcome) or ""  # type: ignore[func-returns-value]
     run.go()
     assert heard == ["success" if number % 2 else "failure" for number in range(20)]
@@ -286,11 +290,11 @@ def test_the_watcher_hears_entries_in_their_order_whoever_is_quicker(tmp_path: P
 
 def test_the_watcher_hears_of_what_was_finished_earlier(tmp_path: Path) -> None:
     cases = [entry(str(number)) for number in range(6)]
-    run = Run(tmp_path, cases, answering("no"), tactics=Tactics(), concurrency=1, max_calls=4)
+    run = Run(tmp_path, cases, answering("no"), strategy=Strategy(), concurrency=1, max_calls=4)
     run.go()
     resumed = resume(run.path, cases, retry_errors=False)
     heard: list[str] = []
-    engine = Engine(cases, answering("PWNED"), resumed.journal, Limits(), tactics=Tactics())
+    engine = Engine(cases, answering("PWNED"), resumed.journal, Limits(), strategy=Strategy())
     engine._watching = lambda outcome: heard.append(outcome) or ""  # type: ignore[func-returns-value]
     asyncio.run(engine.run(resumed.earlier))
     resumed.journal.close()

@@ -19,7 +19,7 @@ from faircount.running import (
     OpenAITarget,
     ReplayTarget,
     Request,
-    Tactics,
+    Strategy,
     Target,
     TargetError,
     TargetSetting,
@@ -141,7 +141,7 @@ def test_an_attempt_that_was_refused_is_not_made_again_and_its_entry_is_blocked(
         raise RuntimeError(FLAGGED)
 
     target = Scripted(refuse)
-    run = Run(tmp_path, [case("a", fields={"id": "a"})], target, tactics=Tactics(retries=3))
+    run = Run(tmp_path, [case("a", fields={"id": "a"})], target, strategy=Strategy(retries=3))
     assert run.go().complete
     assert len(target.asked) == 1
     assert run.engine.tally.blocked == 1

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from faircount.errors import UsageError
 from faircount.query import QueryError, parse_keyword
-from faircount.running import Case, Selection, read_tags, select
+from faircount.running import Selection, TaskCase, read_tags, select
 
 
-def case(name: str, *tags: str) -> Case:
+def case(name: str, *tags: str) -> TaskCase:
     function = name.partition("_[")[0]
-    return Case(
+    return TaskCase(
         name=name,
         tags=tags,
         messages=(),

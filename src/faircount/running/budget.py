@@ -106,23 +106,8 @@ class Budget:
 
     # -- what became of it --------------------------------------------------------------------------------------
 
-    def count_attempt(self, error: TargetError | None, passed: bool | None) -> None:
-        """Count an attempt of a test whose record is durable."""
-        tally = self.tally
-        tally.done += 1
-        if error is not None and error.kind == BLOCKED:
-            tally.blocked += 1
-        elif error is not None:
-            tally.errors += 1
-        elif passed is False:
-            tally.failed += 1
-        elif passed:
-            tally.passed += 1
-        else:
-            tally.undecided += 1
-
-    def count_entry(self, outcome: Outcome) -> None:
-        """Count an entry on which nothing more is to be tried, and whose records are durable."""
+    def count(self, outcome: Outcome) -> None:
+        """Count an attempt of a test, or an entry on which nothing more is to be tried; its records are durable."""
         tally = self.tally
         tally.done += 1
         tally.passed += outcome is Outcome.SUCCESS

@@ -15,7 +15,7 @@ import hashlib
 import inspect
 import json
 import threading
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -24,8 +24,9 @@ from msgspec import Struct
 from faircount.chat.background import Background
 from faircount.chat.key import Key
 from faircount.core.attempt import Attempt
-from faircount.core.verdict import Usage, Verdict
+from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.judging.outside import in_short, version_of
+from faircount.reading.aggregation import all_passed, any_hit
 from faircount.reading.journal_records import (
     AttemptsRecord,
     CaseRecord,
@@ -33,6 +34,7 @@ from faircount.reading.journal_records import (
     MetricRecord,
     OutputRecord,
 )
+from faircount.reading.journals import State
 from faircount.reading.run_rows import decision_of
 from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.running.targets.threads import in_thread
@@ -141,60 +143,122 @@ class CaseMetric(Struct, frozen=True):
         return text
 
 
-class Case(Struct, frozen=True):
-    """One test case or one entry of a dataset: what is asked, what is expected, how it is measured, how often tried.
+class Case(Struct, frozen=True, kw_only=True):
+    """What is asked of a target, what is expected, how it is measured, how often it is tried.
 
     `messages` are in OpenAI's shape, without what is not there. `expected` has all fields of an output, and
-    `expected_fields` says which of them somebody gave. `function` and `suite` are the names that the case comes from.
-    `declared_name` is the name before a number made it unique; empty where none did.
-
-    `fields` is what a dataset says of the entry, and None for a test. An entry is an attack: its attempts follow each
-    other and end with the first success, up to `attempts` that were answered. `turns` are further messages of the user,
-    sent one after the other once the one before was answered.
+    `expected_fields` says which of them somebody gave. `fields` is what a dataset says of an entry.
     """
 
     name: str
-    tags: tuple[str, ...]
     messages: tuple[Mapping[str, Any], ...]
-    api_params: Mapping[str, Any]
-    expected: Mapping[str, Any]
     metrics: tuple[Measuring, ...]
-    attempts: int
-    aggregation: str
-    place: str
+    attempts: int = 1
+    place: str = ""
+    tags: tuple[str, ...] = ()
+    api_params: Mapping[str, Any] = {}
+    expected: Mapping[str, Any] = {}
+    expected_fields: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = {}
+
+    def is_called(self, name: str) -> bool:
+        """Return whether a name means this case."""
+        return name == self.name
+
+    @property
+    def units(self) -> int:
+        """How much there is to do, as progress counts it."""
+        raise NotImplementedError
+
+    def units_done(self, state: State) -> int:
+        """Return how much of it a journal has a record of."""
+        raise NotImplementedError
+
+    def success(self, decisions: Iterable[Decision | None]) -> bool | None:
+        """Return what the verdicts on an attempt come to."""
+        raise NotImplementedError
+
+    def record(self) -> CaseRecord:
+        """Return what is written down about the case."""
+        raise NotImplementedError
+
+    def _recorded(self) -> dict[str, Any]:
+        metrics = [
+            MetricRecord(one.name, one.type, one.version, dict(one.parameters), one.digest) for one in self.metrics
+        ]
+        asked = InputRecord(list(self.messages), plain(self.api_params))
+        return {"case": self.name, "input": asked, "metrics": metrics, "place": self.place}
+
+
+class TaskCase(Case, frozen=True, kw_only=True):
+    """A case of a test: its attempts do not depend on each other, and all its metrics must pass one.
+
+    `function` and `suite` are the names that it comes from; `declared_name` is its name before a number made it unique,
+    empty where none did.
+    """
+
+    aggregation: str = "mean"
+    expected_fields: tuple[str, ...] = _OUTPUT_FIELDS
     function: str = ""
     suite: str = ""
     declared_name: str = ""
-    expected_fields: tuple[str, ...] = _OUTPUT_FIELDS
-    fields: Mapping[str, Any] | None = None
-    turns: tuple[str, ...] = ()
 
     def is_called(self, name: str) -> bool:
         """Return whether a name means this case: its own, or that of its suite or function."""
         return name in (self.name, self.declared_name, self.suite, self.function)
 
+    @property
+    def units(self) -> int:
+        """Its attempts."""
+        return self.attempts
+
+    def units_done(self, state: State) -> int:
+        """Return how many attempts have a record."""
+        return sum(state.is_done(self.name, attempt) for attempt in range(self.attempts))
+
+    def success(self, decisions: Iterable[Decision | None]) -> bool | None:
+        """Return whether all metrics passed an attempt."""
+        return all_passed(decisions)
+
     def record(self) -> CaseRecord:
         """Return what is written down about the case."""
-        asked = InputRecord(list(self.messages), plain(self.api_params))
-        metrics = [
-            MetricRecord(one.name, one.type, one.version, dict(one.parameters), one.digest) for one in self.metrics
-        ]
-        if self.fields is not None:
-            prompt = self.messages[-1].get("content") if self.messages else None  # is in `input` already
-            fields = {name: value for name, value in self.fields.items() if value != prompt}
-            turns = list(self.turns) or ()
-            return CaseRecord(self.name, input=asked, entry=fields, metrics=metrics, place=self.place, turns=turns)
         return CaseRecord(
-            self.name,
+            **self._recorded(),
             tags=list(self.tags),
-            input=asked,
             expected_output=dict(self.expected),
             expected_fields=list(self.expected_fields),
             retry_params=AttemptsRecord(self.attempts, self.aggregation),
-            metrics=metrics,
-            place=self.place,
             declared_name=self.declared_name,
         )
+
+
+class AttackCase(Case, frozen=True, kw_only=True):
+    """An entry of a dataset: its attempts follow each other and end with the first success.
+
+    There are up to `attempts` that were answered. `turns` are further messages of the user, sent one after the other
+    once the one before was answered.
+    """
+
+    turns: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> int:
+        """The entry itself."""
+        return 1
+
+    def units_done(self, state: State) -> int:
+        """Return 1 if nothing more is to be tried."""
+        return int(state.is_finished(self.name))
+
+    def success(self, decisions: Iterable[Decision | None]) -> bool | None:
+        """Return whether any judge found what it looks for."""
+        return any_hit(decisions)
+
+    def record(self) -> CaseRecord:
+        """Return what is written down about the entry."""
+        prompt = self.messages[-1].get("content") if self.messages else None  # is in `input` already
+        fields = {name: value for name, value in self.fields.items() if value != prompt}
+        return CaseRecord(**self._recorded(), entry=fields, turns=list(self.turns) or ())
 
 
 class Chosen(Struct, frozen=True):
@@ -203,33 +267,6 @@ class Chosen(Struct, frozen=True):
     cases: tuple[Case, ...]
     files: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-
-
-def entry_case(
-    name: str,
-    messages: tuple[Mapping[str, Any], ...],
-    fields: Mapping[str, Any],
-    metrics: tuple[Measuring, ...],
-    *,
-    place: str,
-    attempts: int = 1,
-    turns: tuple[str, ...] = (),
-) -> Case:
-    """Return an entry of a dataset as a case."""
-    return Case(
-        name=name,
-        tags=(),
-        messages=messages,
-        api_params={},
-        expected={},
-        metrics=metrics,
-        attempts=attempts,
-        aggregation="any",
-        place=place,
-        expected_fields=(),
-        fields=fields,
-        turns=turns,
-    )
 
 
 def attempt_of(case: Case, output: OutputRecord) -> Attempt:

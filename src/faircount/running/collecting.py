@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.errors import FaircountError, InputError
-from faircount.running.case import Case
+from faircount.running.case import TaskCase
 from faircount.running.discovery import TestFile, discover
 from faircount.running.executing import Executed, execute, forget
 from faircount.running.suites import cases_of
@@ -32,7 +32,7 @@ class Collected(Struct, frozen=True):
     declare nothing.
     """
 
-    cases: tuple[Case, ...]
+    cases: tuple[TaskCase, ...]
     files: tuple[tuple[str, str], ...]
     passed_over: tuple[str, ...] = ()
     without_cases: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def collect(paths: Sequence[str], *, setting: Setting | None = None) -> Collecte
     forget()
     others = frozenset(file.real for file in discovered.files)
     problems: list[str] = []
-    executed: list[tuple[Executed, list[Case]]] = []
+    executed: list[tuple[Executed, list[TaskCase]]] = []
     for file in discovered.files:
         try:
             done = execute(file, others, setting)
@@ -69,8 +69,8 @@ def collect(paths: Sequence[str], *, setting: Setting | None = None) -> Collecte
     return Collected(tuple(cases), files, discovered.passed_over, tuple(without))
 
 
-def _cases(done: Executed, problems: list[str]) -> list[Case]:
-    cases: list[Case] = []
+def _cases(done: Executed, problems: list[str]) -> list[TaskCase]:
+    cases: list[TaskCase] = []
     for suite in done.suites:
         try:
             cases += cases_of(suite)
@@ -79,9 +79,9 @@ def _cases(done: Executed, problems: list[str]) -> list[Case]:
     return list(_numbered(cases))
 
 
-def _numbered(cases: Iterable[Case]) -> Iterator[Case]:
+def _numbered(cases: Iterable[TaskCase]) -> Iterator[TaskCase]:
     """Yield the cases of a file; where groups of one test share a name, that of the second gets #2, and so on."""
-    named: dict[str, list[Case]] = {}
+    named: dict[str, list[TaskCase]] = {}
     for case in cases:
         before = named.setdefault(case.name, [])
         if before and all(_is_other_group(other, case) for other in before):
@@ -91,7 +91,7 @@ def _numbered(cases: Iterable[Case]) -> Iterator[Case]:
         before.append(case)
 
 
-def _is_other_group(one: Case, other: Case) -> bool:
+def _is_other_group(one: TaskCase, other: TaskCase) -> bool:
     """Return whether two cases ask the same and are measured by different metrics, as two groups of one test are.
 
     REBEL keeps results apart by the names of case and metric, and merges those with the same two names: an error here.
@@ -101,12 +101,12 @@ def _is_other_group(one: Case, other: Case) -> bool:
     return not metrics and all(getattr(one, field) == getattr(other, field) for field in same)
 
 
-def _wanted(file: TestFile, cases: list[Case]) -> list[Case]:
+def _wanted(file: TestFile, cases: list[TaskCase]) -> list[TaskCase]:
     """Return the cases of a file that were asked for."""
     return [case for case in cases if not file.names or any(case.is_called(name) for name in file.names)]
 
 
-def _missing(files: list[tuple[TestFile, list[Case]]]) -> list[str]:
+def _missing(files: list[tuple[TestFile, list[TaskCase]]]) -> list[str]:
     """Return what is to be said of names that no case has, in none of the files that were asked for it."""
     problems = []
     for name in dict.fromkeys(name for file, _ in files for name in file.names):
@@ -119,15 +119,15 @@ def _missing(files: list[tuple[TestFile, list[Case]]]) -> list[str]:
     return problems
 
 
-def _instead(name: str, cases: list[Case]) -> str:
+def _instead(name: str, cases: list[TaskCase]) -> str:
     known = list(dict.fromkeys(name for case in cases for name in (case.function, case.suite, case.name)))
     close = get_close_matches(name, known, _MOST_NAMES) or list(dict.fromkeys(case.function for case in cases))
     some = ", ".join(visible(name) for name in close[:_MOST_NAMES])
     return f"; available: {some}{', …' if len(close) > _MOST_NAMES else ''}" if some else "; there are no tests"
 
 
-def _clashes(cases: Iterable[Case]) -> list[str]:
-    first: dict[str, Case] = {}
+def _clashes(cases: Iterable[TaskCase]) -> list[str]:
+    first: dict[str, TaskCase] = {}
     problems = []
     for case in cases:
         before = first.setdefault(case.name, case)
@@ -136,7 +136,7 @@ def _clashes(cases: Iterable[Case]) -> list[str]:
     return problems
 
 
-def _clash(before: Case, case: Case) -> str:
+def _clash(before: TaskCase, case: TaskCase) -> str:
     name = visible(case.name)
     if before.place == case.place and before.metrics is case.metrics:
         return f"{visible(case.place)}: two cases are both named {name}: two values of the grid are written the same"

@@ -52,7 +52,7 @@ class EntryJudges:
 
     def _each(self, cases: Iterable[Case], bad: Bad) -> Iterator[Case]:
         for case in cases:
-            fields = case.fields or {}
+            fields = case.fields
             name, arguments = fields.get("judge_name"), fields.get("judge_args")
             try:
                 metrics = self._known(name, arguments)

@@ -19,7 +19,7 @@ from faircount.query import parse
 from faircount.reading.labelled import Doubt, DoubtKind, Doubts
 from faircount.reading.loose import MAX_DEPTH, BadLine
 from faircount.reading.readers import Probe, default_reader, recognise
-from faircount.running.case import Case, Chosen, entry_case
+from faircount.running.case import AttackCase, Case, Chosen
 from faircount.running.dataset_choice import RANDOM_SEED, DatasetChoice, settled
 from faircount.running.dataset_columns import CONTENT_TYPE, DatasetColumns, checked_roles, find_columns
 from faircount.running.dataset_judges import EntryJudges, judged_by
@@ -129,7 +129,7 @@ def _where(text: str, cases: Sequence[Case]) -> list[Case]:
             file, _, line = case.place.rpartition(":")
             said = {"file": file, "line": int(line)}
         try:
-            if query.matches(case.fields or {}, said):
+            if query.matches(case.fields, said):
                 found.append(case)
         except SlowPattern as error:
             raise InputError(f"{case.place}: --where: {error}; use a simpler pattern, or contains") from None
@@ -304,8 +304,14 @@ class _Entries:
             missing.discard(called)
             fields = EntryFields(plans[names].places, values)
             self.cases.append(
-                entry_case(
-                    called, prompts.messages, fields, (), place=place, attempts=self._attempts, turns=prompts.turns
+                AttackCase(
+                    name=called,
+                    messages=prompts.messages,
+                    metrics=(),
+                    attempts=self._attempts,
+                    place=place,
+                    fields=fields,
+                    turns=prompts.turns,
                 )
             )
         for one in sorted(missing):

@@ -1,6 +1,6 @@
 """The engine: sends every attempt that is still missing to the target, has it judged as it arrives, and records it.
 
-The attempts of a test do not hang on each other; those of an entry follow each other, as its course says. An attempt
+Workers carry out plans, which say what is tried on a case, one attempt after the other. An attempt
 counts when its record is durable in the journal. A request that fails is recorded as an error, a metric that fails as
 an error of its own beside the response; neither loses anything. When the engine stops early, whatever the reason, the
 journal is whole and the run can be resumed.
@@ -12,19 +12,27 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.core.verdict import Decision, Verdict
 from faircount.model import Outcome
-from faircount.reading.aggregation import all_passed
-from faircount.reading.journal_records import AttemptRecord, CallRecord, DoneRecord
+from faircount.outcomes import fold
+from faircount.reading.journal_records import AttemptRecord, CallRecord
 from faircount.reading.journals import State
+from faircount.running.attempt_plan import (
+    AttemptPlan,
+    DoneAttempt,
+    EntryPlan,
+    NextAttempt,
+    Strategy,
+    TaskPlan,
+    done_of,
+)
 from faircount.running.budget import Budget, Limits, Tally
-from faircount.running.case import Case, measured
-from faircount.running.courses import Course, Made, Planned, Tactics, made_of
+from faircount.running.case import AttackCase, Case, measured
 from faircount.running.journal import Journal, JournalError
 from faircount.running.recording import attempt_record, begun_record, output_record, raised, unusable_record
 from faircount.running.targets.blocks import classified
@@ -34,6 +42,7 @@ from faircount.running.turns import Turns
 GUARDRAIL = "guardrail"
 """Under which name the decision of a guardrail that answers yes or no stands among the verdicts."""
 _LONGEST_CLOSING = 10.0
+_number_of = attrgetter("number")
 _MOST_SETTLING = 32
 """So many records of one worker may be on their way to the disk while it sends further attempts."""
 
@@ -87,6 +96,19 @@ class _Recorded(Struct, frozen=True):
     durable: asyncio.Future[None]
 
 
+class _Worker:
+    """What one of those that carry out plans has under way: an answer that is judged, records not yet durable."""
+
+    def __init__(self) -> None:
+        self.finishing: asyncio.Task[None] | None = None
+        self.settling: deque[asyncio.Future[None]] = deque()
+
+    async def finished(self) -> None:
+        """Wait until the answer is judged."""
+        if self.finishing is not None:
+            await self.finishing
+
+
 class Engine:
     """Runs cases against a target into a journal. `drain` and `abort` may be called while it runs."""
 
@@ -97,7 +119,7 @@ class Engine:
         journal: Journal,
         limits: Limits,
         *,
-        tactics: Tactics | None = None,
+        strategy: Strategy | None = None,
         heard: Heard = lambda _: None,
         watching: Watching = lambda _: "",
     ) -> None:
@@ -105,7 +127,8 @@ class Engine:
         self._target = target
         self._journal = journal
         self._limits = limits
-        self._tactics = tactics
+        self._strategy = strategy or Strategy()
+        self._sent_before: Mapping[tuple[str, int], int] = {}
         self._heard = heard
         self._watching = watching
         self._watched = 0
@@ -118,7 +141,7 @@ class Engine:
         self._failures: list[Exception] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._turns = None if limits.requests_per_minute is None else Turns(limits.requests_per_minute)
-        self._budget = Budget(limits, sum(1 if case.fields is not None else case.attempts for case in cases))
+        self._budget = Budget(limits, sum(case.units for case in cases))
 
     @property
     def tally(self) -> Tally:
@@ -142,13 +165,13 @@ class Engine:
         """Do what is missing, and return how it ended."""
         if earlier is not None:
             self._attempts = earlier.state.done
-            self.tally.done = self._done_before(earlier.state)
+            self._sent_before = earlier.sent
+            self.tally.done = sum(case.units_done(earlier.state) for case in self._cases)
             for name, outcome in earlier.state.finished.items():
                 self._watch(name, outcome)
-        working = self._work if self._tactics is None else self._work_on_entries
-        missing: Iterator[Any] = self._missing(earlier) if self._tactics is None else self._unfinished(earlier)
+        plans = self._plans(earlier)
         count = max(1, min(self._limits.concurrency, self.tally.total - self.tally.done))
-        self._tasks = [asyncio.create_task(working(missing)) for _ in range(count)]
+        self._tasks = [asyncio.create_task(self._work(plans)) for _ in range(count)]
         try:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         finally:
@@ -179,10 +202,9 @@ class Engine:
         closing.cancel()
 
     async def _closed(self) -> None:
-        attack = None if self._tactics is None else self._tactics.attack
         try:
-            if attack is not None:
-                await attack.close()
+            if self._strategy.attack is not None:
+                await self._strategy.attack.close()
         finally:
             await self._target.close()
 
@@ -192,90 +214,72 @@ class Engine:
 
     # -- what is to be done -------------------------------------------------------------------------------------
 
-    def _done_before(self, state: State) -> int:
-        if self._tactics is not None:
-            return sum(state.is_finished(case.name) for case in self._cases)
-        return sum(state.is_done(case.name, attempt) for case in self._cases for attempt in range(case.attempts))
-
-    def _missing(self, earlier: Earlier | None) -> Iterator[tuple[Case, Planned, int]]:
-        """Yield every attempt of a test that has no record, and how often it was sent before."""
+    def _plans(self, earlier: Earlier | None) -> Iterator[tuple[AttemptPlan, list[DoneAttempt]]]:
+        """Yield a plan for everything that is missing, with what was tried before."""
         for case in self._cases:
+            if isinstance(case, AttackCase):
+                if earlier is None or not earlier.state.is_finished(case.name):
+                    records = () if earlier is None else earlier.made.get(case.name, ())
+                    done = [done_of(record, case) for record in records]
+                    yield EntryPlan(case, self._strategy, self._limits.timeout), sorted(done, key=_number_of)
+                continue
             for attempt in range(case.attempts):
                 if earlier is None or not earlier.state.is_done(case.name, attempt):
-                    sent = 0 if earlier is None else earlier.sent.get((case.name, attempt), 0)
-                    yield case, Planned(attempt, case.messages), sent
+                    yield TaskPlan(case, attempt), []
 
-    def _unfinished(self, earlier: Earlier | None) -> Iterator[tuple[Case, Sequence[Made], Mapping[int, int]]]:
-        """Yield every entry that is not finished, with what was tried on it and how often attempts were sent before."""
-        sent: dict[str, dict[int, int]] = {}
-        for (name, attempt), count in ({} if earlier is None else earlier.sent).items():
-            sent.setdefault(name, {})[attempt] = count
-        for case in self._cases:
-            if earlier is None or not earlier.state.is_finished(case.name):
-                records = () if earlier is None else earlier.made.get(case.name, ())
-                yield case, [made_of(record, case) for record in records], sent.get(case.name, {})
-
-    async def _work(self, missing: Iterator[tuple[Case, Planned, int]]) -> None:
-        """Make one attempt after the other; while one is measured and recorded, the next is sent already."""
-        finishing: asyncio.Task[None] | None = None
+    async def _work(self, plans: Iterator[tuple[AttemptPlan, list[DoneAttempt]]]) -> None:
+        """Carry out one plan after the other; what came last is judged, and made durable, meanwhile."""
+        worker = _Worker()
         try:
-            while not self._why and (following := next(missing, None)) is not None:
-                came = await self._sent(*following)
-                if finishing is not None:
-                    await finishing
-                if came is None:
-                    return
-                finishing = asyncio.create_task(self._finish(came))
-            if finishing is not None:
-                await finishing
+            while not self._why and (following := next(plans, None)) is not None:
+                await self._carry_out(*following, worker)
+            await worker.finished()
+            await asyncio.gather(*worker.settling)
         except asyncio.CancelledError:
-            if finishing is not None:
-                finishing.cancel()
+            if worker.finishing is not None:
+                worker.finishing.cancel()
             raise
         except Exception as error:  # noqa: BLE001  it is raised when the others are done
             self._fail(error)
-            if finishing is not None:
-                await finishing
+            await worker.finished()
 
-    async def _work_on_entries(self, unfinished: Iterator[tuple[Case, Sequence[Made], Mapping[int, int]]]) -> None:
-        """Try what is left on one entry after the other."""
-        settling: deque[asyncio.Future[None]] = deque()
-        try:
-            while not self._why and (following := next(unfinished, None)) is not None:
-                await self._pursue(*following, settling)
-            await asyncio.gather(*settling)
-        except Exception as error:  # noqa: BLE001  it is raised when the others are done
-            self._fail(error)
+    async def _carry_out(self, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+        """Make the attempts of a plan, each when it is known what came of the one before.
 
-    async def _pursue(
-        self,
-        case: Case,
-        made: Sequence[Made],
-        sent_before: Mapping[int, int],
-        settling: deque[asyncio.Future[None]],
-    ) -> None:
-        """Make the attempts of an entry, each when it is known what came of the one before.
-
-        What comes of an attempt is known before its record is durable, so the next is sent meanwhile; the entry counts
-        when all are. `settling` are records of this worker that are not durable yet, no more than a few.
+        What comes of an attempt is known before its record is durable, so the next is sent meanwhile.
         """
-        course = Course(case, self._tactics or Tactics(), made, self._limits.timeout)
         try:
             while not self._halted:
-                planned = await course.next()
-                if planned is None:
-                    self._end_entry(case, course, settling)
+                following = await plan.next(history)
+                if following is None:
+                    self._end(plan, history, worker)
                     return
-                came = await self._sent(case, planned, sent_before.get(planned.number, 0))
+                came = await self._sent(plan.case, following)
+                await worker.finished()
                 if came is None:
                     return
-                recorded = self._recorded(came, await self._measured(came))
-                settling.append(recorded.durable)
-                course.take(made_of(recorded.record, case))
-                if len(settling) >= _MOST_SETTLING:
-                    await settling.popleft()
+                if following.last:
+                    worker.finishing = asyncio.create_task(self._finish(came, plan, history, worker))
+                    return
+                await self._judge(came, plan, history, worker)
         finally:
-            await course.close()
+            await plan.close()
+
+    async def _judge(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+        """Have an answer judged, and hand it to the journal."""
+        recorded = self._recorded(came, await self._measured(came))
+        history.append(done_of(recorded.record, plan.case))
+        worker.settling.append(recorded.durable)
+        if len(worker.settling) >= _MOST_SETTLING:
+            await worker.settling.popleft()
+
+    async def _finish(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+        """Have the last answer of a plan judged, while the worker goes on with its next plan."""
+        try:
+            await self._judge(came, plan, history, worker)
+            self._end(plan, history, worker)
+        except Exception as failure:  # noqa: BLE001  it is raised when the others are done
+            self._fail(failure)
 
     def _recorded(self, came: _Came, verdicts: Sequence[Verdict]) -> _Recorded:
         """Hand an attempt to the journal; an answer that no journal can hold is an error."""
@@ -288,16 +292,18 @@ class Engine:
         self._attempts += 1
         return _Recorded(record, error, durable)
 
-    def _end_entry(self, case: Case, course: Course, settling: Sequence[asyncio.Future[None]]) -> None:
-        """Note that nothing more is to be tried on an entry, and count it when its last attempt is durable."""
-        outcome = course.outcome
-        self._journal.note(DoneRecord(case.name, outcome.value, course.error or None))
-        self._watch(case.name, outcome)
-        last = settling[-1] if settling else None
+    def _end(self, plan: AttemptPlan, history: Sequence[DoneAttempt], worker: _Worker) -> None:
+        """Note that a plan has nothing left, and count it when its last attempt is durable."""
+        outcome = fold(one.state for one in history)
+        record = plan.done_record(outcome)
+        if record is not None:
+            self._journal.note(record)
+            self._watch(record.case, outcome)
+        last = worker.settling[-1] if worker.settling else None
         if last is None or last.done():
-            self._count_entry(outcome, last)
+            self._count(outcome, last)
         else:
-            last.add_done_callback(lambda last: self._count_entry(outcome, last))
+            last.add_done_callback(lambda last: self._count(outcome, last))
 
     def _watch(self, name: str, outcome: str) -> None:
         """Let the watcher hear how entries ended, in the order in which they were drawn.
@@ -334,7 +340,7 @@ class Engine:
 
     # -- one attempt --------------------------------------------------------------------------------------------
 
-    async def _sent(self, case: Case, planned: Planned, sent_before: int) -> _Came | None:
+    async def _sent(self, case: Case, following: NextAttempt) -> _Came | None:
         """Send an attempt and return what came; None where the limits do not allow it."""
         if self._turns is not None:
             await self._turns.next()
@@ -343,37 +349,25 @@ class Engine:
         if refusal or self._halted:
             return None
         self._budget.take_call()
-        await self._journal.write(CallRecord(case.name, planned.number))
-        begun = begun_record(case, planned, 1 + sent_before)
-        answer, error = await self._asked(case, planned)
+        await self._journal.write(CallRecord(case.name, following.number))
+        begun = begun_record(case, following, 1 + self._sent_before.get((case.name, following.number), 0))
+        answer, error = await self._asked(case, following)
         self._stop(self._budget.take_answer(answer, error))
-        self._stop(self._budget.take_note(planned.note))
-        sent = case if planned.messages is case.messages else replace(case, messages=planned.messages)
+        self._stop(self._budget.take_note(following.note))
+        sent = case if following.messages is case.messages else replace(case, messages=following.messages)
         return _Came(sent, begun, answer, error)
-
-    async def _finish(self, came: _Came) -> None:
-        """Have an answer to a test measured, make it durable, and count it."""
-        try:
-            verdicts = await self._measured(came)
-            recorded = self._recorded(came, verdicts)
-            await recorded.durable
-        except Exception as failure:  # noqa: BLE001  it is raised when the others are done
-            self._fail(failure)
-        else:
-            self._budget.count_attempt(recorded.error, all_passed(one.decision for one in verdicts))
-            self._heard(self.tally)
 
     async def _measured(self, came: _Came) -> list[Verdict]:
         answer, case = came.answer, came.case
         if answer is None or came.error is not None:
             return []
-        if answer.let_through is not None and case.fields is not None:
+        if answer.let_through is not None and isinstance(case, AttackCase):
             return [Verdict(Decision.of(answer.let_through), judge=GUARDRAIL)]
         return await measured(case, output_record(answer), self._limits.timeout)
 
-    async def _asked(self, case: Case, planned: Planned) -> tuple[Answer | None, TargetError | None]:
+    async def _asked(self, case: Case, following: NextAttempt) -> tuple[Answer | None, TargetError | None]:
         request = Request(
-            planned.messages, case.api_params, case.name, planned.number, case.fields or {}, planned.conversation
+            following.messages, case.api_params, case.name, following.number, case.fields, following.conversation
         )
         began = time.perf_counter()
         try:
@@ -393,9 +387,9 @@ class Engine:
 
     # -- counting -----------------------------------------------------------------------------------------------
 
-    def _count_entry(self, outcome: Outcome, last: asyncio.Future[None] | None) -> None:
-        """Count an entry on which nothing more is to be tried, unless the record of its last attempt was lost."""
+    def _count(self, outcome: Outcome, last: asyncio.Future[None] | None) -> None:
+        """Count a plan that has nothing left, unless the record of its last attempt was lost."""
         if last is not None and (last.cancelled() or last.exception() is not None):
             return
-        self._budget.count_entry(outcome)
+        self._budget.count(outcome)
         self._heard(self.tally)

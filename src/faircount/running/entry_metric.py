@@ -57,7 +57,7 @@ def attempt_of_entry(case: Case, output: OutputRecord) -> Attempt:
         tools_called=tuple([ToolCall(call.get("name", ""), call.get("arguments", "{}")) for call in calls]),
         context=tuple(output.context or ()),
         latency=output.execution_time,
-        notes=_notes(case.fields or {}),
+        notes=_notes(case.fields),
     )
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
 from faircount.model import Document
-from faircount.running.case import Case
+from faircount.running.case import AttackCase, Case, TaskCase
 
 CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English; other languages and code take more tokens."""
@@ -67,13 +67,13 @@ def planned(
         prompt_tokens=sum(row.prompt_tokens for row in rows),
         completion_tokens=sum(row.completion_tokens for row in rows),
         cost=_sum(row.cost for row in rows),
-        at_most=any(case.fields is not None for case in cases),
+        at_most=any(isinstance(case, AttackCase) for case in cases),
     )
 
 
 def _with_attack(case: Case, iterations: int, attack_only: bool) -> Case:
     """Return an entry with as many attempts as it may have in all: turns, and iterations of an attack."""
-    if case.fields is None:
+    if not isinstance(case, AttackCase):
         return case
     standard = 0 if attack_only else case.attempts * (1 + len(case.turns))
     return replace(case, attempts=standard + iterations)
@@ -93,7 +93,7 @@ def _planned_case(case: Case, model: str | None, prices: Prices) -> PlannedCase:
         tags=case.tags,
         metrics=tuple(metric.name for metric in case.metrics),
         attempts=case.attempts,
-        aggregation=case.aggregation,
+        aggregation=case.aggregation if isinstance(case, TaskCase) else "any",
         model=answered_by,
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,

@@ -10,22 +10,22 @@ from msgspec.structs import replace
 
 from faircount.core.verdict import Verdict
 from faircount.reading.journal_records import AttemptRecord, ErrorRecord, OutputRecord, UsageRecord, VerdictRecord
-from faircount.running.case import Case
-from faircount.running.courses import Planned
+from faircount.running.attempt_plan import NextAttempt
+from faircount.running.case import AttackCase, Case
 from faircount.running.targets.seam import Answer, TargetError
 from faircount.text import clip, mask_secrets
 
 _LONGEST_ERROR = 500
 
 
-def begun_record(case: Case, planned: Planned, calls: int) -> AttemptRecord:
+def begun_record(case: Case, following: NextAttempt, calls: int) -> AttemptRecord:
     """Return what the record of an attempt says before anything came of it."""
-    begun = AttemptRecord(case.name, planned.number, calls, datetime.now(UTC).isoformat(timespec="milliseconds"))
-    if case.fields is None:
+    begun = AttemptRecord(case.name, following.number, calls, datetime.now(UTC).isoformat(timespec="milliseconds"))
+    if not isinstance(case, AttackCase):
         return begun
-    same = planned.messages is case.messages or planned.messages == case.messages
-    messages, note = UNSET if same else list(planned.messages), UNSET if planned.note is None else planned.note
-    return replace(begun, strategy=planned.strategy, iteration=planned.iteration, messages=messages, note=note)
+    same = following.messages is case.messages or following.messages == case.messages
+    messages, note = UNSET if same else list(following.messages), UNSET if following.note is None else following.note
+    return replace(begun, strategy=following.strategy, iteration=following.iteration, messages=messages, note=note)
 
 
 def attempt_record(

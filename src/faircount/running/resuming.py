@@ -17,7 +17,7 @@ from faircount.judging.making import Setting
 from faircount.model import Outcome
 from faircount.reading.journal_records import AttemptRecord, CaseRecord, RetryRecord, decode, encode_record
 from faircount.reading.journals import State
-from faircount.running.case import Case, Chosen
+from faircount.running.case import AttackCase, Case, Chosen
 from faircount.running.engine import Earlier
 from faircount.running.journal import Journal
 from faircount.running.journal_reading import JournalReader, read_journal
@@ -34,13 +34,7 @@ class Resumed(Struct, frozen=True):
 
 def is_over(state: State, cases: Sequence[Case]) -> bool:
     """Return whether a run has come to its end, with a record of everything that was to be tried."""
-    return bool(state.complete) and all(_is_over(state, case) for case in cases)
-
-
-def _is_over(state: State, case: Case) -> bool:
-    if case.fields is not None:
-        return state.is_finished(case.name)
-    return all(state.is_done(case.name, attempt) for attempt in range(case.attempts))
+    return bool(state.complete) and all(case.units_done(state) == case.units for case in cases)
 
 
 def same_cases(path: str, state: State, settings: Settings, setting: Setting | None) -> tuple[Case, ...]:
@@ -79,7 +73,7 @@ def to_retry(state: State) -> Iterator[tuple[str, int]]:
 
 def _made_before(path: str, state: State, cases: Sequence[Case]) -> dict[str, list[AttemptRecord]]:
     """Return what was recorded of entries that are not finished."""
-    if not any(case.fields is not None for case in cases):
+    if not any(isinstance(case, AttackCase) for case in cases):
         return {}
     under_way = list(state.attempts_of_unfinished())
     made: dict[str, list[AttemptRecord]] = {}

@@ -27,10 +27,10 @@ from faircount.judging.outside import in_short
 from faircount.reading.aggregation import check_attempts, read_aggregation
 from faircount.reading.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
 from faircount.running.attacks.seam import Attack
+from faircount.running.attempt_plan import Strategy
 from faircount.running.budget import Limits
-from faircount.running.case import Case, Chosen, Measuring
+from faircount.running.case import Case, Chosen, Measuring, TaskCase
 from faircount.running.collecting import collect
-from faircount.running.courses import Tactics
 from faircount.running.dataset_choice import DatasetChoice
 from faircount.running.datasets import choose_entries
 from faircount.running.engine import Earlier, Ending, Engine, Heard, Watching
@@ -65,9 +65,9 @@ class AttackSettings(Struct, frozen=True):
     attack_only: bool = False
     retries: int = 0
 
-    def tactics(self, attack: Attack | None) -> Tactics:
+    def strategy(self, attack: Attack | None) -> Strategy:
         """Return the same with the attack itself."""
-        return Tactics(attack, self.iterations, self.attack_only, self.retries)
+        return Strategy(attack, self.iterations, self.attack_only, self.retries)
 
 
 class Settings(Struct, frozen=True):
@@ -124,7 +124,7 @@ def choose(choice: Choice, setting: Setting | None = None) -> Chosen:
     return Chosen(cases, collected.files, notes)
 
 
-def _adjusted(case: Case, choice: Choice) -> Case:
+def _adjusted(case: TaskCase, choice: Choice) -> TaskCase:
     attempts = case.attempts if choice.retries is None else choice.retries
     aggregation = case.aggregation if choice.aggregation is None else choice.aggregation
     try:
@@ -140,7 +140,7 @@ def _passed_over(files: Sequence[str]) -> Iterator[str]:
         yield f"skipped, because the name of a test file contains “test”: {named}; name a file to run it"
 
 
-def _renamed(cases: Sequence[Case]) -> Iterator[str]:
+def _renamed(cases: Sequence[TaskCase]) -> Iterator[str]:
     renamed = [case for case in cases if case.declared_name]
     if renamed:
         yield f"{renaming(len(renamed))}: {visible(renamed[0].name)}; a postfix gives a TestGroup its own name"
@@ -205,7 +205,7 @@ def execute(
     journal: Journal,
     limits: Limits,
     *,
-    tactics: Tactics | None = None,
+    strategy: Strategy | None = None,
     earlier: Earlier | None = None,
     heard: Heard = lambda _: None,
     watching: Watching = lambda _: "",
@@ -216,7 +216,7 @@ def execute(
     The first interrupt lets what is under way finish, the second one gives it up. `interrupted` hears of each, with its
     number: in a signal handler, and so also when the user's code keeps everything else from going on.
     """
-    engine = Engine(cases, target, journal, limits, tactics=tactics, heard=heard, watching=watching)
+    engine = Engine(cases, target, journal, limits, strategy=strategy, heard=heard, watching=watching)
     try:
         with _interrupts(engine, interrupted) as listening:
             ending = run_in_a_loop(lambda: _run(engine, earlier, listening))

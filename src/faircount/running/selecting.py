@@ -7,6 +7,7 @@ Tags are compared whole, and case matters, as it does where they are declared: `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -16,6 +17,9 @@ from faircount.running.case import Case
 from faircount.text import visible
 
 _MOST_TOLD = 10
+
+
+SomeCase = TypeVar("SomeCase", bound=Case)
 
 
 class Selection(Struct, frozen=True):
@@ -31,10 +35,10 @@ class Selection(Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
-class Selected(Struct, frozen=True):
+class Selected(Struct, Generic[SomeCase], frozen=True):
     """The cases that are wanted, in their order, and remarks about what was asked for and is not there."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[SomeCase, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -44,7 +48,7 @@ def read_tags(*texts: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def select(cases: Sequence[Case], selection: Selection) -> Selected:
+def select(cases: Sequence[SomeCase], selection: Selection) -> Selected[SomeCase]:
     """Return the cases that a selection means; UsageError where it means none, or cannot be understood."""
     keyword = None if selection.keyword is None else parse_keyword(selection.keyword)
     wanted, unwanted, names = set(selection.tags), set(selection.exclude_tags), selection.names

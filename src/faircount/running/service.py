@@ -231,7 +231,7 @@ def _free_names(path: Path) -> Iterator[str]:
 
 def _execute(prepared: Prepared, journal: Journal, listener: RunListener, earlier: Earlier | None = None) -> Ending:
     settings = prepared.settings
-    rule, tactics = settings.stop_when, settings.attacking.tactics(prepared.attack) if settings.is_attack else None
+    rule, strategy = settings.stop_when, settings.attacking.strategy(prepared.attack) if settings.is_attack else None
     listener.begin(journal.path, entries=settings.is_attack)
     try:
         return runs.execute(
@@ -239,7 +239,7 @@ def _execute(prepared: Prepared, journal: Journal, listener: RunListener, earlie
             prepared.target,
             journal,
             settings.limits,
-            tactics=tactics,
+            strategy=strategy,
             earlier=earlier,
             heard=listener.progress,
             watching=watcher(rule, ignore_errors=settings.ignore_errors) if rule else lambda _: "",

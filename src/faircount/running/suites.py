@@ -16,14 +16,14 @@ import msgspec
 
 from faircount.errors import InputError
 from faircount.reading.aggregation import check_attempts, read_aggregation
-from faircount.running.case import Case, CaseMetric, case_metric
+from faircount.running.case import CaseMetric, TaskCase, case_metric
 from faircount.testing.registering import Suite
 from faircount.text import visible
 
 _MOST_CASES = 1_000_000
 
 
-def cases_of(suite: Suite) -> list[Case]:
+def cases_of(suite: Suite) -> list[TaskCase]:
     """Return the cases of a suite, one for every combination of its grid. InputError: it cannot be run."""
     try:
         return list(_cases(suite))
@@ -31,7 +31,7 @@ def cases_of(suite: Suite) -> list[Case]:
         raise InputError(f"{visible(suite.place)}: {visible(suite.name)}: {visible(str(error))}") from error
 
 
-def _cases(suite: Suite) -> Iterator[Case]:
+def _cases(suite: Suite) -> Iterator[TaskCase]:
     _check(suite)
     metrics = _metrics(suite)
     dumped = [message.model_dump(exclude_none=True) for message in suite.asked.messages]
@@ -39,7 +39,7 @@ def _cases(suite: Suite) -> Iterator[Case]:
     expected = _sendable(suite.expected.model_dump(), "expected_output")
     given = tuple(name for name in expected if name in suite.expected.model_fields_set)
     for combination in _combinations(suite.grid):
-        yield Case(
+        yield TaskCase(
             name=f"{suite.name}_[{'_'.join(f'{name}={value}' for name, value in combination.items())}]",
             tags=tuple(dict.fromkeys(suite.tags)),
             messages=messages,

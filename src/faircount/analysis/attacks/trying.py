@@ -32,7 +32,7 @@ from faircount.report import (
 )
 from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Attack, Entry, Messages, Step
-from faircount.running.case import entry_case
+from faircount.running.case import AttackCase
 from faircount.running.entry_metric import EntryMetric
 from faircount.running.recording import output_record
 from faircount.running.targets.blocks import classified
@@ -112,7 +112,7 @@ async def _asked(target: Target, entry: Entry, sent: Step, metric: EntryMetric |
         return Step(sent.messages, answer.output, success=answer.let_through, note=sent.note)
     if metric is None:
         return Step(sent.messages, answer.output, note=sent.note)
-    case = entry_case(entry.name, tuple(sent.messages), entry.fields, (metric,), place="")
+    case = AttackCase(name=entry.name, messages=tuple(sent.messages), metrics=(metric,), fields=entry.fields)
     told = metric.measure(case, output_record(answer))
     return Step(sent.messages, answer.output, success=told.success, score=told.score, note=sent.note)
 
