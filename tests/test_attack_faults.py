@@ -353,7 +353,7 @@ def test_whichever_write_or_sync_fails_the_run_ends_and_can_be_finished(
     fail = {"path": "j.jsonl", "call": call, "number": number, "error": error, "part": part}
     code = forks.run(place, run_words(*JUDGED, "--concurrency", "3"), {"PAUSE": "0.001"}, fail=fail)
     if code == 0:  # there are not so many, since what comes together is written and synced together
-        assert number > 12
+        assert number > 9  # on a busy machine more of them come together
         return
     _failed_and_resumed(forks, place, whole, code)
 

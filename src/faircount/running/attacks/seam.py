@@ -1,4 +1,4 @@
-"""What a course and an attack hand each other: the entry, what was tried so far, and what is to be sent next.
+"""What a plan and an attack hand each other: the entry, what was tried so far, and what is to be sent next.
 
 An attack never asks the target and never judges: it says what to send, and hears what came of it. So every iteration is
 an attempt of its own in the journal, within the same budgets as all others. What an attack has to remember beyond what
