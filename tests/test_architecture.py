@@ -49,6 +49,7 @@ LAYERS = {
     "judging": 3,
     "config": 3,
     "reading": 3,
+    "compat": 4,
     "running": 4,
     "testing": 4,
     "analysis": 4,

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.compat import imports_rebel
 from faircount.errors import InputError
 from faircount.judging import Setting, is_there
 from faircount.reading import AttemptRecord, OutputRecord, VerdictRecord, VerdictWord, encode_record
-from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover, rebel_files
+from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover
 from tests import peers, rebel_cases
 
 HEAD = """
@@ -699,7 +700,7 @@ def test_the_same_file_runs_with_only_its_imports_changed(put: Put) -> None:
 
 
 def test_whether_a_file_imports_rebel_is_seen_without_executing_it() -> None:
-    assert rebel_files.imports_rebel(b"if 1:\n    from rebel.models import X")
-    assert rebel_files.imports_rebel(b"import os, rebel.metrics")
-    assert not rebel_files.imports_rebel(b"from rebellion import x\n'rebel'\nfrom .rebel import y")
-    assert not rebel_files.imports_rebel(b"from rebel import (")
+    assert imports_rebel(b"if 1:\n    from rebel.models import X")
+    assert imports_rebel(b"import os, rebel.metrics")
+    assert not imports_rebel(b"from rebellion import x\n'rebel'\nfrom .rebel import y")
+    assert not imports_rebel(b"from rebel import (")

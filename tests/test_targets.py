@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.compat import read_api_config
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.running import (
     OURS,
@@ -29,7 +30,6 @@ from faircount.running import (
     TargetSetting,
     again,
     make_target,
-    read_api_config,
     resolve,
 )
 from faircount.running.targets.making import available

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
 
 ADAPTERS = {
-    "spikee": "SpikeeJudge",
-    "rebel": "RebelJudge",
-    "garak": "GarakJudge",
-    "deepeval": "DeepEvalJudge",
+    "spikee": ("spikee.judge", "SpikeeJudge"),
+    "rebel": ("rebel.judge", "RebelJudge"),
+    "garak": ("garak", "GarakJudge"),
+    "deepeval": ("deepeval", "DeepEvalJudge"),
 }
-"""What stands before the colon in the name of another tool's judge, and the class that adapts it."""
+"""What stands before the colon in the name of another tool's judge, and the module and class that adapt it."""
 
 _CHAT = "chat"
 
@@ -118,7 +118,8 @@ def _adapted(call: Call, way: _Way, prefix: str, target: str) -> Judge:
         raise UsageError(f"{call.name}: name a judge of {prefix}: {prefix}:NAME")
     if call.positional:
         raise UsageError(f"{call.name}: name its parameters: {prefix}:{target}(parameter=value)")
-    kind = getattr(importlib.import_module(f"faircount.judging.adapters.{prefix}"), ADAPTERS[prefix])
+    module, adapter = ADAPTERS[prefix]
+    kind = getattr(importlib.import_module(f"faircount.compat.{module}"), adapter)
     given = {name: _literal(call, name, value) for name, value in call.keywords.items()}
     judge: Judge = kind(target, given, way.setting.chat)
     return _called(judge, judge.name, Call("", (), given))

@@ -77,7 +77,6 @@ from faircount.running.targets.making import TargetSetting as TargetSetting
 from faircount.running.targets.making import again as again
 from faircount.running.targets.making import make_target as make_target
 from faircount.running.targets.openai import OpenAITarget as OpenAITarget
-from faircount.running.targets.rebel_client import read_api_config as read_api_config
 from faircount.running.targets.replay import ReplayTarget as ReplayTarget
 from faircount.running.targets.seam import BLOCKED as BLOCKED
 from faircount.running.targets.seam import Answer as Answer

@@ -24,6 +24,7 @@ from msgspec.structs import astuple
 
 from faircount.chat.background import Background
 from faircount.chat.key import Key
+from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.judging.attempt import Attempt
 from faircount.judging.outside import in_short, version_of
 from faircount.judging.verdict import Usage
@@ -37,7 +38,6 @@ from faircount.reading.journal_records import (
     VerdictRecord,
     VerdictWord,
 )
-from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.running.targets.threads import in_thread
 from faircount.testing.fields import Declared
 from faircount.testing.judged import attempt_from

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from faircount.compat.rebel.test_files import hint_for, watch_registry
 from faircount.errors import FaircountError, InputError
 from faircount.judging.outside import in_short, printing_aside
-from faircount.running import rebel_files
 from faircount.running.discovery import TestFile
 from faircount.testing.plain import PRIVATE
 from faircount.testing.registering import Suite, heard_by
@@ -107,7 +107,7 @@ def execute(file: TestFile, others: frozenset[str], setting: Setting | None = No
         _place_of_import(Path(file.real).parent),
         printing_aside(),
         heard_by(listening),
-        rebel_files.heard_by(listening, file.path, source),
+        watch_registry(listening, file.path, source),
     ):
         _run(file, source, listening)
     return Executed(file, hashlib.sha256(source).hexdigest(), tuple(listening.suites))
@@ -137,7 +137,7 @@ def _run(file: TestFile, source: bytes, listening: Listening) -> None:
         raise
     except BaseException as error:  # a file of anybody's can fail in any way
         place = visible(_where(file, error, listening))
-        hint = rebel_files.hint(error)
+        hint = hint_for(error)
         raise InputError(f"{place}: cannot be loaded: {visible(in_short(error))}{hint}") from error
 
 

@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec import Struct
 
 from faircount.analysis import offered
+from faircount.compat.spikee.attack import PREFIX
 from faircount.judging.plugins import Offered
 from faircount.model import Document
 from faircount.report import Grid, Paragraph, Record, Report, Section, table, text_column
 from faircount.running.attacks import options
 from faircount.running.attacks.registry import ALIASES, BUILT_IN, plugins
 from faircount.running.attacks.seam import Attack
-from faircount.running.attacks.spikee import PREFIX
 
 PURPOSE = "Use attacks only on systems that you own or are allowed to test."
 _HOW = (

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct, field
 
 from faircount.chat.settings import ChatSettings
+from faircount.compat.spikee.attack import PREFIX, SpikeeAttack
 from faircount.errors import InputError, UsageError
 from faircount.judging.expression import Call
 from faircount.judging.local_code import is_local
@@ -29,7 +30,6 @@ from faircount.running.attacks.local import OwnAttack, constructed, local_attack
 from faircount.running.attacks.multi_turn import MultiTurn
 from faircount.running.attacks.options import FLAG, merged, refuse_unknown, takes_chat
 from faircount.running.attacks.seam import Attack
-from faircount.running.attacks.spikee import PREFIX, SpikeeAttack
 from faircount.running.naming import Available, made_again, parsed, short, tell_changed
 from faircount.running.targets.arguments import Arguments, resolve
 from faircount.running.targets.local import Place

@@ -25,6 +25,9 @@ from msgspec import Struct, field, structs
 
 from faircount.chat.providers import provider_names
 from faircount.chat.settings import ChatSettings
+from faircount.compat.rebel.client import ApiConfig, client_place, read_api_config
+from faircount.compat.spikee.target import PREFIX as SPIKEE
+from faircount.compat.spikee.target import SpikeeTarget
 from faircount.errors import UsageError
 from faircount.judging.expression import Call
 from faircount.judging.local_code import is_local
@@ -46,13 +49,10 @@ from faircount.running.targets.http import HttpTarget
 from faircount.running.targets.http_file import read_file
 from faircount.running.targets.local import LocalTarget, Place
 from faircount.running.targets.openai import OpenAITarget, recordable
-from faircount.running.targets.rebel_client import ApiConfig, client_place, read_api_config
 from faircount.running.targets.replay import ReplayTarget
 from faircount.running.targets.seam import Target
 from faircount.running.targets.simulated import VARIANTS, SimulatedTarget
 from faircount.running.targets.simulated_attacks import ATTACK_VARIANTS, SimulatedAttackTarget
-from faircount.running.targets.spikee import PREFIX as SPIKEE
-from faircount.running.targets.spikee import SpikeeTarget
 from faircount.text import visible
 
 OPENAI, HTTP, COMMAND, REPLAY = "openai", "http", "command", "replay"

@@ -57,7 +57,7 @@ class _Watched(list[Any]):
 
 
 @contextlib.contextmanager
-def heard_by(who: Hears, place: str, source: bytes) -> Iterator[None]:
+def watch_registry(who: Hears, place: str, source: bytes) -> Iterator[None]:
     """Let somebody take what a file declares to REBEL."""
     registry = _registry(source)
     if registry is None:
@@ -104,7 +104,7 @@ def imports_rebel(source: bytes) -> bool:
     return False
 
 
-def hint(error: BaseException) -> str:
+def hint_for(error: BaseException) -> str:
     """Return what to do about an error, if it is that REBEL or DeepEval is missing."""
     missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if missing == _ROOT:

@@ -22,11 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from faircount.compat.spikee.attack_thread import Call, SpikeePlay
 from faircount.errors import UsageError
 from faircount.judging import local_code
 from faircount.judging.outside import imported, in_short, is_there, version_of
 from faircount.running.attacks.seam import Attack, Entry, Play
-from faircount.running.attacks.spikee_thread import Call, SpikeePlay
 from faircount.running.targets.arguments import resolve
 from faircount.text import clip, visible
 
