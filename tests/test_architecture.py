@@ -45,6 +45,7 @@ LAYERS = {
     "ledger": 2,
     "query": 2,
     "chat": 2,
+    "components": 2,
     "io": 3,
     "judging": 3,
     "config": 3,

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from faircount.judging.outside import is_there, version_of
-from faircount.judging.plugins import Offered
+from faircount.components.code import is_there, version_of
+from faircount.components.registry import Plugin
 from faircount.report import Block, Grid, Place, Record, Section, text_table
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Broken(Struct, frozen=True):
     error: str
 
 
-def sorted_out(offered: Iterable[Offered[T]]) -> tuple[list[tuple[type[T], Offered[T]]], tuple[Broken, ...]]:
+def sorted_out(offered: Iterable[Plugin[T]]) -> tuple[list[tuple[type[T], Plugin[T]]], tuple[Broken, ...]]:
     """Return what of packages can be used, each with its class, and what cannot."""
     every = list(offered)
     usable = [(one.kind, one) for one in every if one.kind is not None]

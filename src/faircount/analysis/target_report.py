@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from faircount.model import Document
 from faircount.report import Block, Cell, Fact, Facts, Paragraph, Record, Report, Section, text_table
-from faircount.running.naming import Available
+from faircount.running.targets.factory import Available
 from faircount.text import mask_secrets, visible
 
 _LINE = 60

@@ -28,12 +28,13 @@ from faircount.analysis.judges.options import (
 from faircount.app.options import Models
 from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs
 from faircount.chat.settings import ChatSettings
+from faircount.components.factory import Context
 from faircount.config import setting_of
 from faircount.errors import InputError, UsageError
 from faircount.interrupts import uninterrupted
 from faircount.judging.attempt import Attempt, Expected
+from faircount.judging.factory import make_judge
 from faircount.judging.judge import Judge, every_part
-from faircount.judging.making import Setting, make
 from faircount.judging.verdict import Verdict
 from faircount.new_file import NewFile, whole_file
 from faircount.options import Options, options_from
@@ -67,9 +68,9 @@ def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywo
         return trying.try_judge(made, attempt)
 
 
-def made_judges(expressions: Sequence[str], setting: Setting) -> list[Judge]:
+def made_judges(expressions: Sequence[str], setting: Context) -> list[Judge]:
     """Return the judges that are named; one that is named twice is refused."""
-    judges = [make(expression, setting) for expression in expressions]
+    judges = [make_judge(expression, setting) for expression in expressions]
     for judge in judges:
         for part in every_part(judge):
             part.ready()

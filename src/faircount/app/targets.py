@@ -14,17 +14,17 @@ from faircount.app.judges import made_judges
 from faircount.app.options import Models
 from faircount.app.output_files import Notice, ignore
 from faircount.chat.settings import ChatSettings
+from faircount.components.code import in_short
+from faircount.components.factory import Context
 from faircount.config import setting_of
 from faircount.errors import UsageError
-from faircount.judging.making import Setting
-from faircount.judging.outside import in_short
 from faircount.options import Options, options_from
-from faircount.running.attacks.making import AttackSetting, make_attack
+from faircount.running.attacks.factory import make_attack
 from faircount.running.attacks.seam import Attack, Entry
 from faircount.running.options import TryAttackOptions, TryTargetOptions
 from faircount.running.runs import run_in_a_loop
 from faircount.running.targets.blocks import classified
-from faircount.running.targets.making import TargetSetting, available, make_target
+from faircount.running.targets.factory import available, make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.text import clip, visible
 
@@ -44,7 +44,7 @@ def try_target(
     messages.append({"role": "user", "content": asked.prompt})
     request = Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
     chat = replace(setting_of(asked).chat or ChatSettings(), timeout=asked.timeout, tries=asked.tries)
-    made = make_target(asked.target, TargetSetting(chat=chat, target_args=asked.target_args, tell=notice))
+    made = make_target(asked.target, Context(chat, tell=notice), target_args=asked.target_args)
     answer, error, seconds = run_in_a_loop(lambda: _asked(made, request))
     told = error or answer
     given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
@@ -92,13 +92,13 @@ def try_attack(
     )
     if asked.judge is not None and asked.target is None:
         raise UsageError("--judge needs --target: without one there is no answer to judge")
-    setting = setting_of(models)
-    made = make_attack(asked.attack, AttackSetting(setting.chat, asked.attack_options, notice))
+    setting = replace(setting_of(models), tell=notice)
+    made = make_attack(asked.attack, setting, asked.attack_options)
     made.ready()
     if not asked.prompt.strip():
         raise UsageError("the prompt is empty")
     entry = entry_of(asked.prompt, asked.field)
-    return run_in_a_loop(lambda: _tried(made, entry, asked, setting, notice))
+    return run_in_a_loop(lambda: _tried(made, entry, asked, setting))
 
 
 def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
@@ -106,14 +106,12 @@ def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
     return Entry("prompt", ({"role": "user", "content": prompt},), _fields(pairs))
 
 
-async def _tried(
-    attack: Attack, entry: Entry, options: TryAttackOptions, setting: Setting, notice: Notice
-) -> trying.AttackTrial:
+async def _tried(attack: Attack, entry: Entry, options: TryAttackOptions, setting: Context) -> trying.AttackTrial:
     judges = [] if options.judge is None else made_judges([options.judge], setting)
     target = None
     try:
         if options.target is not None:
-            target = make_target(options.target, TargetSetting(setting.chat or ChatSettings(), tell=notice))
+            target = make_target(options.target, setting)
         judge = judges[0] if judges else None
         return await trying.try_attack(attack, entry, iterations=options.iterations, target=target, judge=judge)
     finally:

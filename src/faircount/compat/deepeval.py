@@ -17,17 +17,10 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
+from faircount.components.code import imported, in_short, printing_aside, refuse_unknown, version_of
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt, ToolCall
-from faircount.judging.outside import (
-    OutsideJudge,
-    imported,
-    in_short,
-    printing_aside,
-    refuse_unknown,
-    share,
-    version_of,
-)
+from faircount.judging.third_party import ThirdPartyJudge, share
 from faircount.judging.verdict import Decision, Usage, Verdict
 
 if TYPE_CHECKING:
@@ -45,7 +38,7 @@ _QUIET = {
 _spent: ContextVar[list[Usage]] = ContextVar("spent")
 
 
-class DeepEvalJudge(OutsideJudge):
+class DeepEvalJudge(ThirdPartyJudge):
     """One of DeepEval's metrics for one answer."""
 
     scores = True

@@ -15,18 +15,10 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from faircount.components.code import imported, in_short, is_there, printing_aside, refuse_unknown, version_of
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
-from faircount.judging.outside import (
-    OutsideJudge,
-    by_score,
-    imported,
-    in_short,
-    is_there,
-    printing_aside,
-    refuse_unknown,
-    version_of,
-)
+from faircount.judging.third_party import ThirdPartyJudge, by_score
 from faircount.judging.verdict import Verdict
 from faircount.string_judges import is_garak_string_detector
 
@@ -40,7 +32,7 @@ _ROLES = ("system", "user", "assistant")
 _ANY_LANGUAGE = "*"
 
 
-class GarakJudge(OutsideJudge):
+class GarakJudge(ThirdPartyJudge):
     """One of garak's detectors."""
 
     def __init__(self, target: str, parameters: Mapping[str, Any], chat: ChatSettings | None) -> None:
@@ -60,7 +52,7 @@ class GarakJudge(OutsideJudge):
         looks_for = str(getattr(kind, "hit_desc", "")) or f"what {name} looks for"
         super().__init__(name, version_of("garak"), looks_for, parameters)
         base = imported("garak.detectors.base", name, "garak")
-        strings = tuple(getattr(base, kind, OutsideJudge) for kind in ("StringDetector", "TriggerListDetector"))
+        strings = tuple(getattr(base, kind, ThirdPartyJudge) for kind in ("StringDetector", "TriggerListDetector"))
         # The list has those that match strings without these classes; the classes have those of other versions.
         listed = is_garak_string_detector(name.removeprefix("garak:"))
         self.string_matcher = listed or isinstance(self._detector, strings)

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, every_part
-from faircount.judging.registry import STRING_JUDGES, built_in
+from faircount.judging.registry import JUDGES, STRING_JUDGES
 from faircount.judging.verdict import Decision, Span, Usage, Verdict
 from faircount.text import visible
 
@@ -84,7 +84,7 @@ def seen_by(judge: Judge) -> frozenset[str]:
 
 
 def _is_built_in(judge: Judge) -> bool:
-    return built_in(judge.name) is not None and type(judge).__module__.startswith("faircount.judging.builtin.")
+    return JUDGES.built_in(judge.name) is not None and type(judge).__module__.startswith("faircount.judging.builtin.")
 
 
 def content_digest(attempt: Attempt, fields: Collection[str]) -> bytes:

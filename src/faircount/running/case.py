@@ -25,8 +25,8 @@ from msgspec.structs import astuple
 from faircount.chat.background import Background
 from faircount.chat.key import Key
 from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
+from faircount.components.code import in_short, version_of
 from faircount.judging.attempt import Attempt
-from faircount.judging.outside import in_short, version_of
 from faircount.judging.verdict import Usage
 from faircount.reading.journal_records import (
     AttemptsRecord,

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from faircount.analysis import offered
 from faircount.compat.spikee.attack import PREFIX
-from faircount.judging.plugins import Offered
+from faircount.components.registry import Plugin
 from faircount.model import Document
 from faircount.report import Grid, Paragraph, Record, Report, Section, table, text_column
 from faircount.running.attacks import options
-from faircount.running.attacks.registry import ALIASES, BUILT_IN, plugins
+from faircount.running.attacks.factory import ATTACKS
 from faircount.running.attacks.seam import Attack
 
 PURPOSE = "Use attacks only on systems that you own or are allowed to test."
@@ -48,8 +48,8 @@ class Attacks(Document, frozen=True, kw_only=True):
 
 def list_attacks() -> Attacks:
     """Load every attack that is built in or offered by a package; spikee is not imported."""
-    known = [_listed(one.load(), aliases=_aliases(one.name)) for one in BUILT_IN]
-    usable, broken = offered.sorted_out(plugins())
+    known = [_listed(one.load(), aliases=one.aliases) for one in ATTACKS.known]
+    usable, broken = offered.sorted_out(ATTACKS.every())
     return Attacks(
         attacks=(*known, *(_listed(attack, plugin) for attack, plugin in usable)),
         broken=broken,
@@ -57,11 +57,7 @@ def list_attacks() -> Attacks:
     )
 
 
-def _aliases(name: str) -> tuple[str, ...]:
-    return tuple(alias for alias, meant in ALIASES.items() if meant == name)
-
-
-def _listed(attack: type[Attack], plugin: Offered[Attack] | None = None, aliases: tuple[str, ...] = ()) -> ListedAttack:
+def _listed(attack: type[Attack], plugin: Plugin[Attack] | None = None, aliases: tuple[str, ...] = ()) -> ListedAttack:
     said = getattr(attack, "sentence", None)
     does = said if isinstance(said, str) else (inspect.getdoc(attack) or "").partition("\n")[0]
     return ListedAttack(

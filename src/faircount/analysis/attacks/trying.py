@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from faircount.judging.outside import in_short
+from faircount.components.code import in_short
 from faircount.model import Document, Passage
 from faircount.reading.journal_records import VerdictWord
 from faircount.report import (

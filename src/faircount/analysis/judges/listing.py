@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from faircount.analysis import offered
+from faircount.components.registry import Plugin
+from faircount.judging.factory import parameters_of
 from faircount.judging.judge import Judge
-from faircount.judging.making import parameters_of
-from faircount.judging.plugins import Offered
-from faircount.judging.registry import BUILT_IN, plugins
+from faircount.judging.registry import JUDGES
 from faircount.model import Document
 from faircount.report import Grid, Paragraph, Record, Report, Section, table, text_column
 
@@ -53,8 +53,8 @@ class Judges(Document, frozen=True, kw_only=True):
 
 def list_judges() -> Judges:
     """Load every judge that is built in or offered by a package; no other tool is imported."""
-    built_in = [_listed(judge.load(), judge.short) for judge in BUILT_IN]
-    usable, broken = offered.sorted_out(plugins())
+    built_in = [_listed(judge.load(), judge.short) for judge in JUDGES.known]
+    usable, broken = offered.sorted_out(JUDGES.every())
     return Judges(
         judges=(*built_in, *(_listed(judge, None, plugin) for judge, plugin in usable)),
         broken=broken,
@@ -62,7 +62,7 @@ def list_judges() -> Judges:
     )
 
 
-def _listed(judge: type[Judge], short: str | None, plugin: Offered[Judge] | None = None) -> ListedJudge:
+def _listed(judge: type[Judge], short: str | None, plugin: Plugin[Judge] | None = None) -> ListedJudge:
     return ListedJudge(
         judge.name,
         short,

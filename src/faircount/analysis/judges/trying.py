@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from faircount.judging.attempt import Attempt
 from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.outside import share
+from faircount.judging.third_party import share
 from faircount.judging.verdict import Decision, Identity, Usage, Verdict
 from faircount.model import Document
 from faircount.report import Block, Fact, Facts, Grid, Paragraph, Record, Report, Section, text_table

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
+from faircount.judging.factory import make_trusted_only
 from faircount.judging.judge import TURNS, Judge, Turns, every_part, verdict_of
-from faircount.judging.making import make_trusted_only
 from faircount.judging.verdict import Verdict
 from faircount.judging.verdict_store import TEXT_ALONE, KeptVerdict, VerdictStore, content_digest, seen_by
 

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from faircount.chat.settings import ChatSettings
 from faircount.errors import InputError, UsageError
-from faircount.running.targets.local import Place
 from faircount.text import visible
 
 if TYPE_CHECKING:
@@ -117,9 +116,9 @@ def read_api_config(path: str) -> ApiConfig:
     )
 
 
-def client_place(module: str | None, name: str | None) -> Place:
-    """Return where the client is that `--api-client-module` and `--api-client-class` name; both are needed."""
+def client_name(module: str | None, name: str | None) -> str:
+    """Return the client that `--api-client-module` and `--api-client-class` name; both are needed."""
     if not module or not name:
         missing, given = ("module", "class") if not module else ("class", "module")
         raise UsageError(f"--api-client-{given} needs --api-client-{missing}")
-    return Place.of(f"{module}:{name}")
+    return f"{module}:{name}"

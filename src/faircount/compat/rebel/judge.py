@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from faircount.errors import UsageError
-from faircount.judging import local_code
-from faircount.judging.attempt import Attempt, ToolCall
-from faircount.judging.outside import (
-    OutsideJudge,
+from faircount.components.code import (
     imported,
     in_short,
+    load,
     printing_aside,
     refuse_unknown,
-    share,
     version_of,
+    version_of_code,
 )
+from faircount.errors import UsageError
+from faircount.judging.attempt import Attempt, ToolCall
+from faircount.judging.third_party import ThirdPartyJudge, share
 from faircount.judging.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _ROLES = ("system", "user", "assistant", "tool")
 _CLIENT_PARAMETERS = ("temperature", "max_tokens")
 
 
-class RebelJudge(OutsideJudge):
+class RebelJudge(ThirdPartyJudge):
     """One of REBEL's metrics."""
 
     scores = True
@@ -94,9 +94,9 @@ def _place(target: str, name: str) -> tuple[ModuleType, str, str]:
     place, _, inner = target.rpartition(":")
     if not place:
         return imported("rebel.metrics", name, _PACKAGE), inner, ""
-    module = local_code.load(place)
+    module = load(place)
     own = not place.startswith("rebel.")
-    return module, inner, local_code.version_of_code(place, module) if own else ""
+    return module, inner, version_of_code(place, module) if own else ""
 
 
 def _metric(

@@ -23,9 +23,8 @@ from types import ModuleType
 from typing import Any
 
 from faircount.compat.spikee.attack_thread import Call, SpikeePlay
+from faircount.components.code import imported, in_short, is_there, load, version_of, version_of_code
 from faircount.errors import UsageError
-from faircount.judging import local_code
-from faircount.judging.outside import imported, in_short, is_there, version_of
 from faircount.running.attacks.seam import Attack, Entry, Play
 from faircount.running.targets.arguments import resolve
 from faircount.text import clip, visible
@@ -54,7 +53,7 @@ class SpikeeAttack(Attack):
         vars(module).setdefault("print", functools.partial(print, file=sys.stderr))
         self._implementation = _implementation(self.name, module)
         self._call = _function(self.name, self._implementation)
-        self._arguments = resolve({} if option is None else {_OPTION: option})
+        self.arguments = resolve({} if option is None else {_OPTION: option})
         self._default = _offered(self.name, self._implementation) if option is None else None
 
     def settings(self) -> Mapping[str, Any]:
@@ -64,25 +63,20 @@ class SpikeeAttack(Attack):
             "name": self.name,
             "target": self._target,
             "place": self._place,
-            "option": self._arguments.recorded.get(_OPTION),
+            "option": self.arguments.recorded.get(_OPTION),
             "version": self.version,
         }
 
-    @property
-    def unrecorded(self) -> tuple[str, ...]:
-        """The variables that stand in the journal for an option that looks like a secret."""
-        return self._arguments.unrecorded
-
     def begin(self, entry: Entry, *, iterations: int) -> Play:
         """Return the attack on an entry, in a thread of its own."""
-        option = self._arguments.given.get(_OPTION, self._default)
+        option = self.arguments.given.get(_OPTION, self._default)
         wanted = inspect.signature(self._call).parameters
         named = dict.fromkeys([one for one in _OPTIONS if one in wanted][:1], option)
 
         def call(*given: Any) -> Any:
             return self._call(*given, **named)
 
-        return SpikeePlay(Call(call, self._arguments.hide), entry, as_spikee_has_it(entry), iterations)
+        return SpikeePlay(Call(call, self.arguments.hide), entry, as_spikee_has_it(entry), iterations)
 
 
 def as_spikee_has_it(entry: Entry) -> dict[str, Any]:
@@ -124,9 +118,9 @@ def _installed(name: str, target: str) -> tuple[ModuleType, str]:
 
 def _workspace(place: str) -> tuple[ModuleType, str]:
     """Return an attack of a workspace, and spikee's version with the digest of the file."""
-    module = local_code.load(place)
+    module = load(place)
     spikee = f"spikee {version_of('spikee')}" if is_there("spikee") else "no spikee"
-    return module, f"{spikee}, {local_code.version_of_code(place, module)}"
+    return module, f"{spikee}, {version_of_code(place, module)}"
 
 
 def _implementation(name: str, module: ModuleType) -> Any:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from faircount.judging.outside import in_short
+from faircount.components.code import in_short
 from faircount.running.attacks.conversing import after, opening, user
 from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.seam import Entry, Messages, Play, Prompt, Step
@@ -260,7 +260,7 @@ def _guardrail(message: str) -> Exception:
 
 
 def _imported() -> Any:
-    from faircount.judging.outside import is_there, printing_aside
+    from faircount.components.code import is_there, printing_aside
 
     if not is_there("spikee.tester"):
         return None

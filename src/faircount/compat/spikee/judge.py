@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from faircount.components.code import imported, in_short, is_there, load, refuse_unknown, version_of, version_of_code
 from faircount.errors import UsageError
-from faircount.judging import local_code
 from faircount.judging.attempt import Attempt
-from faircount.judging.outside import OutsideJudge, imported, in_short, is_there, refuse_unknown, version_of
+from faircount.judging.third_party import ThirdPartyJudge
 from faircount.judging.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _NEED_ARGS = frozenset(["canary", "regex"])
 """The judges that answer false without `judge_args`, although there is nothing that they could have looked for."""
 
 
-class SpikeeJudge(OutsideJudge):
+class SpikeeJudge(ThirdPartyJudge):
     """One of spikee's judges. `judge_args` stands in the record of an attempt unless it is given."""
 
     def __init__(self, target: str, parameters: Mapping[str, Any], chat: ChatSettings | None) -> None:
@@ -86,9 +86,9 @@ def _installed(target: str) -> tuple[ModuleType, str]:
 
 def _workspace(target: str) -> tuple[ModuleType, str]:
     """Return a judge of a workspace, and spikee's version with the digest of the file."""
-    module = local_code.load(target)
+    module = load(target)
     version = version_of("spikee") if is_there("spikee") else "none"
-    return module, f"{version}+{local_code.version_of_code(target, module)}"
+    return module, f"{version}+{version_of_code(target, module)}"
 
 
 def _implementation(module: ModuleType) -> Any:

@@ -29,14 +29,20 @@ from faircount.chat.exchange import Trouble
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.retrying import Retrying
 from faircount.chat.settings import ChatSettings
+from faircount.components.code import (
+    Place,
+    imported,
+    in_short,
+    is_there,
+    printing_aside,
+    version_of,
+    version_of_code,
+)
 from faircount.errors import UsageError
-from faircount.judging import local_code
-from faircount.judging.outside import imported, in_short, is_there, printing_aside, version_of
 from faircount.running.targets import patience
 from faircount.running.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.running.targets.arguments import Arguments
 from faircount.running.targets.blocks import blocked, has_name, is_signal, unanswered
-from faircount.running.targets.local import Place, load_place
 from faircount.running.targets.seam import Answer, Request, Target, TargetError, prompt_of, system_of
 from faircount.running.targets.threads import in_thread
 from faircount.text import clip, mask_secrets, visible
@@ -219,9 +225,9 @@ def _found(called: str, folder: str) -> tuple[ModuleType, str]:
 
 
 def _of_file(called: str, path: str, folder: str) -> tuple[ModuleType, str]:
-    module = load_place(Place(called, path, "process_input", folder))
+    module = Place(called, path, "process_input", folder).load()
     version = version_of("spikee") if is_there("spikee") else "none"
-    return module, f"{version}+{local_code.version_of_code(path, module)}"
+    return module, f"{version}+{version_of_code(path, module)}"
 
 
 def _implementation(name: str, module: ModuleType) -> Any:

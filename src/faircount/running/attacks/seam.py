@@ -81,7 +81,7 @@ class Attack(ABC):
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Return plain data without secrets from which `making.attack_again` makes this attack another time."""
+        """Return plain data without secrets from which `components.make_again` makes this attack."""
 
     @abstractmethod
     def begin(self, entry: Entry, *, iterations: int) -> Play:

@@ -104,7 +104,7 @@ class Target(ABC):
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Return plain data without secrets from which `making.again` makes this target another time."""
+        """Return plain data without secrets from which `components.make_again` makes this target."""
 
     @abstractmethod
     async def answer(self, request: Request) -> Answer:

@@ -1,4 +1,4 @@
-"""How a judge is named with its parameters: `threshold(llm(rubric="@file.txt"), at=0.7)`.
+"""A judge, target or attack by name, with its parameters: `threshold(llm(rubric="@file.txt"), at=0.7)`.
 
     call    name [ "(" [ argument { "," argument } ] ")" ]
     argument    value | parameter "=" value
@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -37,38 +37,44 @@ _MOST_DIGITS = 300
 _EXAMPLE = 'Such as refusal, contains(text="BYPASSED") or any(refusal, canary).'
 _VALUES = 'Values are "text", numbers, true, false, null, [lists], {"objects": 1} and judges.'
 
+Kind = Literal["judge", "target", "attack"]
 Value: TypeAlias = Any
-"""A literal as `json` has it, or a `Call`."""
+"""A literal as `json` has it, or a `Spec`."""
 
 
-class Call(Struct, frozen=True):
-    """A judge by its name, with what it is given; `where` is the place of the name, in characters from 0."""
+class Spec(Struct, frozen=True):
+    """A component by its name, with what it is given by name and, for judges, by position.
 
+    `where` is the position of the name in the text, in characters from 0.
+    """
+
+    kind: Kind
     name: str
+    parameters: Mapping[str, Value] = field(default_factory=dict)
     positional: tuple[Value, ...] = ()
-    keywords: Mapping[str, Value] = field(default_factory=dict)
     where: int = 0
 
 
-def parse(text: str) -> Call:
-    """Return the judge that a text names; raise UsageError with a mark under the place that is not understood."""
-    return _CallReader(text).whole()
+def parse(text: str, kind: Kind = "judge") -> Spec:
+    """Return the component that a text names; raise UsageError with a mark under what is not understood."""
+    return _SpecReader(text, kind).whole()
 
 
-class _CallReader(Scanner):
+class _SpecReader(Scanner):
     """Python's `ast` reads the brackets, once names and texts, which are not Python's, are replaced by underscores."""
 
     what = "judge"
     bare = re.compile(r"""[^\s()\[\]{},="']+""")
     longest = LONGEST
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, kind: Kind) -> None:
         super().__init__(text)
+        self._kind = kind
         self._words: dict[int, Word] = {}
         self._parameters: dict[int, tuple[str, int]] = {}
         self._opened: list[int] = []
 
-    def whole(self) -> Call:
+    def whole(self) -> Spec:
         """Read one judge and nothing after it."""
         start = self.skip()
         if not self.next:
@@ -76,7 +82,7 @@ class _CallReader(Scanner):
         # Characters keep their places, so that the columns of the tree are those of the text.
         outline = self._outline()[start:]
         self._start = start
-        return self._call(ast.parse(outline, mode="eval").body)
+        return self._spec(ast.parse(outline, mode="eval").body)
 
     # -- an outline for Python ---------------------------------------------------------------------------------
 
@@ -154,7 +160,7 @@ class _CallReader(Scanner):
 
     # -- the tree ----------------------------------------------------------------------------------------------
 
-    def _call(self, node: ast.expr) -> Call:
+    def _spec(self, node: ast.expr) -> Spec:
         """Return a judge with what it is given."""
         function, arguments = (node.func, node.args) if isinstance(node, ast.Call) else (node, [])
         where = self._start + function.col_offset
@@ -162,16 +168,16 @@ class _CallReader(Scanner):
         if not name:
             raise self.error("the name of the judge is empty", _EXAMPLE, where)
         positional: list[Value] = []
-        keywords: dict[str, Value] = {}
+        parameters: dict[str, Value] = {}
         for argument in arguments:
             if isinstance(argument, ast.Starred):
                 parameter, place = self._parameters[self._start + argument.col_offset]
-                if parameter in keywords:
+                if parameter in parameters:
                     raise self.error(f"{parameter} is given twice", "Give each parameter once.", place)
-                keywords[parameter] = self._value(argument.value)
+                parameters[parameter] = self._value(argument.value)
             else:
                 positional.append(self._value(argument))
-        return Call(name, tuple(positional), keywords, where)
+        return Spec(self._kind, name, parameters, tuple(positional), where)
 
     def _value(self, node: ast.expr) -> Value:
         if isinstance(node, ast.List):
@@ -188,7 +194,7 @@ class _CallReader(Scanner):
         where = self._start + node.col_offset
         word = self._words[where]
         if isinstance(node, ast.Call) or not (word.quoted or _is_literal(word.text)):
-            return self._call(node)
+            return self._spec(node)
         return word.text if word.quoted else self._literal(word.text, where)
 
     def _literal(self, word: str, where: int) -> Value:
@@ -207,23 +213,23 @@ def _is_literal(word: str) -> bool:
 # -- back to text -----------------------------------------------------------------------------------------------
 
 
-def render(call: Call) -> str:
-    """Return the text of a judge; to parse it gives the same judge. Characters that cannot be seen are spelled out."""
-    given = [_written(value) for value in call.positional]
-    given += [f"{name}={_written(value)}" for name, value in call.keywords.items()]
-    bare = _is_bare(call.name)
-    name = call.name if bare else _quoted(call.name)
+def render(spec: Spec) -> str:
+    """Return a spec as text; to parse it gives the same spec. Characters that cannot be seen are spelled out."""
+    given = [_written(value) for value in spec.positional]
+    given += [f"{name}={_written(value)}" for name, value in spec.parameters.items()]
+    bare = _is_bare(spec.name)
+    name = spec.name if bare else _quoted(spec.name)
     return f"{name}({', '.join(given)})" if given or not bare else name
 
 
 def _is_bare(name: str) -> bool:
     """Return whether a name is understood without quotes around it."""
-    plain = _CallReader.bare.fullmatch(name) is not None and visible(name) == name
+    plain = _SpecReader.bare.fullmatch(name) is not None and visible(name) == name
     return plain and not _is_literal(name) and name[0] not in CURLY_QUOTES
 
 
 def _written(value: Value) -> str:
-    if isinstance(value, Call):
+    if isinstance(value, Spec):
         return render(value)
     if isinstance(value, str):
         return _quoted(value)
