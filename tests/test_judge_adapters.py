@@ -463,7 +463,7 @@ def test_the_real_package_decides_the_same_cases_alike(tool: str, tmp_path: Path
 
 
 OFFERED = """\
-from faircount.analysis.judges.listing import list_judges
+from faircount.analysis.catalogue import list_judges
 from faircount.chat.settings import ChatSettings
 from faircount.components import Context
 from faircount.judging import make_judge

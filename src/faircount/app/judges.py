@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.judges import trying
+from faircount.analysis import trials
 from faircount.analysis.judges.options import (
     SUMMARY,
     AgreeOptions,
@@ -51,7 +51,7 @@ Progress = Callable[[], None]
 """Hears of every item that was judged."""
 
 
-def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> trying.JudgeTrial:
+def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> trials.JudgeTrial:
     """Return a judge's verdict on one response; options are the fields of `TryJudgeOptions` and `Models`."""
     asked, models = options_from({"judge": judge, "text": text, **keywords}, TryJudgeOptions, Models, given=options)
     (made,) = made_judges([asked.judge], setting_of(models))
@@ -65,7 +65,7 @@ def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywo
         notes={"judge_args": told[0] if len(told) == 1 else told} if told else {},
     )
     with contextlib.closing(made):
-        return trying.try_judge(made, attempt)
+        return trials.try_judge(made, attempt)
 
 
 def made_judges(expressions: Sequence[str], setting: Context) -> list[Judge]:

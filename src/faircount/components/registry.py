@@ -48,6 +48,13 @@ def load_class(place: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+class Available(Struct, frozen=True):
+    """What can be named, and a sentence about it."""
+
+    name: str
+    sentence: str
+
+
 class Plugin(Struct, Generic[T], frozen=True):
     """A class of an installed package; `kind` is None where it cannot be used, and `error` says why."""
 

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.chat.providers import provider_names
@@ -30,7 +29,7 @@ from faircount.compat.spikee.target import PREFIX as SPIKEE
 from faircount.compat.spikee.target import SpikeeTarget
 from faircount.components.code import Place, is_local
 from faircount.components.factory import Context, spec_from, with_more
-from faircount.components.registry import Plugin, Registry, did_you_mean, near, short
+from faircount.components.registry import Available, Plugin, Registry, did_you_mean, near, short
 from faircount.components.spec import Spec
 from faircount.errors import UsageError
 from faircount.running.targets.arguments import Arguments, read_arguments, resolve
@@ -61,13 +60,6 @@ def _refused(name: str) -> str:
 
 
 TARGETS = Registry("faircount.targets", Target, "a target", _refused)  # type: ignore[type-abstract]
-
-
-class Available(Struct, frozen=True):
-    """What can be named, and a sentence about it."""
-
-    name: str
-    sentence: str
 
 
 def available() -> list[Available]:
