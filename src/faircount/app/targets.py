@@ -24,8 +24,7 @@ from faircount.judging.judge import Judge
 from faircount.options import Options, options_from
 from faircount.reading.journal_records import VerdictWord
 from faircount.running.attacks.factory import make_attack
-from faircount.running.attacks.failing import AttackError
-from faircount.running.attacks.seam import Attack, Entry, Step
+from faircount.running.attacks.seam import Attack, AttackError, Entry, Step
 from faircount.running.case import entry_case
 from faircount.running.entry_metric import EntryMetric
 from faircount.running.options import TryAttackOptions, TryTargetOptions

@@ -2,9 +2,9 @@ from faircount.running.attacks.decomposition import cut as cut
 from faircount.running.attacks.encoding_kinds import KINDS as KINDS
 from faircount.running.attacks.factory import ATTACKS as ATTACKS
 from faircount.running.attacks.factory import make_attack as make_attack
-from faircount.running.attacks.failing import AttackError as AttackError
 from faircount.running.attacks.options import read_options as read_options
 from faircount.running.attacks.seam import Attack as Attack
+from faircount.running.attacks.seam import AttackError as AttackError
 from faircount.running.attacks.seam import Entry as Entry
 from faircount.running.attacks.seam import Messages as Messages
 from faircount.running.attacks.seam import Play as Play

@@ -1,4 +1,4 @@
-"""REBEL's ways to name a target: `--api-config FILE`, and `--api-client-module M --api-client-class C`.
+"""REBEL's ways to name a target, `--api-config FILE` and `--api-client-module M --api-client-class C`, and its input.
 
 Where both are given the client counts, as in REBEL. The file is a JSON object: `api_key`, `base_url` and `model` as
 REBEL reads them; `api_key_env`, `timeout`, `tries`, `concurrency` and `requests_per_minute` as Faircount's own settings
@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 
 from faircount.chat.settings import ChatSettings
 from faircount.errors import InputError, UsageError
+from faircount.running.targets.seam import Request, plain_messages
 from faircount.text import visible
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("base_url", "model", "api_key_env", "timeout", "tries", "concurrency", "requests_per_minute")
 _KEY = "api_key"
+_MESSAGE = ("role", "content", "tool_calls", "tool_call_id")
 _lending = threading.Lock()
 
 
@@ -122,3 +125,18 @@ def client_name(module: str | None, name: str | None) -> str:
         missing, given = ("module", "class") if not module else ("class", "module")
         raise UsageError(f"--api-client-{given} needs --api-client-{missing}")
     return f"{module}:{name}"
+
+
+def assistant_input(client: object, request: Request, parameters: dict[str, Any]) -> Any:
+    """Return REBEL's input: of REBEL's own classes for a client that is made of them, else of ours."""
+    told = [{name: message[name] for name in _MESSAGE if name in message} for message in plain_messages(request)]
+    # Where a client is a subclass of REBEL's, that is loaded.
+    theirs = any(kind.__module__.partition(".")[0] == "rebel" for kind in type(client).__mro__)
+    models: Any = sys.modules.get("rebel.models") if theirs else None
+    if models is not None:
+        # A message of REBEL's has a text, even where it only calls tools.
+        messages = [{**message, "content": message.get("content") or ""} for message in told]
+        return models.AssistantInput(messages=messages, api_params=parameters)
+    from faircount.testing.messages import AssistantInput, Message
+
+    return AssistantInput(messages=[Message(**message) for message in told], api_params=parameters)

@@ -15,22 +15,20 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from faircount.compat.spikee import class_with, first_option, installed
 from faircount.compat.spikee.attack_thread import Call, SpikeePlay
-from faircount.components.code import imported, in_short, is_there, load, version_of, version_of_code
+from faircount.components.code import in_short, is_there, load, version_of, version_of_code
 from faircount.errors import UsageError
 from faircount.running.attacks.seam import Attack, Entry, Play
 from faircount.running.targets.arguments import resolve
-from faircount.text import clip, visible
 
 PREFIX = "spikee"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OPTION = "attack_options"
 _OPTIONS = ("attack_options", "attack_option")
 _PLACES = 6
@@ -48,13 +46,15 @@ class SpikeeAttack(Attack):
         is_file = target.endswith(".py")
         self._target = target
         self._place = (place or str(Path.cwd() / target)) if is_file else None
-        module, self.version = _workspace(self._place) if self._place else _installed(self.name, target)
+        module, self.version = (
+            _workspace(self._place) if self._place else (installed("attack", target), f"spikee {version_of('spikee')}")
+        )
         # spikee's attacks print what goes wrong; standard output belongs to answers.
         vars(module).setdefault("print", functools.partial(print, file=sys.stderr))
         self._implementation = _implementation(self.name, module)
         self._call = _function(self.name, self._implementation)
         self.arguments = resolve({} if option is None else {_OPTION: option})
-        self._default = _offered(self.name, self._implementation) if option is None else None
+        self._default = first_option(self.name, self._implementation)[0] if option is None else None
 
     def settings(self) -> Mapping[str, Any]:
         """Return which attack it is, and its option; `version` is spikee's, and the digest of a file."""
@@ -102,20 +102,6 @@ def as_spikee_has_it(entry: Entry) -> dict[str, Any]:
 # -- finding ----------------------------------------------------------------------------------------------------
 
 
-def _installed(name: str, target: str) -> tuple[ModuleType, str]:
-    """Return an attack of the package, and the package's version."""
-    if not _NAME.fullmatch(target):
-        shown = clip(visible(target), 100)
-        raise UsageError(f"spikee:{shown}: name one of spikee's attacks, or the file of one: spikee:./attacks/mine.py")
-    imported("spikee", name, "spikee")
-    if not is_there(f"spikee.attacks.{target}"):
-        raise UsageError(
-            f"{name}: the installed spikee has no such attack; name one in a workspace by its file: "
-            f"spikee:./attacks/{target}.py"
-        )
-    return imported(f"spikee.attacks.{target}", name, "spikee"), f"spikee {version_of('spikee')}"
-
-
 def _workspace(place: str) -> tuple[ModuleType, str]:
     """Return an attack of a workspace, and spikee's version with the digest of the file."""
     module = load(place)
@@ -127,14 +113,11 @@ def _implementation(name: str, module: ModuleType) -> Any:
     """Return an object of the first class in a module that has a method `attack`, else the module itself."""
     if inspect.isfunction(getattr(module, "attack", None)):
         return module
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        own = found.__module__ == module.__name__ and not inspect.isabstract(found)
-        if own and callable(getattr(found, "attack", None)):
-            try:
-                return found()
-            except Exception as error:
-                raise UsageError(f"{name}: cannot create its class: {in_short(error)}") from error
-    return module
+    found = class_with(module, "attack")
+    try:
+        return module if found is None else found()
+    except Exception as error:
+        raise UsageError(f"{name}: cannot create its class: {in_short(error)}") from error
 
 
 def _function(name: str, implementation: Any) -> Callable[..., Any]:
@@ -151,16 +134,3 @@ def _function(name: str, implementation: Any) -> Callable[..., Any]:
             "[, attack_options]), as spikee calls it"
         )
     return function
-
-
-def _offered(name: str, implementation: Any) -> Any:
-    """Return the first option that an attack offers."""
-    offer = getattr(implementation, "get_available_option_values", None)
-    if offer is None:
-        return None
-    try:
-        options = offer()
-    except Exception as error:  # code of an attack
-        raise UsageError(f"{name}: cannot read its options: {in_short(error)}") from error
-    values = options[0] if isinstance(options, tuple) else options
-    return values[0] if isinstance(values, list | tuple) and values else None

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from faircount.components.code import in_short
 from faircount.running.attacks.conversing import after, opening, user
-from faircount.running.attacks.failing import AttackError
-from faircount.running.attacks.seam import Entry, Messages, Play, Prompt, Step
+from faircount.running.attacks.seam import AttackError, Entry, Messages, Play, Prompt, Step
 from faircount.text import clip, mask_secrets, visible
 
 if TYPE_CHECKING:

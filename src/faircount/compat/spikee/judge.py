@@ -9,12 +9,12 @@ options gets the first that it offers.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from faircount.components.code import imported, in_short, is_there, load, refuse_unknown, version_of, version_of_code
+from faircount.compat.spikee import class_with, first_option, installed
+from faircount.components.code import is_there, load, refuse_unknown, version_of, version_of_code
 from faircount.errors import UsageError
 from faircount.judging.attempt import Attempt
 from faircount.judging.third_party import ThirdPartyJudge
@@ -23,7 +23,6 @@ from faircount.judging.verdict import Decision, Verdict
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _PARAMETERS = ["judge_args", "judge_options"]
 _OUTPUTS = ("llm_output", "llm_response", "response", "output")
 _OFFLINE = "offline"
@@ -38,12 +37,14 @@ class SpikeeJudge(ThirdPartyJudge):
         del chat  # spikee's judges have their own way to models, by judge_options
         name = f"spikee:{target}"
         refuse_unknown(name, parameters, _PARAMETERS)
-        module, version = _workspace(target) if target.endswith(".py") else _installed(target)
+        module, version = (
+            _workspace(target) if target.endswith(".py") else (installed("judge", target), version_of("spikee"))
+        )
         judge = _implementation(module)
         self._judge = _function(name, judge)
         self._given = dict(parameters)
         self._needs_args = target in _NEED_ARGS
-        self._offered = _offered(name, judge)
+        self._offered = first_option(name, judge)
         super().__init__(name, version, _looks_for(judge, name), parameters)
         self.string_matcher = target in _NEED_ARGS
         self.waits = self._offered[1]
@@ -71,19 +72,6 @@ class SpikeeJudge(ThirdPartyJudge):
         return Verdict(Decision.of(bool(answer)))
 
 
-def _installed(target: str) -> tuple[ModuleType, str]:
-    """Return a judge of the package, and the package's version."""
-    if not _NAME.fullmatch(target):
-        raise UsageError(f"spikee:{target}: name one of spikee's judges, or the file of one: spikee:./judges/mine.py")
-    imported("spikee", f"spikee:{target}", "spikee")
-    if not is_there(f"spikee.judges.{target}"):
-        raise UsageError(
-            f"spikee:{target}: the installed spikee has no such judge; name one in a workspace by its file: "
-            f"spikee:./judges/{target}.py"
-        )
-    return imported(f"spikee.judges.{target}", f"spikee:{target}", "spikee"), version_of("spikee")
-
-
 def _workspace(target: str) -> tuple[ModuleType, str]:
     """Return a judge of a workspace, and spikee's version with the digest of the file."""
     module = load(target)
@@ -95,11 +83,8 @@ def _implementation(module: ModuleType) -> Any:
     """Return an object of the first class in a module that has a method `judge`, else the module itself."""
     if inspect.isfunction(getattr(module, "judge", None)):
         return module
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        own = found.__module__ == module.__name__ and not inspect.isabstract(found)
-        if own and callable(getattr(found, "judge", None)):
-            return found()
-    return module
+    found = class_with(module, "judge")
+    return module if found is None else found()
 
 
 def _function(name: str, judge: Any) -> Callable[..., Any]:
@@ -111,19 +96,6 @@ def _function(name: str, judge: Any) -> Callable[..., Any]:
         if one.name not in known and one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
             raise UsageError(f"{name}: its function judge takes {one.name}, which spikee does not pass to a judge")
     return function
-
-
-def _offered(name: str, judge: Any) -> tuple[Any, bool]:
-    """Return the first option that a judge offers, and whether it asks a model."""
-    offer = getattr(judge, "get_available_option_values", None)
-    if offer is None:
-        return None, False
-    try:
-        options = offer()
-    except Exception as error:  # code of a judge
-        raise UsageError(f"{name}: cannot read its options: {in_short(error)}") from error
-    values, asks = options if isinstance(options, tuple) else (options, False)
-    return (values[0] if values else None), bool(asks)
 
 
 def _looks_for(judge: Any, name: str) -> str:

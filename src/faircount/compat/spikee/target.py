@@ -29,6 +29,7 @@ from faircount.chat.exchange import Trouble
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.retrying import Retrying
 from faircount.chat.settings import ChatSettings
+from faircount.compat.spikee import class_with
 from faircount.components.code import (
     Place,
     imported,
@@ -232,11 +233,8 @@ def _of_file(called: str, path: str, folder: str) -> tuple[ModuleType, str]:
 
 def _implementation(name: str, module: ModuleType) -> Any:
     """Return an object of the first class of a module that has `process_input`, else the module itself."""
-    for _, found in inspect.getmembers(module, inspect.isclass):
-        own = found.__module__ == module.__name__ and not inspect.isabstract(found)
-        if own and callable(getattr(found, "process_input", None)):
-            return _made(name, found)
-    return module
+    found = class_with(module, "process_input")
+    return module if found is None else _made(name, found)
 
 
 def _made(name: str, found: type) -> Any:

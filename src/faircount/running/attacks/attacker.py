@@ -15,7 +15,7 @@ from faircount.judging.asking import Form, Message, Questioner, check_temperatur
 from faircount.judging.attempt import Attempt
 from faircount.judging.verdict import Decision, Usage
 from faircount.running.attacks.built_in import BuiltInAttack
-from faircount.running.attacks.failing import AttackError
+from faircount.running.attacks.seam import AttackError
 from faircount.running.targets.openai import recordable
 from faircount.running.targets.threads import in_thread
 from faircount.text import clip, visible

@@ -20,9 +20,8 @@ from msgspec import structs
 from faircount.chat.settings import ChatSettings
 from faircount.components.code import Place, in_short, printing_aside, version_of_code
 from faircount.errors import UsageError
-from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.options import refuse_unknown, takes_chat
-from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
+from faircount.running.attacks.seam import Attack, AttackError, Entry, Play, Prompt, Step, with_text
 from faircount.running.targets.arguments import Arguments
 from faircount.running.targets.openai import recordable
 from faircount.running.targets.threads import Outcome, in_loop, in_thread

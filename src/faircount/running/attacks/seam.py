@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.errors import FaircountError
+
 Messages = tuple[Mapping[str, Any], ...]
 """A conversation in OpenAI's shape."""
 
@@ -57,6 +59,16 @@ class Prompt(Struct, frozen=True):
 
     messages: Messages
     note: Mapping[str, Any] | None = None
+
+
+class AttackError(FaircountError):
+    """An attack that failed by itself, in a sentence without secrets: it ends on that entry, and that is recorded.
+
+    It says nothing about the target.
+    """
+
+    # Incomplete: another time the attack may know what to send.
+    exit_code = 4
 
 
 class Play(ABC):

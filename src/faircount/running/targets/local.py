@@ -32,6 +32,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from faircount.compat.rebel.client import assistant_input
 from faircount.components.code import Place, in_short, printing_aside, refuse_unknown, version_of_code
 from faircount.components.registry import Plugin
 from faircount.errors import UsageError
@@ -44,7 +45,6 @@ from faircount.text import clip, mask_secrets, visible
 
 METHODS = ("request", "answer", "respond", "__call__")
 _LONGEST_MESSAGE = 500
-_MESSAGE = ("role", "content", "tool_calls", "tool_call_id")
 
 
 class _Takes(Enum):
@@ -129,7 +129,7 @@ class LocalTarget(Target):
             )
             return partial(asked.function, own, **self._always)
         if asked.takes is _Takes.INPUT:
-            return partial(asked.function, _assistant_input(self._object, request), **self._always)
+            return partial(asked.function, assistant_input(self._object, request, _copied(request)), **self._always)
         given = {**self._always, **_copied(request)}
         unknown = [name for name in given if asked.names is not None and name not in asked.names]
         if unknown:
@@ -247,25 +247,3 @@ def _takes(first: inspect.Parameter, method: str) -> _Takes:
         return _Takes.REQUEST
     # A class whose method is called `request` is REBEL's, whatever its annotation is called.
     return _Takes.INPUT if word == "AssistantInput" or method == "request" else _Takes.MESSAGES
-
-
-# -- REBEL's input ----------------------------------------------------------------------------------------------
-
-
-def _assistant_input(client: object, request: Request) -> Any:
-    """Return REBEL's input: of REBEL's own classes for a client that is made of them, else of ours."""
-    told = [{name: message[name] for name in _MESSAGE if name in message} for message in plain_messages(request)]
-    models = _rebel_models(client)
-    if models is not None:
-        # A message of REBEL's has a text, even where it only calls tools.
-        messages = [{**message, "content": message.get("content") or ""} for message in told]
-        return models.AssistantInput(messages=messages, api_params=_copied(request))
-    from faircount.testing.messages import AssistantInput, Message
-
-    return AssistantInput(messages=[Message(**message) for message in told], api_params=_copied(request))
-
-
-def _rebel_models(client: object) -> Any:
-    """Return REBEL's models where a client is a subclass of REBEL's; it is loaded then."""
-    theirs = any(kind.__module__.partition(".")[0] == "rebel" for kind in type(client).__mro__)
-    return sys.modules.get("rebel.models") if theirs else None
