@@ -29,7 +29,7 @@ from faircount.text import clip, mask_secrets, visible
 
 _LONGEST = 300
 _TAKEN = ("standard", "none")
-"""What journals and spikee's files call attempts without an attack."""
+"""What journals and result files call attempts without an attack."""
 
 
 def recorded(chat: ChatSettings | None) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ def _pairs(text: str) -> dict[str, Any]:
 
 
 def _folded(name: str) -> str:
-    """Return a name as an option has it; spikee writes max-turns where Python needs max_turns."""
+    """Return a name as an option has it; people write max-turns where Python needs max_turns."""
     return name.replace("-", "_")
 
 

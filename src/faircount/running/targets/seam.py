@@ -50,7 +50,7 @@ class Answer(Struct, frozen=True):
     waited: float = 0.0
     request_id: str | None = None
     let_through: bool | None = None
-    """What a guardrail decided that answers yes or no; `output` is then "True" or "False", as spikee writes it."""
+    """What a guardrail decided that answers yes or no; `output` is then "True" or "False"."""
 
 
 class TargetError(FaircountError):
