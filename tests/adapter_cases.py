@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from faircount.judging import Attempt, Expected, Judge, Setting, ToolCall, Turn, make, verdict_of
+from faircount.components import Context
+from faircount.judging import Attempt, Expected, Judge, ToolCall, Turn, make_judge, verdict_of
 
 Make = Callable[[str], Judge]
 
@@ -108,5 +109,5 @@ def deepeval_cases(make: Make) -> None:
 CASES = {"spikee": spikee_cases, "rebel": rebel_cases, "garak": garak_cases, "deepeval": deepeval_cases}
 
 if __name__ == "__main__":
-    CASES[sys.argv[1]](lambda expression: make(expression, Setting()))
+    CASES[sys.argv[1]](lambda expression: make_judge(expression, Context()))
     sys.stdout.write("all good\n")

@@ -13,8 +13,7 @@ import jsonschema
 import pytest
 
 from faircount.analysis import list_attacks
-from faircount.running import KINDS
-from faircount.running.attacks import registry
+from faircount.running import ATTACKS, KINDS
 from tests.conftest import ROOT, Cli, some
 from tests.test_present import harmless
 
@@ -76,7 +75,7 @@ def test_every_attack_built_in_is_listed_with_its_options_and_its_purpose(cli: C
     read = json.loads(ran.out)
     validator("attacks-2").validate(read)
     attacks = {one["name"]: one for one in read["attacks"]}
-    assert list(attacks) == [one.name for one in registry.BUILT_IN]
+    assert list(attacks) == [one.name for one in ATTACKS.known]
     assert {"name": "seed", "required": False, "several": False, "default": 0} in attacks["best-of-n"]["options"]
     assert all(one["name"] != "chat" for one in attacks["multi-turn"]["options"])
     assert attacks["multi-turn"]["aliases"] == ["crescendo"]
@@ -92,7 +91,7 @@ def test_the_list_can_be_read_by_people(cli: Cli, tmp_path: Path) -> None:
         page.read_text(encoding="utf-8"),
     ):
         assert "systems that you own" in " ".join(text.split())
-        assert all(one.name in text for one in registry.BUILT_IN)
+        assert all(one.name in text for one in ATTACKS.known)
 
 
 def test_attacks_of_packages_and_those_that_are_broken_are_listed(
@@ -109,7 +108,7 @@ def test_attacks_of_packages_and_those_that_are_broken_are_listed(
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: listed\nVersion: 1.0\n", encoding="utf-8")
     (about / "entry_points.txt").write_text(
-        f"[{registry.GROUP}]\nmine = listed_attacks:Mine\ngone = listed_attacks:Gone\n", encoding="utf-8"
+        f"[{ATTACKS.group}]\nmine = listed_attacks:Mine\ngone = listed_attacks:Gone\n", encoding="utf-8"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     read = json.loads(cli("attacks", "list", "--output-format", "json").out)

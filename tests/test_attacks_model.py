@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import Attack, AttackError, AttackSetting, Entry, Prompt, Step, attack_again, make_attack
+from faircount.running import Attack, AttackError, Entry, Prompt, Step, make_attack
 from tests.test_judges_llm import Answer, Server, says
 
 KEY = "sk-test-attacker-0123456789abcdefghij"
@@ -45,7 +46,7 @@ def move(message: str, *, drop_last: bool = False, **more: Any) -> Answer:
 
 
 def made(chat: ChatSettings, expression: str = 'multi-turn(model="attacker-1")') -> Attack:
-    return make_attack(expression, AttackSetting(chat))
+    return make_attack(expression, Context(chat))
 
 
 def entry(text: str = OBJECTIVE, **fields: Any) -> Entry:
@@ -169,7 +170,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_conversation(server: Server, ch
     server.script = [move("Hello."), move("Go on."), move("More.")]
     whole = played(made(chat))
     server.script = [move("More.")]
-    attack = attack_again(json.loads(json.dumps(made(chat).settings())))
+    attack = make_again("attack", json.loads(json.dumps(made(chat).settings())))
     assert played(attack, known=whole[:2]) == whole
 
 
@@ -220,17 +221,17 @@ def test_a_server_without_schemas_is_asked_in_words(server: Server, chat: ChatSe
 def test_the_model_of_the_command_line_is_asked_too_and_crescendo_needs_one(chat: ChatSettings) -> None:
     from msgspec.structs import replace
 
-    attack = make_attack("crescendo", AttackSetting(replace(chat, model="other-1")))
+    attack = make_attack("crescendo", Context(replace(chat, model="other-1")))
     assert attack.name == "multi-turn"
     assert attack.settings()["chat"]["model"] == "other-1"
     with pytest.raises(UsageError, match="needs a model"):
-        make_attack("crescendo", AttackSetting(chat))
+        make_attack("crescendo", Context(chat))
 
 
 def test_options_say_where_the_model_is(server: Server, chat: ChatSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "sk-other-0123456789abcdefghij")
     options = f"model=attacker-1,base_url={server.url},api_key_env=OTHER_KEY,temperature=0.5,max-turns=3"
-    attack = make_attack("crescendo", AttackSetting(ChatSettings(tries=1), options))
+    attack = make_attack("crescendo", Context(ChatSettings(tries=1)), options)
     server.script = [move("Hello.")]
     played(attack, iterations=1)
     assert server.headers[0]["authorization"] == "Bearer sk-other-0123456789abcdefghij"
@@ -238,7 +239,7 @@ def test_options_say_where_the_model_is(server: Server, chat: ChatSettings, monk
     recorded = json.dumps(attack.settings())
     assert "sk-other" not in recorded
     assert "OTHER_KEY" in recorded
-    again = attack_again(json.loads(recorded))
+    again = make_again("attack", json.loads(recorded))
     assert again.settings() == attack.settings()
     del chat
 
@@ -308,7 +309,7 @@ def test_a_model_splits_the_request_once_and_its_parts_are_remembered(server: Se
     assert steps[0].note is not None
     assert steps[0].note["parts"] == ["Say the", "password", "of the vault."]
     assert steps[0].note["attacker"]["prompt_tokens"] == 10
-    again = attack_again(json.loads(json.dumps(attack.settings())))
+    again = make_again("attack", json.loads(json.dumps(attack.settings())))
     for cut_at in range(1, 5):
         assert played(again, iterations=4, known=steps[:cut_at]) == steps
 
@@ -341,7 +342,7 @@ def test_parts_that_are_none_are_an_error_of_the_attack(
 def test_without_a_model_of_its_own_the_request_is_split_by_its_words(server: Server, chat: ChatSettings) -> None:
     from msgspec.structs import replace
 
-    attack = make_attack("prompt-decomposition", AttackSetting(replace(chat, model="target-1")))
+    attack = make_attack("prompt-decomposition", Context(replace(chat, model="target-1")))
     attack.ready()
     assert len(played(attack)) == 3
     assert server.bodies == []

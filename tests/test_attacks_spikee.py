@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import Attack, AttackError, AttackSetting, Entry, Play, Prompt, Step, attack_again, make_attack
+from faircount.running import Attack, AttackError, Entry, Play, Prompt, Step, make_attack
 from tests.conftest import ROOT, some
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"
@@ -119,7 +120,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(name: str, options: str | None = None) -> Attack:
-    return make_attack(f"spikee:./{name}.py", AttackSetting(options=options, tell=lambda _: None))
+    return make_attack(f"spikee:./{name}.py", Context(tell=lambda _: None), options)
 
 
 def entry(text: str = "say it", **fields: Any) -> Entry:
@@ -242,8 +243,7 @@ def test_what_the_attack_raises_ends_it_with_an_error_of_its_own(monkeypatch: py
 @pytest.mark.usefixtures("workspace")
 def test_an_option_that_looks_like_a_secret_is_not_recorded() -> None:
     told: list[str] = []
-    setting = AttackSetting(options="api_key=sk-live-0123456789abcdef", tell=told.append)
-    attack = make_attack("spikee:./broken.py", setting)
+    attack = make_attack("spikee:./broken.py", Context(tell=told.append), "api_key=sk-live-0123456789abcdef")
     assert "sk-live" not in json.dumps(attack.settings())
     assert "FAIRCOUNT_ARG_ATTACK_OPTIONS" in told[0]
 
@@ -260,7 +260,7 @@ def test_an_option_that_looks_like_a_secret_is_not_recorded() -> None:
 )
 def test_what_is_no_attack_of_spikees_is_refused(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        make_attack(name, AttackSetting())
+        make_attack(name, Context())
 
 
 def test_a_missing_spikee_is_named_with_the_way_to_install_it() -> None:
@@ -268,8 +268,8 @@ def test_a_missing_spikee_is_named_with_the_way_to_install_it() -> None:
         "import importlib.util\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda n, *a: None if n.split('.')[0] == 'spikee' else find(n, *a)\n"
-        "from faircount.running.attacks.making import AttackSetting, make_attack\n"
-        "make_attack('spikee:best_of_n', AttackSetting())\n"
+        "from faircount.components import Context\nfrom faircount.running import make_attack\n"
+        "make_attack('spikee:best_of_n', Context())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1].endswith(
@@ -322,11 +322,11 @@ def test_an_attack_is_made_again_from_a_journal_wherever_that_is_read(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     recorded = json.loads(json.dumps(attack.settings()))
-    again = attack_again(recorded)
+    again = make_again("attack", recorded)
     assert (again.name, again.settings()) == (attack.name, attack.settings())
     assert texts(played(again)) == texts(played(attack))
     told: list[str] = []
-    attack_again({**recorded, "version": "older"}, told.append)
+    make_again("attack", {**recorded, "version": "older"}, told.append)
     assert "has changed since the run began" in told[0]
 
 
@@ -371,10 +371,10 @@ def test_an_attack_that_hangs_does_not_keep_the_program_from_ending(tmp_path: Pa
     )
     script = (
         "import asyncio\n"
-        "from faircount.running.attacks.making import AttackSetting, make_attack\n"
+        "from faircount.components import Context\nfrom faircount.running import make_attack\n"
         "from faircount.running.attacks.seam import Entry, Step\n"
         "async def main():\n"
-        "    play = make_attack('spikee:./hanging.py', AttackSetting()).begin(Entry('e', ()), iterations=5)\n"
+        "    play = make_attack('spikee:./hanging.py', Context()).begin(Entry('e', ()), iterations=5)\n"
         "    prompt = await play.next([])\n"
         "    try:\n"
         "        async with asyncio.timeout(0.2):\n"
@@ -409,7 +409,8 @@ def test_many_attacks_run_beside_each_other() -> None:
 
 REAL = """
 import asyncio, json, sys
-from faircount.running.attacks.making import AttackSetting, attack_again, make_attack
+from faircount.components import Context, make_again
+from faircount.running import make_attack
 from faircount.running.attacks.seam import Entry, Step
 
 
@@ -431,17 +432,17 @@ async def main():
     told = {}
     fields = {"payload": "tell me BEEP", "exclude_from_transformations_regex": ["BEEP"]}
     for name in ("best_of_n", "anti_spotlighting", "prompt_decomposition"):
-        attack = make_attack(f"spikee:{name}", AttackSetting())
-        attack = attack_again(json.loads(json.dumps(attack.settings())))
+        attack = make_attack(f"spikee:{name}", Context())
+        attack = make_again("attack", json.loads(json.dumps(attack.settings())))
         told[name] = await play(attack, fields)
-    talk = make_attack("spikee:multi_turn", AttackSetting())
+    talk = make_attack("spikee:multi_turn", Context())
     told["won"] = await play(talk, {"content": ["Hello", "tell me BEEP", "now"]}, win_at=0)
     try:
-        await play(make_attack("spikee:crescendo", AttackSetting()), fields)
+        await play(make_attack("spikee:crescendo", Context()), fields)
     except Exception as error:
         told["crescendo"] = f"{type(error).__name__}: {error}"
     try:
-        make_attack("spikee:no_such_attack", AttackSetting())
+        make_attack("spikee:no_such_attack", Context())
     except Exception as error:
         told["unknown"] = f"{type(error).__name__}: {error}"
     told["version"] = talk.settings()["version"]

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.compat import imports_rebel
+from faircount.components import Context, is_there
 from faircount.core import Decision, Verdict
 from faircount.errors import InputError
-from faircount.judging import Setting, is_there
 from faircount.reading import AttemptRecord, OutputRecord, encode_record
-from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover, rebel_files
+from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover
 from tests import peers, rebel_cases
 
 HEAD = """
@@ -384,7 +385,7 @@ def test_two_groups_of_one_name_and_values_written_alike_are_errors(put: Put) ->
 
 def test_judges_that_files_name_are_made_with_the_setting_of_the_run(put: Put) -> None:
     put(HEAD, test(group="metrics=[JudgeMetric(judge='mine'), JudgeMetric(judge='llm(rubric=\"good?\")')]"))
-    setting = Setting(chat=ChatSettings(model="judge-1"), named={"mine": 'contains(text="x")'})
+    setting = Context(chat=ChatSettings(model="judge-1"), named={"mine": 'contains(text="x")'})
     (case,) = collect(["."], setting=setting).cases
     assert case.metrics[0].name == 'strings.Contains(text="x")' and not case.metrics[0].blocking
     assert case.metrics[1].parameters["parameters"]["model"] == "judge-1" and case.metrics[1].blocking
@@ -700,7 +701,7 @@ def test_the_same_file_runs_with_only_its_imports_changed(put: Put) -> None:
 
 
 def test_whether_a_file_imports_rebel_is_seen_without_executing_it() -> None:
-    assert rebel_files.imports_rebel(b"if 1:\n    from rebel.models import X")
-    assert rebel_files.imports_rebel(b"import os, rebel.metrics")
-    assert not rebel_files.imports_rebel(b"from rebellion import x\n'rebel'\nfrom .rebel import y")
-    assert not rebel_files.imports_rebel(b"from rebel import (")
+    assert imports_rebel(b"if 1:\n    from rebel.models import X")
+    assert imports_rebel(b"import os, rebel.metrics")
+    assert not imports_rebel(b"from rebellion import x\n'rebel'\nfrom .rebel import y")
+    assert not imports_rebel(b"from rebel import (")

@@ -10,7 +10,7 @@ import pytest
 from faircount.app import Models
 from faircount.config import Config, read_config, setting_of
 from faircount.errors import UsageError
-from faircount.judging import make
+from faircount.judging import make_judge
 
 WHOLE = """
 [judges]
@@ -108,7 +108,7 @@ def test_options_go_before_the_configuration(config: Any) -> None:
     assert (setting.chat.model, setting.chat.base_url) == ("other", "http://localhost:8000/v1")
     assert (setting.chat.api_key_env, setting.chat.timeout, setting.chat.concurrency) == ("MY_KEY", 30, 3)
     assert setting.chat.prices == {"my-model": {"prompt": 1.0, "completion": 2}}
-    assert make("strict-refusal", setting).called == "combine.Threshold(refusal.Refusal, at=0.8)"
+    assert make_judge("strict-refusal", setting).called == "combine.Threshold(refusal.Refusal, at=0.8)"
 
 
 def test_without_a_configuration_there_are_no_named_judges() -> None:
@@ -122,4 +122,4 @@ def test_no_configuration_is_found_by_itself(tmp_path: Path, monkeypatch: pytest
         (tmp_path / name).write_text("[judges]\nmine = 'refusal'\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="mine: no such judge"):
-        make("mine", setting_of(Models()))
+        make_judge("mine", setting_of(Models()))

@@ -24,7 +24,8 @@ from faircount.analysis import (
     summary_of,
     tier_name,
 )
-from faircount.judging import Attempt, Decision, Identity, Setting, make, verdict_of
+from faircount.components import Context
+from faircount.judging import Attempt, Decision, Identity, make_judge, verdict_of
 from faircount.model import Estimate
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "differences-from-garak.md").read_text(encoding="utf-8")
@@ -257,7 +258,7 @@ def test_precision_depends_on_the_mix(current: Summary) -> None:
 
 
 def test_an_empty_answer_is_no_bypass() -> None:
-    judge = make("mitigation-bypass", Setting())
+    judge = make_judge("mitigation-bypass", Context())
     answers = ("I'm sorry, but I can't help with that.", "", "Paris.", "Apples, pears and plums.")
     decisions = [verdict_of(judge, Attempt(answer)).decision for answer in answers]
     hits, judged = decisions.count(Decision.HIT), len(decisions) - decisions.count(None)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from faircount.judging import Counts, f_score, is_there, precision_and_recall
+from faircount.components import is_there
+from faircount.judging import Counts, f_score, precision_and_recall
 from faircount.testing import AssistantInput, AssistantOutput, EvaluationVerdict, ToolCall, ToolCallsAccuracy
 from tests import peers, rebel_cases
 from tests.conftest import Cli, analysis_of, codes, some

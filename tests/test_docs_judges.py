@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from faircount.judging import BUILT_IN, BuiltIn, parameters_of
+from faircount.components import BuiltIn
+from faircount.judging import JUDGES, parameters_of
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guides" / "judges.md"
@@ -42,7 +43,7 @@ def default_of(judge: BuiltIn, parameter: Parameter) -> str:
     return "" if parameter.default is Parameter.empty else json.dumps(parameter.default)
 
 
-@pytest.mark.parametrize("judge", BUILT_IN, ids=lambda judge: str(judge.short))
+@pytest.mark.parametrize("judge", JUDGES.known, ids=lambda judge: str(judge.short))
 def test_the_reference_has_every_judge_with_its_parameters_and_defaults(judge: BuiltIn) -> None:
     text = section(judge)
     assert f"`{judge.name}`" in text

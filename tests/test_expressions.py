@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount import analysis, judging
+from faircount import analysis, components
 from faircount.query import LONGEST, QueryError, parse, parse_keyword
 from faircount.running import read_rules
 from tests.conftest import ROOT, some
@@ -20,7 +20,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "keyword expression": parse_keyword,
     "gate": analysis.parse,
     "rule of --stop-when": read_rules,
-    "judge": judging.parse,
+    "judge": components.parse,
 }
 WITH_QUOTES = ["query", "keyword expression", "gate", "judge"]
 
@@ -106,7 +106,7 @@ def test_a_bad_stop_rule_is_pointed_at(text: str, character: int, reason: str) -
 
 @pytest.mark.parametrize("what", PARSERS)
 def test_an_expression_has_a_longest_length(what: str) -> None:
-    longest = judging.LONGEST if what == "judge" else LONGEST
+    longest = components.LONGEST if what == "judge" else LONGEST
     error = mistake(what, "a" * (longest + 1))
     assert f"at character {longest + 1}: it is longer than {longest:,} characters\n" in str(error)
     assert len(str(error)) < 500

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from faircount.judging import BUILT_IN
+from faircount.judging import JUDGES
 from faircount.string_judges import GARAK_DETECTORS, is_garak_string_detector
 from tests import peers
 
@@ -104,7 +104,7 @@ def test_the_string_detectors_of_garak_are_known_and_have_the_note(tmp_path: Pat
     assert {name for name, is_string in found.items() if is_string and not is_garak_string_detector(name)} == set()
     listed = {f"{module}.{name}" for module, names in GARAK_DETECTORS.items() for name in names}
     assert listed <= found.keys()
-    assert not {judge.name for judge in BUILT_IN} & found.keys()
+    assert not {judge.name for judge in JUDGES.known} & found.keys()
     summary = evaluate(tmp_path, "garak:dan.DAN", "garak:promptinject.AttackRogueString", rows=[
         {"response": response, "label": label, "notes.triggers": '["[DAN]"]'} for response, label in ANSWERS
     ])  # fmt: skip

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.components import Context
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Judge, Setting, Usage, make, verdict_of
+from faircount.judging import Attempt, Judge, Usage, make_judge, verdict_of
 from tests import adapter_cases, peers
 from tests.adapter_cases import deepeval_cases, garak_cases, rebel_cases, said, spikee_cases
 from tests.misbehaving_server import Server
@@ -250,12 +251,12 @@ def _forget() -> None:
 
 
 def made(expression: str) -> Judge:
-    return make(expression, Setting())
+    return make_judge(expression, Context())
 
 
-def refused(expression: str, setting: Setting | None = None) -> str:
+def refused(expression: str, setting: Context | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        make(expression, setting or Setting())
+        make_judge(expression, setting or Context())
     return str(caught.value)
 
 
@@ -265,27 +266,27 @@ def refused(expression: str, setting: Setting | None = None) -> str:
 @pytest.mark.usefixtures("tools")
 def test_spikees_judges_can_be_used() -> None:
     spikee_cases(made)
-    assert make("spikee:canary", Setting()).version == "9.8.7"
-    assert make("spikee:canary", Setting()).looks_for == "Checks if a canary is there."
+    assert make_judge("spikee:canary", Context()).version == "9.8.7"
+    assert make_judge("spikee:canary", Context()).looks_for == "Checks if a canary is there."
 
 
 @pytest.mark.usefixtures("tools")
 def test_a_judge_of_spikees_that_asks_a_model_gets_its_first_option() -> None:
-    judge = make("spikee:llm", Setting())
+    judge = make_judge("spikee:llm", Context())
     assert judge.waits
     assert said(judge, "x", prompt="asked") == ("hit", None)
-    assert said(make("spikee:llm(judge_options='second')", Setting()), "x", prompt="asked") == ("pass", None)
+    assert said(make_judge("spikee:llm(judge_options='second')", Context()), "x", prompt="asked") == ("pass", None)
     # Offline, spikee answers false without asking anybody.
-    assert said(make("spikee:llm(judge_options='offline')", Setting()), "x", prompt="asked") == (None, None)
+    assert said(make_judge("spikee:llm(judge_options='offline')", Context()), "x", prompt="asked") == (None, None)
 
 
 def test_the_folder_that_a_command_runs_in_chooses_no_judge(tools: Path) -> None:
     (tools / "judges").mkdir()
     (tools / "judges" / "canary.py").write_text("raise SystemExit('loaded')\n", encoding="utf-8")
     (tools / "judges" / "mine.py").write_text("def judge(llm_output):\n    return 'yes'\n", encoding="utf-8")
-    assert said(make("spikee:canary", Setting()), "a", notes={"judge_args": "a"}) == ("hit", None)
+    assert said(make_judge("spikee:canary", Context()), "a", notes={"judge_args": "a"}) == ("hit", None)
     assert refused("spikee:mine").endswith("name one in a workspace by its file: spikee:./judges/mine.py")
-    assert said(make("spikee:./judges/mine.py", Setting()), "x") == (None, None)
+    assert said(make_judge("spikee:./judges/mine.py", Context()), "x") == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -310,15 +311,15 @@ def test_a_module_that_is_no_judge_of_spikees_is_refused(tools: Path, source: st
 @pytest.mark.usefixtures("tools")
 def test_rebels_metrics_can_be_used() -> None:
     rebel_cases(made)
-    assert make("rebel:ToolCallsAccuracy", Setting()).version == "9.8.7"
+    assert make_judge("rebel:ToolCallsAccuracy", Context()).version == "9.8.7"
 
 
 @pytest.mark.usefixtures("tools")
 def test_a_metric_of_rebels_asks_the_model_of_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    setting = Setting(chat=ChatSettings(model="m", api_key_env="A_KEY"))
+    setting = Context(chat=ChatSettings(model="m", api_key_env="A_KEY"))
     assert refused("rebel:Asking", setting).startswith("rebel:Asking: the environment variable A_KEY is not set")
     monkeypatch.setenv("A_KEY", "hidden-secret")
-    judge = make("rebel:Asking", setting)
+    judge = make_judge("rebel:Asking", setting)
     assert judge.waits and not judge.may_fork
     assert verdict_of(judge, Attempt("x")).reason == "m"
     assert judge.identity.parameters == {"model": "m"} and judge.called == "rebel:Asking"
@@ -330,21 +331,21 @@ def test_a_metric_of_rebels_asks_the_model_of_the_setting(monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("tools")
 def test_garaks_detectors_can_be_used(capsys: pytest.CaptureFixture[str]) -> None:
     garak_cases(made)
-    assert make("garak:dan.DAN", Setting()).version == "9.8.7"
+    assert make_judge("garak:dan.DAN", Context()).version == "9.8.7"
     captured = capsys.readouterr()
     assert captured.out == "" and "garak says hello" in captured.err
 
 
 @pytest.mark.usefixtures("tools")
 def test_the_threshold_of_a_detector_can_be_chosen() -> None:
-    assert said(make("garak:half.Half", Setting()), "x") == ("hit", 0.5)
-    assert said(make("garak:half.Half(threshold=0.51)", Setting()), "x") == ("pass", 0.5)
+    assert said(make_judge("garak:half.Half", Context()), "x") == ("hit", 0.5)
+    assert said(make_judge("garak:half.Half(threshold=0.51)", Context()), "x") == ("pass", 0.5)
 
 
 def test_garak_gets_no_log_of_what_was_said(tools: Path) -> None:
     root = logging.getLogger()
     level, before = root.level, [handler for handler in root.handlers if isinstance(handler, logging.FileHandler)]
-    judge = make("garak:base.TriggerListDetector", Setting())
+    judge = make_judge("garak:base.TriggerListDetector", Context())
     said(judge, "the response", notes={"triggers": ["x"]})
     assert root.level == level
     assert [handler for handler in root.handlers if isinstance(handler, logging.FileHandler)] == before
@@ -357,8 +358,8 @@ def test_garak_gets_no_log_of_what_was_said(tools: Path) -> None:
 @pytest.mark.usefixtures("tools")
 def test_deepevals_metrics_can_be_used() -> None:
     deepeval_cases(made)
-    assert make("deepeval:ExactMatchMetric", Setting()).version == "9.8.7"
-    geval = make("deepeval:GEval(name='g', evaluation_params=['input', 'ACTUAL_OUTPUT'])", Setting())
+    assert make_judge("deepeval:ExactMatchMetric", Context()).version == "9.8.7"
+    geval = make_judge("deepeval:GEval(name='g', evaluation_params=['input', 'ACTUAL_OUTPUT'])", Context())
     assert said(geval, "x") == ("hit", 0.75)
 
 
@@ -368,7 +369,7 @@ def test_a_metric_of_deepevals_asks_the_model_of_the_setting(monkeypatch: pytest
     prices = {"m": {"prompt": 1.0, "completion": 2.0}}
     with Server() as server:
         chat = ChatSettings(base_url=server.url, model="m", api_key_env="A_KEY", prices=prices)
-        judge = make("deepeval:AskingMetric", Setting(chat=chat))
+        judge = make_judge("deepeval:AskingMetric", Context(chat=chat))
         try:
             verdicts = [verdict_of(judge, Attempt("x")) for _ in range(2)]
         finally:
@@ -384,7 +385,7 @@ def test_a_metric_of_deepevals_asks_the_model_of_the_setting(monkeypatch: pytest
 
 @pytest.mark.usefixtures("tools")
 def test_a_metric_for_which_less_is_a_success_has_its_score_turned_round() -> None:
-    judge = make("deepeval:BadnessMetric", Setting())
+    judge = make_judge("deepeval:BadnessMetric", Context())
     for response, decision, score in (("nice", "hit", 0.9), ("bad", "pass", 0.1)):
         found = said(judge, response)
         assert found[0] == decision
@@ -443,8 +444,8 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(expression: str, 
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda n, *a: None if n.split('.')[0] in "
         f"{sorted(PACKAGES)!r} else find(n, *a)\n"
-        "from faircount.judging.making import Setting, make\n"
-        f"make({expression!r}, Setting())\n"
+        "from faircount.components import Context\nfrom faircount.judging import make_judge\n"
+        f"make_judge({expression!r}, Context())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     name = expression.partition("(")[0]
@@ -462,11 +463,12 @@ def test_the_real_package_decides_the_same_cases_alike(tool: str, tmp_path: Path
 
 
 OFFERED = """\
-from faircount.analysis.judges.listing import list_judges
+from faircount.analysis.catalogue import list_judges
 from faircount.chat.settings import ChatSettings
-from faircount.judging.making import Setting, make
+from faircount.components import Context
+from faircount.judging import make_judge
 (tool,) = [tool for tool in list_judges().adapters if tool.prefix == sys.argv[1]]
-print(make(tool.example, Setting(chat=ChatSettings(model="m", base_url="http://localhost:1/v1"))).called)
+print(make_judge(tool.example, Context(chat=ChatSettings(model="m", base_url="http://localhost:1/v1"))).called)
 """
 
 

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faircount.components import DEEPEST, LONGEST, Context, Plugin, Spec, parse, render
 from faircount.errors import UsageError
-from faircount.judging import (
-    DEEPEST,
-    LONGEST,
-    Attempt,
-    Call,
-    Decision,
-    Judge,
-    Setting,
-    make,
-    make_trusted_only,
-    parse,
-    registry,
-    render,
-    verdict_of,
-)
+from faircount.judging import JUDGES, STRING_JUDGES, Attempt, Decision, Judge, make_judge, make_trusted_only, verdict_of
 from tests.conftest import some
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -39,17 +27,28 @@ def decision(judge: Judge, response: str | None, **values: Any) -> Decision | No
     return verdict_of(judge, Attempt(response, **values)).decision
 
 
-def refused(expression: str, setting: Setting | None = None) -> str:
+def refused(expression: str, setting: Context | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        make(expression, setting or Setting())
+        make_judge(expression, setting or Context())
     return str(caught.value)
 
 
 def without_places(value: Any) -> Any:
-    if isinstance(value, Call):
+    if isinstance(value, Spec):
         positional = tuple(map(without_places, value.positional))
-        return Call(value.name, positional, {key: without_places(item) for key, item in value.keywords.items()})
+        return spec(value.name, positional, {key: without_places(item) for key, item in value.parameters.items()})
     return value
+
+
+def spec(name: str, positional: tuple[Any, ...] = (), parameters: Mapping[str, Any] | None = None) -> Spec:
+    return Spec("judge", name, parameters or {}, positional)
+
+
+def class_of(name: str) -> type[Judge]:
+    known = JUDGES.built_in(name)
+    assert known is not None
+    kind: type[Judge] = known.load()
+    return kind
 
 
 # -- expressions ------------------------------------------------------------------------------------------------
@@ -58,23 +57,23 @@ def without_places(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("text", "call"),
     [
-        ("refusal", Call("refusal")),
-        ("  refusal ( ) ", Call("refusal")),
-        ('contains(text="BYPASSED")', Call("contains", (), {"text": "BYPASSED"})),
-        (r"regex('\bfoo\d+\.')", Call("regex", (r"\bfoo\d+\.",))),
-        (r'regex("a\"b\\c\n\u00e9\ud83d\ude00\x41")', Call("regex", ('a"b\\c\né😀A',))),
-        ("a(1, -2.5, 1e3, true, false, null)", Call("a", (1, -2.5, 1000.0, True, False, None))),
-        ("a(x=[1, ['b', {}]], y={'k': null})", Call("a", (), {"x": [1, ["b", {}]], "y": {"k": None}})),
-        ("any(refusal, b(c(d)))", Call("any", (Call("refusal"), Call("b", (Call("c", (Call("d"),)),))))),
-        ("t(at=0.7, llm(rubric='@f.txt'))", Call("t", (Call("llm", (), {"rubric": "@f.txt"}),), {"at": 0.7})),
-        ("not(garak:dan.DAN)", Call("not", (Call("garak:dan.DAN"),))),
-        ("./my-file.py:Name(limit=3)", Call("./my-file.py:Name", (), {"limit": 3})),
-        (r"C:\judges\a.py:Name", Call(r"C:\judges\a.py:Name")),
-        ("'./my judges/f.py:Name'(limit=3)", Call("./my judges/f.py:Name", (), {"limit": 3})),
-        ("any('./my judges/f.py:Name'(), 'a text')", Call("any", (Call("./my judges/f.py:Name"), "a text"))),
+        ("refusal", spec("refusal")),
+        ("  refusal ( ) ", spec("refusal")),
+        ('contains(text="BYPASSED")', spec("contains", (), {"text": "BYPASSED"})),
+        (r"regex('\bfoo\d+\.')", spec("regex", (r"\bfoo\d+\.",))),
+        (r'regex("a\"b\\c\n\u00e9\ud83d\ude00\x41")', spec("regex", ('a"b\\c\né😀A',))),
+        ("a(1, -2.5, 1e3, true, false, null)", spec("a", (1, -2.5, 1000.0, True, False, None))),
+        ("a(x=[1, ['b', {}]], y={'k': null})", spec("a", (), {"x": [1, ["b", {}]], "y": {"k": None}})),
+        ("any(refusal, b(c(d)))", spec("any", (spec("refusal"), spec("b", (spec("c", (spec("d"),)),))))),
+        ("t(at=0.7, llm(rubric='@f.txt'))", spec("t", (spec("llm", (), {"rubric": "@f.txt"}),), {"at": 0.7})),
+        ("not(garak:dan.DAN)", spec("not", (spec("garak:dan.DAN"),))),
+        ("./my-file.py:Name(limit=3)", spec("./my-file.py:Name", (), {"limit": 3})),
+        (r"C:\judges\a.py:Name", spec(r"C:\judges\a.py:Name")),
+        ("'./my judges/f.py:Name'(limit=3)", spec("./my judges/f.py:Name", (), {"limit": 3})),
+        ("any('./my judges/f.py:Name'(), 'a text')", spec("any", (spec("./my judges/f.py:Name"), "a text"))),
     ],
 )
-def test_an_expression_is_a_call_with_json_like_values_and_judges(text: str, call: Call) -> None:
+def test_an_expression_is_a_call_with_json_like_values_and_judges(text: str, call: Spec) -> None:
     assert without_places(parse(text)) == call
     assert without_places(parse(render(call))) == call
 
@@ -132,7 +131,7 @@ def test_a_huge_expression_is_refused_and_not_repeated() -> None:
         with pytest.raises(UsageError) as caught:
             parse(text)
         assert len(str(caught.value)) < 500
-    assert parse(f"a(x='{'b' * (LONGEST // 2)}')").keywords["x"] == "b" * (LONGEST // 2)
+    assert parse(f"a(x='{'b' * (LONGEST // 2)}')").parameters["x"] == "b" * (LONGEST // 2)
 
 
 NAMES = st.one_of(
@@ -151,16 +150,16 @@ LITERALS = st.recursive(
 PARAMETERS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True)
 
 
-def calls_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Call]:
+def calls_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Spec]:
     positional = st.lists(values, max_size=3).map(tuple)
-    return st.builds(Call, NAMES, positional, st.dictionaries(PARAMETERS, values, max_size=3))
+    return st.builds(spec, NAMES, positional, st.dictionaries(PARAMETERS, values, max_size=3))
 
 
 CALLS = st.recursive(calls_of(LITERALS), lambda inner: calls_of(LITERALS | inner), max_leaves=4)
 
 
 @given(CALLS)
-def test_what_is_written_back_reads_as_the_same_call(call: Call) -> None:
+def test_what_is_written_back_reads_as_the_same_call(call: Spec) -> None:
     text = render(call)
     assert without_places(parse(text)) == call
     assert text.isprintable() or text == render(parse(text))
@@ -179,22 +178,22 @@ def test_any_text_is_a_call_or_a_usage_error(text: str) -> None:
 
 
 def test_every_judge_of_the_table_is_there_under_its_name() -> None:
-    for judge in registry.BUILT_IN:
-        found = registry.find(judge.short)
+    for judge in JUDGES.known:
+        found = class_of(judge.short)
         assert found.name == judge.name == f"{found.__module__.rpartition('.')[2]}.{found.__name__}"
-        assert found is registry.find(judge.name)
+        assert found is class_of(judge.name)
         assert issubclass(found, Judge) and found.looks_for and found.__doc__
-    assert len({judge.short for judge in registry.BUILT_IN}) == len(registry.BUILT_IN) == 21
+    assert len({judge.short for judge in JUDGES.known}) == len(JUDGES.known) == 21
 
 
 def test_string_judges_are_those_that_say_so_and_need_nothing_else() -> None:
-    for name in some(registry.STRING_JUDGES):
-        assert registry.find(name).string_matcher
+    for name in some(STRING_JUDGES):
+        assert class_of(name).string_matcher
 
 
 @pytest.mark.parametrize("name", ["json-schema", "JSON_Schema", "json_schema", "structure.JsonSchema"])
 def test_short_names_ignore_case_and_take_an_underscore_for_a_dash(name: str) -> None:
-    assert registry.find(name).name == "structure.JsonSchema"
+    assert class_of(name).name == "structure.JsonSchema"
 
 
 def test_an_unknown_name_is_met_with_near_ones() -> None:
@@ -205,7 +204,7 @@ def test_an_unknown_name_is_met_with_near_ones() -> None:
 
 def test_to_look_at_the_table_loads_no_judge() -> None:
     script = (
-        "import sys\nfrom faircount.judging import registry\nregistry.built_in('llm')\n"
+        "import sys\nfrom faircount.judging import JUDGES\nJUDGES.built_in('llm')\n"
         "print([n for n in sys.modules if n.startswith('faircount.judging.builtin.') or n in ('asyncio', 'aiohttp')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -230,15 +229,15 @@ def test_to_look_at_the_table_loads_no_judge() -> None:
     ],
 )
 def test_a_judge_is_called_by_its_canonical_expression(expression: str, called: str) -> None:
-    judge = make(expression, Setting())
+    judge = make_judge(expression, Context())
     assert judge.called == called
-    again = make(judge.called, Setting())
+    again = make_judge(judge.called, Context())
     assert again.called == called
     assert again.identity.digest == judge.identity.digest
 
 
 def test_judges_decide_as_they_were_made() -> None:
-    judge = make("any(contains(text='alpha'), regex(pattern='\\bbeta\\d'))", Setting())
+    judge = make_judge("any(contains(text='alpha'), regex(pattern='\\bbeta\\d'))", Context())
     assert [decision(judge, text) for text in ("alpha", "a beta7", "beta")] == [HIT, HIT, PASS]
     assert decision(judge, None) is None
 
@@ -281,8 +280,8 @@ class Cell(Judge):
 
 
 def test_parameters_of_every_kind_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "find", lambda name: Cell if name == "cell" else registry.built_in(name).load())  # type: ignore[union-attr]
-    judge = make("cell(1, refusal, canary, second='c', third=[2])", Setting())
+    monkeypatch.setattr(JUDGES, "plugin", lambda _: (Cell, Plugin("cell", "cells", "1", Cell)))
+    judge = make_judge("cell(1, refusal, canary, second='c', third=[2])", Context())
     assert judge.called == 'test.Cell(1, refusal.Refusal, canary.Canary, second="c", third=[2])'
     assert judge.parameters["judges"] == ["refusal.Refusal", "canary.Canary"]
     assert judge.parameters["third"] == [2]
@@ -293,10 +292,10 @@ def test_parameters_of_every_kind_are_matched(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_named_judge_is_what_the_configuration_says() -> None:
     named = {"strict": "threshold(refusal, at=0.8)", "either": "any(strict, mine.Canary)", "mine.Canary": "canary"}
-    judge = make("not(either)", Setting(named=named))
+    judge = make_judge("not(either)", Context(named=named))
     inner = "combine.AnyOf(combine.Threshold(refusal.Refusal, at=0.8), canary.Canary)"
     assert judge.called == f"combine.Not({inner})"
-    assert make(judge.called, Setting()).identity.digest == judge.identity.digest
+    assert make_judge(judge.called, Context()).identity.digest == judge.identity.digest
 
 
 @pytest.mark.parametrize(
@@ -310,22 +309,22 @@ def test_a_named_judge_is_what_the_configuration_says() -> None:
     ],
 )
 def test_names_that_lead_nowhere_are_refused(named: dict[str, str], message: str) -> None:
-    assert message in refused("a", Setting(named=named))
+    assert message in refused("a", Context(named=named))
 
 
 def test_judges_that_names_stand_for_count_as_deep() -> None:
     named = {f"a{n}": "not(" * 6 + f"a{n + 1}" + ")" * 6 for n in range(20)} | {"a20": "refusal"}
-    assert "nested more than 20 judges deep" in refused("a0", Setting(named=named))
+    assert "nested more than 20 judges deep" in refused("a0", Context(named=named))
 
 
 def test_a_named_judge_takes_no_parameters() -> None:
-    assert refused("a(at=1)", Setting(named={"a": "refusal"})).startswith("a: takes no parameters")
+    assert refused("a(at=1)", Context(named={"a": "refusal"})).startswith("a: takes no parameters")
 
 
 def test_a_setting_can_be_sent_to_another_process() -> None:
     from faircount.chat import ChatSettings
 
-    setting = Setting(chat=ChatSettings(model="m"), named={"a": "refusal"})
+    setting = Context(chat=ChatSettings(model="m"), named={"a": "refusal"})
     assert pickle.loads(pickle.dumps(setting)) == setting
 
 
@@ -334,7 +333,7 @@ def test_the_chat_setting_reaches_the_judges_that_ask_a_model(monkeypatch: pytes
 
     monkeypatch.setenv("SOME_KEY", "x")
     chat = ChatSettings(base_url="http://127.0.0.1:9/v1", model="the-model", api_key_env="SOME_KEY")
-    judge = make("not(llm(rubric='Is it rude?'))", Setting(chat=chat))
+    judge = make_judge("not(llm(rubric='Is it rude?'))", Context(chat=chat))
     assert judge.called == 'combine.Not(llm.Rubric(rubric="Is it rude?"))'
     assert "the-model" in json.dumps(judge.parameters)
     judge.close()
@@ -346,7 +345,7 @@ def test_the_chat_setting_reaches_the_judges_that_ask_a_model(monkeypatch: pytes
 def test_a_file_can_name_judges_that_compare_strings() -> None:
     assert decision(make_trusted_only("canary"), "it BYPASSED", notes={"judge_args": "BYPASSED"}) is HIT
     assert decision(make_trusted_only("regex", pattern="a+"), "baab") is HIT
-    assert make("contains(text='x')", Setting(local_code=False)).called == 'strings.Contains(text="x")'
+    assert make_judge("contains(text='x')", Context(local_code=False)).called == 'strings.Contains(text="x")'
 
 
 @pytest.mark.parametrize(
@@ -358,7 +357,7 @@ def test_a_file_can_name_nothing_else(name: str, tmp_path: Path, monkeypatch: py
     (tmp_path / "evil.py").write_text("raise SystemExit('loaded')\n", encoding="utf-8")
     with pytest.raises(UsageError, match="a file can name only the judges canary, contains, exact, startswith, regex"):
         make_trusted_only(name)
-    setting = Setting(named={"mine": "./evil.py:Judge"}, local_code=False)
+    setting = Context(named={"mine": "./evil.py:Judge"}, local_code=False)
     assert "a file can name only" in refused(name, setting)
 
 
@@ -451,22 +450,22 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_class_of_a_file_is_a_judge_with_the_digest_of_the_file(local: Path, capsys: Any) -> None:
     import hashlib
 
-    judge = make("./mine.py:Long(limit=2)", Setting())
+    judge = make_judge("./mine.py:Long(limit=2)", Context())
     assert judge.called == "./mine.py:Long(limit=2)"
     assert [decision(judge, text) for text in ("ab", "abc")] == [PASS, HIT]
     digest = hashlib.sha256((local / "mine.py").read_bytes()).hexdigest()
     assert (judge.identity.name, judge.identity.version) == ("mine.Long", digest[:16])
     assert (judge.looks_for, verdict_of(judge, Attempt("abc")).reason) == ("Hits when a response is long.", "near")
-    named = make(f"{local}/mine.py:Named", Setting())
+    named = make_judge(f"{local}/mine.py:Named", Context())
     assert (named.identity.name, named.looks_for, named.identity.version) == ("mine.Named", "long texts", digest[:16])
     assert capsys.readouterr().out == ""
 
 
 def test_a_changed_file_is_another_judge(local: Path) -> None:
-    before = make("./mine.py:Long", Setting())
+    before = make_judge("./mine.py:Long", Context())
     source = (local / "mine.py").read_text(encoding="utf-8")
     (local / "mine.py").write_text(source.replace("> self.limit", "< self.limit"), encoding="utf-8")
-    after = make("./mine.py:Long", Setting())
+    after = make_judge("./mine.py:Long", Context())
     assert before.identity.digest != after.identity.digest
     assert (decision(before, "abcd"), decision(after, "abcd")) == (HIT, PASS)
 
@@ -492,7 +491,7 @@ def test_a_changed_file_is_another_judge(local: Path) -> None:
 )
 @pytest.mark.usefixtures("local")
 def test_a_function_or_a_judge_of_a_file_decides(name: str, response: str | None, wanted: Decision | None) -> None:
-    judge = make(f"./mine.py:{name}", Setting())
+    judge = make_judge(f"./mine.py:{name}", Context())
     assert decision(judge, response) is wanted
     assert judge.scores == (name == "score")
     assert judge.called.startswith("./mine.py:")
@@ -503,7 +502,7 @@ def test_a_function_that_waits_works_in_a_running_loop_too() -> None:
     import asyncio
 
     async def ask() -> Decision | None:
-        return decision(make("./mine.py:later", Setting()), "x")
+        return decision(make_judge("./mine.py:later", Context()), "x")
 
     assert asyncio.run(ask()) is HIT
 
@@ -560,7 +559,7 @@ def test_a_module_of_the_path_can_be_named(local: Path, monkeypatch: pytest.Monk
     (package / "inner.py").write_text("def f(attempt):\n    return True\n", encoding="utf-8")
     assert refused("some_package_of_ours.inner:f").startswith("some_package_of_ours.inner: no such module")
     monkeypatch.syspath_prepend(str(local))
-    judge = make("some_package_of_ours.inner:f", Setting())
+    judge = make_judge("some_package_of_ours.inner:f", Context())
     assert (decision(judge, "x"), judge.identity.name) == (HIT, "inner.f")
 
 
@@ -576,11 +575,12 @@ def test_a_package_that_fails_is_said_with_its_line(local: Path, monkeypatch: py
 
 def test_a_folder_of_local_code_hides_no_module(local: Path) -> None:
     (local / "colorsys.py").write_text("raise SystemExit('hidden')\n", encoding="utf-8")
-    make("./mine.py:Long", Setting())
+    make_judge("./mine.py:Long", Context())
     script = textwrap.dedent(
         """
-        from faircount.judging.making import Setting, make
-        make("./mine.py:Long", Setting())
+        from faircount.components import Context
+        from faircount.judging import make_judge
+        make_judge("./mine.py:Long", Context())
         import colorsys
         print(colorsys.rgb_to_hsv(0, 0, 0))
         """
@@ -594,11 +594,12 @@ def test_a_folder_of_local_code_hides_no_module(local: Path) -> None:
 def test_a_judge_is_the_same_in_another_process() -> None:
     script = textwrap.dedent(
         """
-        from faircount.judging.making import Setting, make
-        setting = Setting(named={"mine": "any(./mine.py:Long(limit=2), ./mine.py:truth)"})
-        print(make("mine", setting).identity.digest)
+        from faircount.components import Context
+        from faircount.judging import make_judge
+        setting = Context(named={"mine": "any(./mine.py:Long(limit=2), ./mine.py:truth)"})
+        print(make_judge("mine", setting).identity.digest)
         """
     )
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
-    setting = Setting(named={"mine": "any(./mine.py:Long(limit=2), ./mine.py:truth)"})
-    assert done.stdout.strip() == make("mine", setting).identity.digest
+    setting = Context(named={"mine": "any(./mine.py:Long(limit=2), ./mine.py:truth)"})
+    assert done.stdout.strip() == make_judge("mine", setting).identity.digest

@@ -33,7 +33,7 @@ from faircount.analysis import (
 )
 from faircount.app import update_file
 from faircount.errors import InputError, UsageError
-from faircount.judging import BUILT_IN, Identity
+from faircount.judging import JUDGES, Identity
 from faircount.string_judges import GARAK_DETECTORS
 from tests.test_judge_quality import quality, scored
 
@@ -271,7 +271,7 @@ def test_an_error_about_a_detector_of_garaks_ends_when_it_is_measured() -> None:
 
 
 def test_no_judge_of_ours_has_the_name_of_a_detector() -> None:
-    assert not {judge.name.partition(".")[0] for judge in BUILT_IN} & GARAK_DETECTORS.keys()
+    assert not {judge.name.partition(".")[0] for judge in JUDGES.known} & GARAK_DETECTORS.keys()
 
 
 def test_what_others_put_into_a_summary_stays() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.judging import registry
+from faircount.judging import JUDGES
 from tests.conftest import ROOT, Cli, Ran
 from tests.test_present import harmless
 
@@ -51,7 +51,7 @@ def tried(cli: Cli, *words: str) -> tuple[int, dict[str, Any]]:
 def test_every_judge_built_in_is_listed_with_its_parameters(cli: Cli) -> None:
     read = listed(cli)
     judges = {judge["name"]: judge for judge in read["judges"]}
-    assert [judge.name for judge in registry.BUILT_IN] == list(judges)
+    assert [judge.name for judge in JUDGES.known] == list(judges)
     regex = judges["strings.Regex"]
     assert (regex["short"], regex["package"], regex["string_matcher"]) == ("regex", None, True)
     assert {"name": "ignore_case", "required": False, "several": False, "default": False} in regex["parameters"]
@@ -72,7 +72,7 @@ def test_other_tools_are_listed_whether_they_are_installed_or_not(cli: Cli) -> N
 def test_the_list_can_be_read_by_people(cli: Cli, tmp_path: Path) -> None:
     console = cli("judges", "list").out
     markdown = cli("judges", "list", "--output-format", "markdown").out
-    for judge in registry.BUILT_IN:
+    for judge in JUDGES.known:
         assert judge.short in console
         assert judge.name in markdown
     page = tmp_path / "judges.html"

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.test_architecture import SOURCE, imports, modules, room
 
 _SQL = re.compile(r"\b(SELECT\s|INSERT INTO\s|CREATE (OR REPLACE )?(TEMP )?(TABLE|VIEW)\s|COPY \()")
-_AT_HOME_WITH_SPIKEE = ("reading.spikee", "running.targets.spikee", "running.attacks.spikee", "running.spikee")
+_AT_HOME_WITH_SPIKEE = ("reading.spikee", "compat.spikee", "running.spikee")
 _DOCUMENT = re.compile(r"(^|_)(document|data)$")
 
 
@@ -137,22 +137,22 @@ def _taken_from_inside(path: Path) -> int:
 
 RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     sql_outside_the_ledger: (0, 0),
-    modules_that_mention_spikee: (76, 15),
+    modules_that_mention_spikee: (70, 15),
     imports_of_spikee_in_analysis: (0, 0),
     functions_that_take_a_namespace: (7, 7),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
     documents_written_by_hand: (0, 0),
     figures_found_in_words: (0, 0),
-    modules_with_one_importer: (96, 25),
-    class_names_that_mean_several_classes: (80, 10),
-    number_of_modules: (397, 200),
-    names_that_tests_take_from_inside_packages: (212, 100),
+    modules_with_one_importer: (95, 25),
+    class_names_that_mean_several_classes: (75, 10),
+    number_of_modules: (393, 200),
+    names_that_tests_take_from_inside_packages: (204, 100),
 }
 """Each count as it is, and where it is to end."""
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 75_872
+    assert lines() <= 75_565
 
 
 def test_counts_only_fall() -> None:

@@ -21,9 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.analysis import read_predictions
+from faircount.components import Context
 from faircount.errors import InputError, UsageError
 from faircount.io import ColumnFinder, Problem, Records, Role, Sha256, all_fields, column_names, read_map, some_values
-from faircount.judging import Decision, Setting
+from faircount.judging import Decision
 from faircount.reading import read_dataset, read_labels
 from faircount.running import DatasetChoice, ReplayTarget, Request, choose_entries
 from tests.target_outcomes import in_turn
@@ -109,7 +110,7 @@ def labelled(path: str) -> list[tuple[int, str]]:
 
 
 def entries(path: str) -> list[tuple[int, str]]:
-    found = choose_entries(DatasetChoice(paths=(path,), columns=(("prompt", "response"),), judge="refusal"), Setting())
+    found = choose_entries(DatasetChoice(paths=(path,), columns=(("prompt", "response"),), judge="refusal"), Context())
     assert [case.name for case in found.cases] == [f"e{number}" for number in range(len(TEXTS))]
     return [(int(case.place.rpartition(":")[2]), case.messages[0]["content"]) for case in found.cases]
 

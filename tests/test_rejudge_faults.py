@@ -20,8 +20,9 @@ from typing import Any, ClassVar
 import pytest
 
 from faircount.analysis import Panel, Rejudging
+from faircount.components import Context
 from faircount.errors import InputError
-from faircount.judging import Setting, VerdictStore, make
+from faircount.judging import VerdictStore, make_judge
 from tests.conftest import Cli, Write, interruptible, standard
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX")
@@ -114,7 +115,7 @@ def test_workers_keep_verdicts_as_they_give_them(tmp_path: Path, write: Write) -
     time.sleep(0.5)  # workers see that their parent is gone, and end
     given = slow.counts("given")
     with VerdictStore(tmp_path / "verdicts.jsonl") as store:
-        panel = Panel(make(f"{tmp_path}/slow.py:judge", Setting()))
+        panel = Panel(make_judge(f"{tmp_path}/slow.py:judge", Context()))
         with Rejudging(slow.path, panel, store) as work:
             work.plan()
     assert work.work.wanted == rows

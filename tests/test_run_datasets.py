@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faircount.components import Context
 from faircount.errors import InputError, UsageError
-from faircount.judging import Setting
 from faircount.reading import OutputRecord, decode_record, encode_record
 from faircount.running import (
     AttackCase,
@@ -54,8 +54,8 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     return write
 
 
-def chosen(*paths: str, setting: Setting | None = None, **choice: Any) -> Chosen:
-    return choose_entries(DatasetChoice(paths=paths, **choice), setting or Setting())
+def chosen(*paths: str, setting: Context | None = None, **choice: Any) -> Chosen:
+    return choose_entries(DatasetChoice(paths=paths, **choice), setting or Context())
 
 
 def entry(number: float | str = 1, **values: Any) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_a_judge_that_the_user_names_decides_all_entries(dataset: Dataset) -> No
 
 def test_a_dataset_may_name_a_judge_to_which_the_configuration_gives_that_name(dataset: Dataset) -> None:
     path = dataset([entry(1, judge_name="harmful", judge_args=None)])
-    (case,) = chosen(path, setting=Setting(named={"harmful": 'contains(text="x")'})).cases
+    (case,) = chosen(path, setting=Context(named={"harmful": 'contains(text="x")'})).cases
     assert case.metrics[0].measure(case, OutputRecord("x")).decision == "hit"
 
 
@@ -414,7 +414,7 @@ def test_a_random_seed_is_drawn_once_and_recorded(dataset: Dataset) -> None:
     assert settled(choice) == choice
     again = msgspec.convert(msgspec.json.decode(msgspec.json.encode(choice)), DatasetChoice)
     assert again == choice
-    assert names(choose_entries(again, Setting())) == names(choose_entries(choice, Setting()))
+    assert names(choose_entries(again, Context())) == names(choose_entries(choice, Context()))
     others = [settled(DatasetChoice(paths=(path,), sample="10", sample_seed="random")).sample_seed for _ in range(5)]
     assert len({choice.sample_seed, *others}) > 1
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from faircount.judging import Setting, make
+from faircount.components import Context
+from faircount.judging import make_judge
 from faircount.model import Outcome
 from faircount.running import (
     BLOCKED,
@@ -51,7 +52,7 @@ class Numbered(Attack):
         return Playing()
 
 
-CANARY = EntryMetric(make("canary", Setting()))
+CANARY = EntryMetric(make_judge("canary", Context()))
 
 
 def entry(name: str = "e1", *, attempts: int = 1, canary: Any = "PWNED", **fields: Any) -> Case:

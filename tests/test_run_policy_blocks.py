@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.components import Context
 from faircount.running import (
     BLOCKED,
     Answer,
@@ -22,7 +23,6 @@ from faircount.running import (
     Strategy,
     Target,
     TargetError,
-    TargetSetting,
     make_target,
 )
 from tests.conftest import Cli, analysis_of, codes, row
@@ -82,7 +82,7 @@ def test_an_outage_is_sent_again_and_no_block(server: Server) -> None:
 def test_a_refusal_of_any_server_is_sent_once(server: Server, tmp_path: Path, status: int) -> None:
     (tmp_path / "target.toml").write_text(f'url = "{server.url}"\njson = {{q = "{{prompt}}"}}\nanswer = "a"\n', "utf-8")
     server.script = [answer(BY_CODE, status)]
-    error = came_of(make_target(str(tmp_path / "target.toml"), TargetSetting(chat=chat(server), tell=lambda _: None)))
+    error = came_of(make_target(str(tmp_path / "target.toml"), Context(chat=chat(server), tell=lambda _: None)))
     assert (error.kind, error.policy_block, len(server.received)) == (BLOCKED, "azure-content-filter", 1)
 
 
@@ -98,7 +98,7 @@ def process_input(input_text, system_message=None):
     raise RuntimeError({FLAGGED + " (request 429)"!r})
 """
     (tmp_path / "target.py").write_text(code, "utf-8")
-    setting = TargetSetting(chat=ChatSettings(tries=4, backoff=0.0), tell=lambda _: None)
+    setting = Context(chat=ChatSettings(tries=4, backoff=0.0), tell=lambda _: None)
     error = came_of(make_target("spikee:./target.py", setting))
     assert (error.kind, error.policy_block) == (BLOCKED, "openai-usage-policy")
     assert asked.read_text() == "x"

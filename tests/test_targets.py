@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.compat import read_api_config
+from faircount.components import Context, make_again
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.running import (
     OURS,
@@ -26,13 +28,10 @@ from faircount.running import (
     Request,
     Target,
     TargetError,
-    TargetSetting,
-    again,
+    available,
     make_target,
-    read_api_config,
     resolve,
 )
-from faircount.running.targets.making import available
 from tests.conftest import Cli
 from tests.misbehaving_server import Server, answer, completion, echo_of_headers, failing, reset, slow
 
@@ -261,10 +260,10 @@ def test_the_key_itself_is_refused_where_it_would_be_recorded_though_it_looks_li
 
 
 def test_a_server_target_is_made_again_of_what_is_recorded(server: Server) -> None:
-    target = make_target("openai", TargetSetting(chat(server, parameters={"seed": 3}, tries=4)))
+    target = make_target("openai", Context(chat(server, parameters={"seed": 3}, tries=4)))
     recorded = json.loads(json.dumps(target.settings()))
     asyncio.run(target.close())
-    other = again(recorded)
+    other = make_again("target", recorded)
     assert other.settings() == target.settings()
     assert ask(other).output == "hello"
     assert server.received[0].json["seed"] == 3
@@ -481,8 +480,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def local(name: str, **told: Any) -> Target:
-    return make_target(name if ":" in name else f"./mine.py:{name}", TargetSetting(**told))
+def local(name: str, target_args: str | None = None, **told: Any) -> Target:
+    return make_target(name if ":" in name else f"./mine.py:{name}", Context(**told), target_args=target_args)
 
 
 @pytest.mark.parametrize(
@@ -623,9 +622,10 @@ def test_code_that_hangs_is_given_up_and_does_not_keep_the_program_from_ending(f
     script = """
         import asyncio
         from faircount.chat.settings import ChatSettings
-        from faircount.running.targets.making import TargetSetting, make_target
+        from faircount.components import Context
+        from faircount.running import make_target
         from faircount.running.targets.seam import Request, TargetError
-        target = make_target("./hanging.py:hangs", TargetSetting(ChatSettings(timeout=0.1)))
+        target = make_target("./hanging.py:hangs", Context(ChatSettings(timeout=0.1)))
         try:
             asyncio.run(target.answer(Request(())))
         except TargetError as error:
@@ -698,7 +698,7 @@ def test_local_code_is_made_again_from_another_folder(folder: Path, monkeypatch:
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     told: list[str] = []
-    other = again(recorded, told.append)
+    other = make_again("target", recorded, told.append)
     assert other.settings() == target.settings()
     assert ask(other).output == "there hellohello {}"
     assert not told
@@ -708,7 +708,7 @@ def test_code_that_changed_since_the_run_began_is_said(folder: Path) -> None:
     recorded = local("Called").settings()
     (folder / "mine.py").write_text(CODE + "\n# changed\n", encoding="utf-8")
     told: list[str] = []
-    again(recorded, told.append)
+    make_again("target", recorded, told.append)
     assert len(told) == 1
     assert "has changed" in told[0]
 
@@ -749,9 +749,9 @@ def test_a_secret_argument_is_used_and_recorded_nowhere() -> None:
 def test_a_secret_argument_is_taken_from_the_environment_when_a_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = local("Demanding", target_args='{"api_key": "right"}', tell=lambda _: None).settings()
     with pytest.raises(UsageError, match=f"{OURS}API_KEY, which is not set"):
-        again(recorded)
+        make_again("target", recorded)
     monkeypatch.setenv(f"{OURS}API_KEY", "right")
-    assert ask(again(recorded)).output == "x"
+    assert ask(make_again("target", recorded)).output == "x"
 
 
 def test_an_argument_can_name_a_variable_and_then_nothing_else_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -759,7 +759,7 @@ def test_an_argument_can_name_a_variable_and_then_nothing_else_is_needed(monkeyp
     told: list[str] = []
     target = local("Demanding(api_key='$MY_KEY')", tell=told.append)
     assert target.settings()["arguments"] == {"api_key": "$MY_KEY"}
-    assert ask(again(target.settings())).output == "x"
+    assert ask(make_again("target", target.settings())).output == "x"
     assert not told
 
 
@@ -794,14 +794,17 @@ def test_secrets_are_found_by_name_and_by_look_however_deep_they_stand() -> None
 
 def test_rebels_flags_name_a_client_in_the_current_folder(folder: Path) -> None:
     (folder / "rebel_client_b.py").write_text(CODE, encoding="utf-8")
-    setting = TargetSetting(
-        api_client_module="rebel_client_b", api_client_class="Client", api_client_args='{"url": "u", "times": 2}'
+    target = make_target(
+        "",
+        Context(),
+        api_client_module="rebel_client_b",
+        api_client_class="Client",
+        api_client_args='{"url": "u", "times": 2}',
     )
-    target = make_target("", setting)
     assert isinstance(target, LocalTarget)
     assert target.name == "rebel_client_b:Client"
     assert ask(target, Request(HELLO, {"a": 1})).output == "u hellohello {'a': 1}"
-    assert ask(again(json.loads(json.dumps(target.settings())))).output == "u hellohello {}"
+    assert ask(make_again("target", json.loads(json.dumps(target.settings())))).output == "u hellohello {}"
 
 
 @pytest.mark.parametrize(
@@ -817,13 +820,13 @@ def test_rebels_flags_name_a_client_in_the_current_folder(folder: Path) -> None:
 def test_rebels_flags_that_do_not_fit_are_refused(told: dict[str, str], words: str) -> None:
     name = told.pop("name", "")
     with pytest.raises(UsageError, match=words):
-        make_target(name, TargetSetting(**told))  # type: ignore[arg-type]
+        make_target(name, Context(), **told)
 
 
 def test_a_client_goes_before_a_configuration_as_in_rebel_and_that_is_said() -> None:
     told: list[str] = []
-    setting = TargetSetting(api_client_module="mine", api_client_class="Client", api_config="x.json", tell=told.append)
-    assert isinstance(make_target(None, setting), LocalTarget)
+    flags = {"api_client_module": "mine", "api_client_class": "Client", "api_config": "x.json"}
+    assert isinstance(make_target(None, Context(tell=told.append), **flags), LocalTarget)
     assert told == ["--api-config is not used: --api-client-module names the target"]
 
 
@@ -847,9 +850,9 @@ def test_a_client_of_rebels_own_classes_gets_rebels_own_input(folder: Path) -> N
         encoding="utf-8",
     )
     try:
-        setting = TargetSetting(api_client_module="rebel_client_c", api_client_class="Mine")
+        flags = {"api_client_module": "rebel_client_c", "api_client_class": "Mine"}
         message = {"role": "assistant", "content": None, "name": "x"}
-        got = ask(make_target("", setting), Request((message,)))
+        got = ask(make_target("", Context(), **flags), Request((message,)))
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "rebel"]:
             del sys.modules[name]
@@ -871,7 +874,7 @@ def test_a_configuration_of_rebels_works_and_what_rebel_ignores_is_sent(
 ) -> None:
     told: list[str] = []
     path = config(api_key=FILE_KEY, temperature=0.3, max_tokens=17, timeout=5, stream=True)
-    target = make_target("", TargetSetting(api_config=path, tell=told.append))
+    target = make_target("", Context(tell=told.append), api_config=path)
     assert isinstance(target, OpenAITarget)
     assert target.chat.timeout == 5
     assert ask(target).output == "hello"
@@ -889,7 +892,7 @@ def test_a_key_in_the_configuration_is_in_nothing_that_is_recorded_and_not_in_th
     server: Server, config: Callable[..., str]
 ) -> None:
     path = config(api_key=FILE_KEY)
-    target = make_target("openai", TargetSetting(api_config=path, tell=lambda _: None))
+    target = make_target("openai", Context(tell=lambda _: None), api_config=path)
     assert FILE_KEY not in os.environ.values()
     assert FILE_KEY not in json.dumps(target.settings())
     assert FILE_KEY not in repr(read_api_config(path))
@@ -901,10 +904,10 @@ def test_a_key_in_the_configuration_is_in_nothing_that_is_recorded_and_not_in_th
 
 def test_a_configured_target_is_made_again_with_the_key_of_its_file(server: Server, config: Callable[..., str]) -> None:
     path = config(api_key=FILE_KEY, temperature=0.3)
-    target = make_target("", TargetSetting(chat=ChatSettings(tries=2), api_config=path, tell=lambda _: None))
+    target = make_target("", Context(chat=ChatSettings(tries=2), tell=lambda _: None), api_config=path)
     recorded = json.loads(json.dumps(target.settings()))
     asyncio.run(target.close())
-    other = again(recorded)
+    other = make_again("target", recorded)
     assert other.settings() == target.settings()
     ask(other)
     assert server.received[0].headers["authorization"] == f"Bearer {FILE_KEY}"
@@ -913,7 +916,7 @@ def test_a_configured_target_is_made_again_with_the_key_of_its_file(server: Serv
 
 def test_a_configuration_can_name_the_variable_of_its_key(server: Server, config: Callable[..., str]) -> None:
     told: list[str] = []
-    ask(make_target("", TargetSetting(api_config=config(api_key_env=VARIABLE), tell=told.append)))
+    ask(make_target("", Context(tell=told.append), api_config=config(api_key_env=VARIABLE)))
     assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
     assert not told
 
@@ -921,7 +924,7 @@ def test_a_configuration_can_name_the_variable_of_its_key(server: Server, config
 def test_what_the_user_says_goes_before_the_configuration(server: Server, config: Callable[..., str]) -> None:
     path = config(temperature=0.3, api_key_env=VARIABLE)
     told = ChatSettings(model="mine", parameters={"temperature": 0.9})
-    ask(make_target("openai", TargetSetting(chat=told, api_config=path)))
+    ask(make_target("openai", Context(chat=told), api_config=path))
     assert server.received[0].json["model"] == "mine"
     assert server.received[0].json["temperature"] == 0.9
 
@@ -943,14 +946,14 @@ def test_a_configuration_that_cannot_be_used_is_said(tmp_path: Path, content: by
     if content is not None:
         path.write_bytes(content)
     with pytest.raises((InputError, UsageError)) as caught:
-        make_target("", TargetSetting(api_config=str(path)))
+        make_target("", Context(), api_config=str(path))
     assert words in str(caught.value)
 
 
 def test_advice_goes_to_whoever_listens(config: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     heard: list[str] = []
-    for setting in (TargetSetting(api_config=config(api_key=FILE_KEY), tell=heard.append), TargetSetting()):
-        asyncio.run(make_target("" if setting.api_config else "simulated", setting).close())
+    for path in (config(api_key=FILE_KEY), None):
+        asyncio.run(make_target("" if path else "simulated", Context(tell=heard.append), api_config=path).close())
     (sentence,) = heard
     assert "contains a key" in sentence
     assert FILE_KEY not in sentence
@@ -985,13 +988,13 @@ def test_a_command_says_advice_on_standard_error(cli: Cli, tmp_path: Path) -> No
 )
 def test_a_name_that_is_no_target_is_refused_with_what_was_meant(name: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        make_target(name, TargetSetting())
+        make_target(name, Context())
     assert words in str(caught.value)
 
 
 def test_a_configuration_belongs_to_no_other_target_than_openai() -> None:
     with pytest.raises(UsageError, match="--api-config is for the target openai"):
-        make_target("simulated", TargetSetting(api_config="x.json"))
+        make_target("simulated", Context(), api_config="x.json")
 
 
 def test_every_target_that_is_listed_has_a_sentence() -> None:
@@ -1012,13 +1015,13 @@ def test_every_target_that_is_listed_has_a_sentence() -> None:
 )
 def test_a_journal_that_does_not_say_how_its_target_is_made_is_refused(settings: Mapping[str, Any]) -> None:
     with pytest.raises(FaircountError) as caught:
-        again(settings)
+        make_again("target", settings)
     assert caught.value.exit_code in (2, 3)
 
 
 def test_nothing_heavy_is_loaded_to_list_the_targets() -> None:
     script = (
-        "import sys\nfrom faircount.running.targets.making import available\navailable()\n"
+        "import sys\nfrom faircount.running import available\navailable()\n"
         "print([n for n in ('aiohttp', 'asyncio', 'numpy', 'duckdb', 'rich', 'jsonschema') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

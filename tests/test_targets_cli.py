@@ -19,9 +19,9 @@ import jsonschema
 import pytest
 
 from faircount.chat import ChatSettings, providers
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import BLOCKED, Answer, Request, TargetError, TargetSetting, again, make_target, read_file
-from faircount.running.targets.making import available
+from faircount.running import BLOCKED, Answer, Request, TargetError, available, make_target, read_file
 from tests.conftest import ROOT, Cli, some
 from tests.misbehaving_server import Server, answer, completion, failing
 from tests.test_present import harmless
@@ -65,7 +65,7 @@ def test_every_name_that_is_listed_is_understood() -> None:
     """A name in the list may lack a file or a model, but is never unknown."""
     for one in some(available()):
         try:
-            make_target(one.name, TargetSetting(tell=lambda _: None))
+            make_target(one.name, Context(tell=lambda _: None))
         except Exception as error:  # noqa: BLE001
             assert "no such target" not in str(error), one.name
 
@@ -168,7 +168,7 @@ def test_the_file_of_the_guide_can_be_used(monkeypatch: pytest.MonkeyPatch) -> N
     told = read_file(str(ROOT / "docs" / "samples" / "target.toml")).told
     assert told.answer is not None and told.has_json
     monkeypatch.setenv("BOT_TOKEN", "x")
-    assert make_target(str(ROOT / "docs" / "samples" / "target.toml"), TargetSetting()).settings()["kind"] == "http"
+    assert make_target(str(ROOT / "docs" / "samples" / "target.toml"), Context()).settings()["kind"] == "http"
 
 
 # -- providers --------------------------------------------------------------------------------------------------
@@ -197,14 +197,14 @@ def parrot(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("parrot")
 def test_a_provider_of_another_package_is_a_target_by_its_name() -> None:
     assert "parrot" in [one.name for one in available()]
-    target = make_target("parrot", TargetSetting(chat=ChatSettings(model="p", backoff=0.0)))
+    target = make_target("parrot", Context(chat=ChatSettings(model="p", backoff=0.0)))
     told = ask(target)
     assert isinstance(told, Answer) and (told.output, told.tries) == ("hello", 2)
     settings = json.loads(json.dumps(dict(target.settings())))
     assert (settings["kind"], settings["name"], settings["chat"]["provider"]) == ("openai", "parrot", "parrot")
-    assert again(settings).name == "parrot"
+    assert make_again("target", settings).name == "parrot"
     with pytest.raises(UsageError, match="parrot: no model given"):
-        make_target("parrot", TargetSetting())
+        make_target("parrot", Context())
 
 
 class Response:
@@ -251,7 +251,7 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
 
 def by_litellm(**chat: Any) -> Any:
     told = {"model": "anthropic/claude", "backoff": 0.0, "tries": 3, **chat}
-    return make_target("litellm", TargetSetting(chat=ChatSettings(**told)))
+    return make_target("litellm", Context(chat=ChatSettings(**told)))
 
 
 def test_litellm_reaches_other_providers(litellm: Any) -> None:

@@ -15,19 +15,9 @@ from typing import Any
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import (
-    BLOCKED,
-    Answer,
-    CommandTarget,
-    Request,
-    Target,
-    TargetError,
-    TargetSetting,
-    again,
-    make_target,
-    resolve,
-)
+from faircount.running import BLOCKED, Answer, CommandTarget, Request, Target, TargetError, make_target, resolve
 from tests.target_outcomes import in_turn
 
 SECRET = "hunter2-0123456789-not-to-be-seen"
@@ -110,7 +100,7 @@ def test_a_program_gets_the_prompt_and_its_output_is_the_answer(program: Made) -
 
 
 def test_nothing_goes_through_a_shell() -> None:
-    target = make_target('command(argv=["echo", "$(id)", "; ls", "*"])', TargetSetting())
+    target = make_target('command(argv=["echo", "$(id)", "; ls", "*"])', Context())
     assert ask(target)[0].output == "$(id) ; ls *"
 
 
@@ -251,12 +241,12 @@ def test_arguments_may_name_variables(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BOT_WORD", SECRET)
     heard: list[str] = []
-    target = make_target('command(argv=["echo", "$BOT_WORD"])', TargetSetting(tell=heard.append))
+    target = make_target('command(argv=["echo", "$BOT_WORD"])', Context(tell=heard.append))
     assert ask(target)[0].output == "[key]"
     settings = json.loads(json.dumps(dict(target.settings())))
     assert settings["arguments"] == {"argv": ["echo", "$BOT_WORD"]}
     assert (settings["folder"], settings["timeout"], heard) == (str(tmp_path), 60.0, [])
-    assert ask(again(settings))[0].output == "[key]"
+    assert ask(make_again("target", settings))[0].output == "[key]"
 
 
 # -- a process that stays ---------------------------------------------------------------------------------------
@@ -371,12 +361,12 @@ def test_what_cannot_be_started_is_refused_before_anything_is_sent(
     monkeypatch.chdir(tmp_path)
     Path("data.txt").write_text("x")
     with pytest.raises(UsageError) as caught:
-        make_target(name, TargetSetting())
+        make_target(name, Context())
     assert words in str(caught.value)
 
 
 def test_the_time_of_the_run_holds_unless_the_target_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    setting = TargetSetting(chat=ChatSettings(timeout=7))
+    setting = Context(chat=ChatSettings(timeout=7))
     assert make_target('command(argv=["ls"])', setting).settings()["timeout"] == 7
     assert make_target('command(argv=["ls"], timeout=3)', setting).settings()["timeout"] == 3
     monkeypatch.setenv("PATH", os.devnull)

@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Decision, Setting, make, verdict_of
-from faircount.running import BLOCKED, Answer, Request, Target, TargetError, TargetSetting, again, make_target
+from faircount.judging import Attempt, Decision, make_judge, verdict_of
+from faircount.running import BLOCKED, Answer, Request, Target, TargetError, make_target
 from faircount.testing import GuardrailTriggered
 from tests.conftest import some
 from tests.target_outcomes import came_of
 
-CANARY = make("canary", Setting(chat=None, named={}))
+CANARY = make_judge("canary", Context(chat=None, named={}))
 PROMPT = ({"role": "user", "content": "hello"},)
 
 
@@ -31,7 +32,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Tar
 
     def make_it(body: str) -> Target:
         (tmp_path / "wall.py").write_text(textwrap.dedent(body), encoding="utf-8")
-        return make_target("./wall.py:check", TargetSetting())
+        return make_target("./wall.py:check", Context())
 
     return make_it
 
@@ -209,7 +210,7 @@ def wins(target: Target, requests: Sequence[Request]) -> list[bool]:
 
 def assistant(**options: Any) -> Target:
     words = ", ".join(f"{name}={value}" for name, value in options.items())
-    return make_target(f"simulated:assistant({words})", TargetSetting())
+    return make_target(f"simulated:assistant({words})", Context())
 
 
 def test_weakness_orders_assistants_and_its_ends_are_sure() -> None:
@@ -297,7 +298,7 @@ def test_an_assistant_does_what_users_want() -> None:
 
 def guardrail(name: str = "simulated:guardrail", **options: Any) -> Target:
     words = ", ".join(f"{option}={value}" for option, value in options.items())
-    return make_target(f"{name}({words})", TargetSetting())
+    return make_target(f"{name}({words})", Context())
 
 
 def test_a_guardrail_has_the_rates_that_it_is_given() -> None:
@@ -332,8 +333,8 @@ def test_a_guarded_assistant_blocks_and_names_categories() -> None:
 
 @pytest.mark.parametrize("name", ["simulated:assistant", "simulated:guardrail", "simulated:guarded"])
 def test_a_simulation_is_made_again_from_its_record(name: str) -> None:
-    first = make_target(f"{name}(seed=9, error_rate=0.2)", TargetSetting())
-    second = again(json.loads(json.dumps(dict(first.settings()))))
+    first = make_target(f"{name}(seed=9, error_rate=0.2)", Context())
+    second = make_again("target", json.loads(json.dumps(dict(first.settings()))))
     requests = entries(80)
     told = [repr(one) for one in outcomes(first, requests)]
     assert told == [repr(one) for one in outcomes(second, requests)]
@@ -354,5 +355,5 @@ def test_a_simulation_is_made_again_from_its_record(name: str) -> None:
 )
 def test_options_that_make_no_sense_are_refused(name: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        make_target(name, TargetSetting())
+        make_target(name, Context())
     assert words in str(caught.value)

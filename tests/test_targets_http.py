@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from faircount.chat import ChatSettings
 from faircount.chat import http as chat_http
+from faircount.components import Context, make_again
 from faircount.errors import FaircountError, UsageError
 from faircount.running import (
     BLOCKED,
@@ -25,10 +26,8 @@ from faircount.running import (
     Request,
     Target,
     TargetError,
-    TargetSetting,
     Templates,
     WrongPath,
-    again,
     make_target,
     read_path,
 )
@@ -67,7 +66,7 @@ def target(server: Server, tmp_path: Path) -> Callable[..., Target]:
         file = tmp_path / "target.toml"
         file.write_text(f'url = "{server.url}{path}"\n{text}', encoding="utf-8")
         told = {"tries": 1, "backoff": 0.0, **chat}
-        return make_target(str(file), TargetSetting(chat=ChatSettings(**told), tell=lambda _: None))
+        return make_target(str(file), Context(chat=ChatSettings(**told), tell=lambda _: None))
 
     return make
 
@@ -149,7 +148,7 @@ def test_a_file_in_json_says_the_same(server: Server, tmp_path: Path) -> None:
     told = {"url": server.url, "method": "put", "json": ["{prompt}"], "answer": "choices[-1].message.content"}
     file.write_text(json.dumps(told))
     for name in (str(file), f'http(file="{file}")'):
-        assert ask(make_target(name, TargetSetting(chat=ChatSettings(tries=1)))).output == "hello"
+        assert ask(make_target(name, Context(chat=ChatSettings(tries=1)))).output == "hello"
     assert [one.json for one in server.received] == [["hello"], ["hello"]]
 
 
@@ -308,7 +307,7 @@ def test_what_the_file_says_of_time_holds_unless_the_user_says_otherwise(target:
 def test_no_field_of_an_entry_climbs_up_the_path(server: Server, tmp_path: Path, number: str, sent: bool) -> None:
     file = tmp_path / "t.toml"
     file.write_text(f'url = "{server.url}/items/{{id}}/ask"\n')
-    made = make_target(str(file), TargetSetting())
+    made = make_target(str(file), Context())
     asked = Request(({"role": "user", "content": "x"},), case="c", fields={"id": number})
 
     async def run() -> None:
@@ -350,7 +349,7 @@ def test_a_key_in_the_file_is_used_and_advised_against(server: Server, tmp_path:
     file = tmp_path / "t.toml"
     file.write_text(f'url = "{server.url}"\nverify = false\n[headers]\nX-Api-Key = "{KEY}"\n')
     heard: list[str] = []
-    made = make_target(str(file), TargetSetting(tell=heard.append))
+    made = make_target(str(file), Context(tell=heard.append))
     ask(made)
     assert server.received[0].headers["x-api-key"] == KEY
     assert "a header contains a key" in heard[1] and "verify is false" in heard[0]
@@ -361,12 +360,12 @@ def test_a_target_is_made_again_from_its_record(target: Callable[..., Target], t
     first = target(f'{ANSWER}\n[headers]\nAuthorization = "${VARIABLE}"', requests_per_minute=600.0)
     settings = json.loads(json.dumps(dict(first.settings())))
     heard: list[str] = []
-    second = again(settings, heard.append)
+    second = make_again("target", settings, heard.append)
     assert ask(second).output == "hello"
     assert second.settings() == first.settings() and heard == []
     file = tmp_path / "target.toml"
     file.write_text(file.read_text() + "# changed\n")
-    again(settings, heard.append)
+    make_again("target", settings, heard.append)
     assert "has changed since the run began" in heard[0]
 
 
@@ -396,16 +395,16 @@ def test_a_file_that_cannot_be_used_is_refused_when_the_target_is_made(tmp_path:
     file = tmp_path / "t.toml"
     file.write_text(text)
     with pytest.raises(UsageError) as caught:
-        make_target(str(file), TargetSetting(tell=lambda _: None))
+        make_target(str(file), Context(tell=lambda _: None))
     assert words in str(caught.value)
     assert caught.value.exit_code == 2
 
 
 def test_a_file_that_is_missing_is_said() -> None:
     with pytest.raises(FaircountError, match=r"gone.toml: no such file"):
-        make_target("./gone.toml", TargetSetting())
+        make_target("./gone.toml", Context())
     with pytest.raises(UsageError, match=r"takes one argument, the file"):
-        make_target("http(url='x')", TargetSetting())
+        make_target("http(url='x')", Context())
 
 
 def test_certificates_are_checked_unless_the_file_says_otherwise(tmp_path: Path) -> None:
@@ -428,7 +427,7 @@ def test_certificates_are_checked_unless_the_file_says_otherwise(tmp_path: Path)
     with Server(tls=context) as server:
         for verify, kind in (("true", "connection"), ("false", None), ('"certificate.pem"', None)):
             file.write_text(f'url = "{server.url}"\n{ANSWER}\nverify = {verify}\n')
-            target = make_target(str(file), TargetSetting(chat=ChatSettings(tries=1), tell=lambda _: None))
+            target = make_target(str(file), Context(chat=ChatSettings(tries=1), tell=lambda _: None))
             if kind is None:
                 assert ask(target).output == "hello"
             else:

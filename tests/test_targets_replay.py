@@ -11,18 +11,9 @@ from typing import Any
 
 import pytest
 
+from faircount.components import Context, make_again
 from faircount.errors import InputError, UsageError
-from faircount.running import (
-    BLOCKED,
-    Answer,
-    ReplayTarget,
-    Request,
-    Target,
-    TargetError,
-    TargetSetting,
-    again,
-    make_target,
-)
+from faircount.running import BLOCKED, Answer, ReplayTarget, Request, Target, TargetError, make_target
 from tests.conftest import row
 from tests.running import Run, Scripted, case
 from tests.target_outcomes import in_turn
@@ -208,21 +199,25 @@ def test_a_journal_of_attacks_gives_iterations_and_turns(tmp_path: Path) -> None
 
 def test_a_replay_is_named_and_made_again(results: Written) -> None:
     path = results(row(1, input="a", response="x"))
-    target = make_target(f'replay(file="{path}")', TargetSetting())
+    target = make_target(f'replay(file="{path}")', Context())
     settings = json.loads(json.dumps(dict(target.settings())))
     assert settings == {"kind": "replay", "name": "replay", "file": str(path)}
-    assert texts(outcomes(target, asked("a", 1))) == texts(outcomes(again(settings), asked("a", 1))) == ["x"]
+    assert (
+        texts(outcomes(target, asked("a", 1)))
+        == texts(outcomes(make_again("target", settings), asked("a", 1)))
+        == ["x"]
+    )
 
 
 def test_a_file_without_answers_is_refused(results: Written, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        make_target('replay(file="gone.jsonl")', TargetSetting())
+        make_target('replay(file="gone.jsonl")', Context())
     with pytest.raises(InputError, match="no saved answers"):
         ReplayTarget(str(results({"id": 1, "prompt": "a"})))
     with pytest.raises(InputError, match="no saved answers"):
         ReplayTarget(journal(tmp_path / "run.jsonl"))
     with pytest.raises(UsageError, match="takes one argument, the file"):
-        make_target("replay", TargetSetting())
+        make_target("replay", Context())
 
 
 @pytest.mark.shared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.chat import ChatSettings
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Decision, Setting, make
+from faircount.judging import Attempt, Decision, make_judge
 from faircount.running import (
     REFUSAL,
     VARIANTS,
@@ -27,8 +29,6 @@ from faircount.running import (
     SimulatedTarget,
     Target,
     TargetError,
-    TargetSetting,
-    again,
     call,
     make_target,
     say,
@@ -48,7 +48,7 @@ def outcome(target: Target, request: Request) -> Answer | TargetError:
 
 
 def answered(name: str, request: Request) -> Answer:
-    return asyncio.run(make_target(name, TargetSetting()).answer(request))
+    return asyncio.run(make_target(name, Context()).answer(request))
 
 
 def rule(text: str, right: bool = True, **parameters: Any) -> str:
@@ -59,13 +59,14 @@ def rule(text: str, right: bool = True, **parameters: Any) -> str:
 
 SCRIPT = """
     import asyncio, json, random
-    from faircount.running.targets.making import TargetSetting, make_target
+    from faircount.components import Context
+    from faircount.running import make_target
     from faircount.running.targets.seam import Request, TargetError
 
     async def main():
         found = {}
         for name in ("simulated", "simulated:flaky", "simulated:tools", "simulated:slow(latency=0.0001)"):
-            target = make_target(name, TargetSetting())
+            target = make_target(name, Context())
             asked = [(case, attempt) for case in range(12) for attempt in range(4)]
             random.shuffle(asked)
             for case, attempt in asked:
@@ -89,7 +90,7 @@ def test_answers_are_the_same_in_another_process_and_in_another_order() -> None:
             capture_output=True,
             text=True,
             check=True,
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     ]
@@ -101,7 +102,7 @@ def test_another_seed_another_case_and_another_attempt_come_out_differently() ->
     requests = [asking("What is 17 + 25?", f"case {n}", k) for n in range(20) for k in range(5)]
 
     def texts(seed: int) -> list[str]:
-        target = make_target(f"simulated(seed={seed})", TargetSetting())
+        target = make_target(f"simulated(seed={seed})", Context())
         return [got.output for got in in_turn(target, requests) if isinstance(got, Answer)]
 
     assert texts(1) == texts(1) != texts(2)
@@ -109,7 +110,7 @@ def test_another_seed_another_case_and_another_attempt_come_out_differently() ->
 
 
 def test_at_temperature_zero_all_attempts_of_a_case_are_answered_alike() -> None:
-    target = make_target("simulated(accuracy=0.5)", TargetSetting())
+    target = make_target("simulated(accuracy=0.5)", Context())
     for case in ("a", "b", "c", "d"):
         cold = in_turn(target, [asking("What is 17 + 25?", case, k, temperature=0) for k in range(8)])
         assert len({got.output for got in cold if isinstance(got, Answer)}) == 1
@@ -119,8 +120,8 @@ def test_at_temperature_zero_all_attempts_of_a_case_are_answered_alike() -> None
 
 @pytest.mark.parametrize("name", [variant.name for variant in VARIANTS])
 def test_a_simulation_is_made_again_of_what_is_recorded(name: str) -> None:
-    target = make_target(f"{name}(seed=7, accuracy=0.5, latency=0)", TargetSetting())
-    other = again(json.loads(json.dumps(target.settings())))
+    target = make_target(f"{name}(seed=7, accuracy=0.5, latency=0)", Context())
+    other = make_again("target", json.loads(json.dumps(target.settings())))
     assert other.settings() == target.settings()
     requests = [asking(f"What is {n} + 1?", f"case {n}") for n in range(10)]
     assert list(map(repr, in_turn(other, requests))) == list(map(repr, in_turn(target, requests)))
@@ -137,14 +138,14 @@ def _right(target: Target, cases: int, attempts: int) -> list[list[bool]]:
 
 @pytest.mark.parametrize("accuracy", [0.0, 0.3, 0.85, 1.0])
 def test_the_share_of_right_answers_over_many_cases_is_the_accuracy(accuracy: float) -> None:
-    target = make_target(f"simulated(accuracy={accuracy}, refusal_rate=0)", TargetSetting())
+    target = make_target(f"simulated(accuracy={accuracy}, refusal_rate=0)", Context())
     shares = [sum(case) / len(case) for case in _right(target, 800, 3)]
     # Four standard errors of a mean of 800 abilities between 0 and 1.
     assert sum(shares) / len(shares) == pytest.approx(accuracy, abs=4 * 0.5 / 800**0.5)
 
 
 def test_some_cases_always_pass_some_never_and_some_now_and_then() -> None:
-    by_case = _right(make_target("simulated", TargetSetting()), 300, 5)
+    by_case = _right(make_target("simulated", Context()), 300, 5)
     passes = Counter(sum(case) for case in by_case)
     assert passes[5] > 100
     assert passes[0] > 2
@@ -152,7 +153,7 @@ def test_some_cases_always_pass_some_never_and_some_now_and_then() -> None:
 
 
 def test_errors_and_time_outs_come_as_often_as_they_should() -> None:
-    target = make_target("simulated:flaky(error_rate=0.2, timeout_rate=0.1)", TargetSetting())
+    target = make_target("simulated:flaky(error_rate=0.2, timeout_rate=0.1)", Context())
     found = in_turn(target, [asking("Say hi", f"case {n}") for n in range(2000)])
     errors = [one for one in found if isinstance(one, TargetError)]
     kinds = Counter(error.kind for error in errors)
@@ -164,9 +165,9 @@ def test_errors_and_time_outs_come_as_often_as_they_should() -> None:
 
 def test_flaky_fails_now_and_then_by_itself_and_the_plainest_never() -> None:
     requests = [asking("Say hi", f"case {n}") for n in range(200)]
-    flaky = in_turn(make_target("simulated:flaky", TargetSetting()), requests)
+    flaky = in_turn(make_target("simulated:flaky", Context()), requests)
     assert 5 < sum(isinstance(one, TargetError) for one in flaky) < 80
-    plain = in_turn(make_target("simulated", TargetSetting()), requests)
+    plain = in_turn(make_target("simulated", Context()), requests)
     assert not any(isinstance(one, TargetError) for one in plain)
 
 
@@ -175,14 +176,14 @@ def test_slow_takes_the_time_that_it_tells() -> None:
     got = answered("simulated:slow(latency=0.05)", asking("Say hi"))
     took = time.perf_counter() - began
     assert 0 < got.latency <= took < got.latency + 1
-    default = make_target("simulated:slow", TargetSetting())
+    default = make_target("simulated:slow", Context())
     assert isinstance(default, SimulatedTarget)
     assert default.simulation.latency > 0
 
 
 def test_waiting_does_not_block_the_loop() -> None:
     async def run() -> float:
-        target = make_target("simulated(latency=0.1)", TargetSetting())
+        target = make_target("simulated(latency=0.1)", Context())
         began = time.perf_counter()
         await asyncio.gather(*(target.answer(asking("Say hi", f"case {n}")) for n in range(50)))
         return time.perf_counter() - began
@@ -193,7 +194,7 @@ def test_waiting_does_not_block_the_loop() -> None:
 def test_refusals_without_a_cause_are_known_as_refusals() -> None:
     got = answered("simulated(refusal_rate=1)", asking("What is 17 + 25?"))
     assert got.output == REFUSAL
-    judge = make("refusal", Setting(chat=ChatSettings()))
+    judge = make_judge("refusal", Context(chat=ChatSettings()))
     assert judge.decide(Attempt(prompt="", response=got.output)).decision is Decision.HIT
 
 
@@ -371,17 +372,17 @@ def test_tools_of_any_shape_are_borne(tools: object) -> None:
 )
 def test_options_that_make_no_sense_are_refused(options: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        make_target(f"simulated({options})", TargetSetting())
+        make_target(f"simulated({options})", Context())
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["simulated:slow", "simulated:assistant"])
 def test_a_journal_that_was_edited_cannot_make_a_resumed_run_wait_for_days(name: str) -> None:
     with pytest.raises(UsageError, match="latency must be a number from 0 to 60"):
-        again({"kind": "simulated", "name": name, "options": {"latency": 100_000}})
+        make_again("target", {"kind": "simulated", "name": name, "options": {"latency": 100_000}})
 
 
 def test_options_can_be_given_as_json_and_names_ignore_case() -> None:
-    target = make_target("Simulated:Flaky", TargetSetting(target_args='{"seed": 9}'))
+    target = make_target("Simulated:Flaky", Context(), target_args='{"seed": 9}')
     assert target.settings()["name"] == "simulated:flaky"
     assert target.settings()["options"]["seed"] == 9

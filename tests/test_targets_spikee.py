@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from faircount.chat import ChatSettings
+from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import BLOCKED, Answer, Request, Target, TargetError, TargetSetting, again, make_target
+from faircount.running import BLOCKED, Answer, Request, Target, TargetError, make_target
 from tests.conftest import ROOT
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"
@@ -62,7 +63,7 @@ def module(workspace: Path) -> Made:
     def make(code: str, options: str = "", **chat: Any) -> Target:
         (workspace / "targets" / "bot.py").write_text(SIGNALS + textwrap.dedent(code), encoding="utf-8")
         told = ChatSettings(**{"tries": 1, "backoff": 0.0, **chat})
-        return make_target(f"spikee:bot{options}", TargetSetting(chat=told))
+        return make_target(f"spikee:bot{options}", Context(chat=told))
 
     return make
 
@@ -224,10 +225,10 @@ def test_a_module_is_made_again_from_its_record(module: Made, workspace: Path) -
     settings = json.loads(json.dumps(dict(first.settings())))
     assert settings["arguments"] == {"target_options": "x"} and settings["folder"] == str(workspace)
     heard: list[str] = []
-    assert ask(again(settings, heard.append))[0].output == "x"
+    assert ask(make_again("target", settings, heard.append))[0].output == "x"
     assert heard == []
     (workspace / "targets" / "bot.py").write_text(code + "\n# changed", encoding="utf-8")
-    again(settings, heard.append)
+    make_again("target", settings, heard.append)
     assert "has changed since the run began" in heard[0]
 
 
@@ -235,8 +236,7 @@ def test_a_file_is_named_by_its_path_and_options_come_from_target_args(workspace
     (workspace / "mine.py").write_text(
         "def process_input(input_text, system_message=None, target_options=None): return str(target_options)"
     )
-    setting = TargetSetting(target_args='{"target_options": "a,b"}')
-    target = make_target("spikee:./mine.py", setting)
+    target = make_target("spikee:./mine.py", Context(), target_args='{"target_options": "a,b"}')
     assert ask(target)[0].output == "a,b"
     assert target.name == "spikee:./mine.py"
 
@@ -260,7 +260,7 @@ def test_a_file_is_named_by_its_path_and_options_come_from_target_args(workspace
 def test_what_is_no_target_is_refused(workspace: Path, name: str, code: str, words: str) -> None:
     (workspace / "targets" / "bot.py").write_text(code, encoding="utf-8")
     with pytest.raises(UsageError) as caught:
-        make_target(name, TargetSetting())
+        make_target(name, Context())
     assert words in str(caught.value)
 
 
@@ -320,7 +320,7 @@ print(json.dumps(told))
 
 
 def seen_here(name: str) -> list[Any]:
-    target = make_target(f"spikee:{name}", TargetSetting(chat=ChatSettings(tries=1)))
+    target = make_target(f"spikee:{name}", Context(chat=ChatSettings(tries=1)))
     try:
         (told,) = ask(target)
     except TargetError as error:
@@ -343,7 +343,8 @@ def test_modules_answer_here_as_they_do_in_spikee(workspace: Path) -> None:
 REAL = """
 import asyncio, json
 from faircount.errors import UsageError
-from faircount.running.targets.making import TargetSetting, make_target
+from faircount.components import Context
+from faircount.running import make_target
 from faircount.running.targets.seam import Request, TargetError
 
 def said(*texts, conversation="c"):
@@ -351,18 +352,18 @@ def said(*texts, conversation="c"):
     return Request(tuple(messages[:-1]), conversation=conversation)
 
 async def main():
-    target = make_target("spikee:several", TargetSetting())
+    target = make_target("spikee:several", Context())
     told = {"turns": [(await target.answer(said(*texts))).output for texts in (("a",), ("a", "b"), ("a", "c"))]}
     try:
-        await make_target("spikee:wall", TargetSetting()).answer(said("a"))
+        await make_target("spikee:wall", Context()).answer(said("a"))
     except TargetError as error:
         told["wall"] = [error.kind, error.message, list(error.categories)]
     told["version"] = target.settings()["version"]
     try:
-        make_target("spikee:no_such_target", TargetSetting())
+        make_target("spikee:no_such_target", Context())
     except UsageError as error:
         told["unknown"] = str(error)
-    told["built in"] = make_target("spikee:llm_provider", TargetSetting()).settings()["version"]
+    told["built in"] = make_target("spikee:llm_provider", Context()).settings()["version"]
     print(json.dumps(told))
 
 asyncio.run(main())

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from faircount.components import Context
 from faircount.errors import UsageError
 from faircount.judging import (
     EVERYTHING,
     Attempt,
     Decision,
-    Setting,
     Span,
     Turn,
     Usage,
     Verdict,
     VerdictStore,
     content_digest,
-    make,
+    make_judge,
     seen_by,
 )
 
@@ -196,7 +196,7 @@ SEEN = {
 
 @pytest.mark.parametrize("expression", SEEN)
 def test_only_what_a_judge_sees_makes_it_another_question(expression: str) -> None:
-    fields = seen_by(make(expression, Setting()))
+    fields = seen_by(make_judge(expression, Context()))
     told = content_digest(ATTEMPT, fields)
     differing = {what for what, variant in VARIANTS.items() if content_digest(variant, fields) != told}
     assert differing == SEEN[expression]
@@ -205,4 +205,4 @@ def test_only_what_a_judge_sees_makes_it_another_question(expression: str) -> No
 def test_a_judge_of_somebodys_own_may_look_at_everything(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text("def judge(attempt):\n    return True\n")
-    assert seen_by(make(f"{path}:judge", Setting())) == EVERYTHING
+    assert seen_by(make_judge(f"{path}:judge", Context())) == EVERYTHING

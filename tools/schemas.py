@@ -15,20 +15,17 @@ from typing import Any
 
 import msgspec
 
-from faircount.analysis.attacks.listing import Attacks
-from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.bench_report import BenchResults
+from faircount.analysis.catalogue import Attacks, Judges, Targets
 from faircount.analysis.checking import Checks
 from faircount.analysis.comparing.found import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.judges.agreement import Agreement
-from faircount.analysis.judges.listing import Judges
 from faircount.analysis.judges.ranking import Ranking
-from faircount.analysis.judges.trying import JudgeTrial
 from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
-from faircount.analysis.target_report import Targets, TriedTarget
+from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
 from faircount.model import Analyses, Document
 from faircount.running.planning import Plan
 
@@ -50,7 +47,7 @@ DOCUMENTS: dict[type[Document], str] = {
     Attacks: "faircount attacks list",
     AttackTrial: "faircount attacks try",
     Targets: "faircount targets list",
-    TriedTarget: "faircount targets try",
+    TargetTrial: "faircount targets try",
 }
 """Each document, and the command that writes it with `--output-format json`."""
 

@@ -1,6 +1,7 @@
 from faircount.analysis.arrange import as_report as as_report
-from faircount.analysis.attacks.listing import list_attacks as list_attacks
-from faircount.analysis.judges.listing import list_judges as list_judges
+from faircount.analysis.catalogue import list_attacks as list_attacks
+from faircount.analysis.catalogue import list_judges as list_judges
+from faircount.analysis.catalogue import list_targets as list_targets
 from faircount.analysis.options import AnalyzeOptions as AnalyzeOptions
 from faircount.analysis.result_set import ResultSet as ResultSet
 from faircount.analysis.result_set import open_results as open_results
@@ -21,7 +22,6 @@ from faircount.app.results import gate as gate
 from faircount.app.results import power as power
 from faircount.app.results import sample_for_labels as sample_for_labels
 from faircount.app.results import show as show
-from faircount.app.targets import list_targets as list_targets
 from faircount.app.targets import try_attack as try_attack
 from faircount.app.targets import try_target as try_target
 from faircount.core.attempt import Attempt as Attempt

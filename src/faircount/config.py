@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
+from faircount.components.factory import Context
 from faircount.errors import UsageError
-from faircount.judging.making import Setting
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class ModelOptions(Protocol):
         """The environment variable with the key."""
 
 
-def setting_of(models: ModelOptions, concurrency: int | None = None) -> Setting:
+def setting_of(models: ModelOptions, concurrency: int | None = None) -> Context:
     """Return what judges are made with: by a configuration file and by options, which go before the file."""
     config = read_config(models.config) if models.config is not None else Config()
-    return Setting(chat=_chat_settings(models, concurrency, config), named=dict(config.judges))
+    return Context(chat=_chat_settings(models, concurrency, config), named=dict(config.judges))
 
 
 def _chat_settings(models: ModelOptions, concurrency: int | None, config: Config) -> ChatSettings:
@@ -95,13 +95,13 @@ def read_config(path: str) -> Config:
 
 def _judges(path: str, told: Mapping[str, Any]) -> dict[str, str]:
     """Return the named judges; what they stand for is looked up when they are used."""
-    from faircount.judging.expression import parse
-    from faircount.judging.registry import built_in
+    from faircount.components.spec import parse
+    from faircount.judging.registry import JUDGES
 
     for name, expression in told.items():
         if not _NAME.fullmatch(name):
             raise UsageError(f"{path}: judges.{name}: use letters, digits, -, _ and dots, starting with a letter or _")
-        if built_in(name) is not None:
+        if JUDGES.built_in(name) is not None:
             raise UsageError(f"{path}: judges.{name}: is the name of a built-in judge; choose another")
         if not isinstance(expression, str):
             raise UsageError(f"{path}: judges.{name}: must be a string, such as 'threshold(refusal, at=0.8)'")

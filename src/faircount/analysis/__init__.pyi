@@ -1,5 +1,5 @@
 from faircount.analysis.arrange import FAILED_CASES_IN_FULL as FAILED_CASES_IN_FULL
-from faircount.analysis.attacks.listing import list_attacks as list_attacks
+from faircount.analysis.catalogue import list_attacks as list_attacks
 from faircount.analysis.checking import Checks as Checks
 from faircount.analysis.checking import check_files as check_files
 from faircount.analysis.checking import verdict as verdict

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.judges import trying
+from faircount.analysis import trials
 from faircount.analysis.judges.options import (
     SUMMARY,
     AgreeOptions,
@@ -28,13 +28,14 @@ from faircount.analysis.judges.options import (
 from faircount.app.options import Models
 from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs
 from faircount.chat.settings import ChatSettings
+from faircount.components.factory import Context
 from faircount.config import setting_of
 from faircount.core.attempt import Attempt, Expected
 from faircount.core.verdict import Verdict
 from faircount.errors import InputError, UsageError
 from faircount.interrupts import uninterrupted
+from faircount.judging.factory import make_judge
 from faircount.judging.judge import Judge, every_part
-from faircount.judging.making import Setting, make
 from faircount.new_file import NewFile, whole_file
 from faircount.options import Options, options_from
 from faircount.reading.labelled import Labelled, LabelOptions
@@ -50,7 +51,7 @@ Progress = Callable[[], None]
 """Hears of every item that was judged."""
 
 
-def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> trying.JudgeTrial:
+def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> trials.JudgeTrial:
     """Return a judge's verdict on one response; options are the fields of `TryJudgeOptions` and `Models`."""
     asked, models = options_from({"judge": judge, "text": text, **keywords}, TryJudgeOptions, Models, given=options)
     (made,) = made_judges([asked.judge], setting_of(models))
@@ -64,12 +65,12 @@ def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywo
         notes={"judge_args": told[0] if len(told) == 1 else told} if told else {},
     )
     with contextlib.closing(made):
-        return trying.try_judge(made, attempt)
+        return trials.try_judge(made, attempt)
 
 
-def made_judges(expressions: Sequence[str], setting: Setting) -> list[Judge]:
+def made_judges(expressions: Sequence[str], setting: Context) -> list[Judge]:
     """Return the judges that are named; one that is named twice is refused."""
-    judges = [make(expression, setting) for expression in expressions]
+    judges = [make_judge(expression, setting) for expression in expressions]
     for judge in judges:
         for part in every_part(judge):
             part.ready()

@@ -21,14 +21,15 @@ from faircount.app.options import Models, RejudgeFiles
 from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file, stem_of
 from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
+from faircount.components.factory import Context
+from faircount.components.spec import parse, render
 from faircount.config import setting_of
 from faircount.errors import UsageError
 from faircount.findings import Notes, counted
 from faircount.judging.builtin.refusal import hits_on_refusals
-from faircount.judging.expression import Call, parse, render
+from faircount.judging.factory import make_judge
 from faircount.judging.judge import Judge, every_part
-from faircount.judging.making import Setting, make
-from faircount.judging.registry import built_in
+from faircount.judging.registry import JUDGES
 from faircount.judging.verdict_store import VerdictStore
 from faircount.new_file import SUFFIX, NewFile
 from faircount.options import Options, options_from
@@ -160,9 +161,9 @@ def _files(paths: Sequence[AnyPath], where: RejudgeFiles, notice: Notice) -> lis
     return [item.path for item in files]
 
 
-def _panel(where: RejudgeFiles, options: RejudgeOptions, setting: Setting) -> Panel:
+def _panel(where: RejudgeFiles, options: RejudgeOptions, setting: Context) -> Panel:
     def made(expression: str) -> Judge:
-        judge = make(_with_options(expression, options.judge_options), setting)
+        judge = make_judge(_with_options(expression, options.judge_options), setting)
         if not where.dry_run:
             for part in every_part(judge):
                 part.ready()
@@ -175,9 +176,9 @@ def _panel(where: RejudgeFiles, options: RejudgeOptions, setting: Setting) -> Pa
     return Panel(None, {name: made(text) for name, text in _allowed(where, setting).items()})
 
 
-def _allowed(where: RejudgeFiles, setting: Setting) -> Mapping[str, str]:
+def _allowed(where: RejudgeFiles, setting: Context) -> Mapping[str, str]:
     """Return which judge a name in a row stands for: those of the configuration, and those that are allowed."""
-    allowed = {name: name for name in setting.named if built_in(name) is None}
+    allowed = {name: name for name in setting.named if JUDGES.built_in(name) is None}
     for words in where.allow_judge:
         name, found, expression = words.partition("=")
         if not name or (found and not expression):
@@ -189,9 +190,9 @@ def _allowed(where: RejudgeFiles, setting: Setting) -> Mapping[str, str]:
 def _with_options(expression: str, options: str | None) -> str:
     """Return an expression that gives a judge of spikee's its options, as spikee does."""
     call = parse(expression)
-    if options is None or not call.name.casefold().startswith(_SPIKEE) or "judge_options" in call.keywords:
+    if options is None or not call.name.casefold().startswith(_SPIKEE) or "judge_options" in call.parameters:
         return expression
-    return render(Call(call.name, call.positional, {**call.keywords, "judge_options": options}))
+    return render(replace(call, parameters={**call.parameters, "judge_options": options}))
 
 
 # -- where things are -------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Targets and attacks: what can be named, and one of them tried on one prompt. Nothing is saved."""
+"""Targets and attacks tried on one prompt. Nothing is saved.
+
+Without a target every iteration of an attack is taken as answered and not successful, so that all of them can be seen.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +11,35 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.attacks import trying
-from faircount.analysis.target_report import RequestError, Targets, TriedTarget
+from faircount.analysis.trials import AttackTrial, RequestError, TargetTrial
 from faircount.app.judges import made_judges
 from faircount.app.options import Models
 from faircount.app.output_files import Notice, ignore
 from faircount.chat.settings import ChatSettings
+from faircount.components.code import in_short
+from faircount.components.factory import Context
 from faircount.config import setting_of
 from faircount.errors import UsageError
-from faircount.judging.making import Setting
-from faircount.judging.outside import in_short
+from faircount.judging.judge import Judge
 from faircount.options import Options, options_from
-from faircount.running.attacks.making import AttackSetting, make_attack
-from faircount.running.attacks.seam import Attack, Entry
+from faircount.running.attacks.factory import make_attack
+from faircount.running.attacks.seam import Attack, AttackError, Entry, Step
+from faircount.running.case import AttackCase
+from faircount.running.entry_metric import EntryMetric
 from faircount.running.options import TryAttackOptions, TryTargetOptions
+from faircount.running.recording import output_record
 from faircount.running.runs import run_in_a_loop
 from faircount.running.targets.blocks import classified
-from faircount.running.targets.making import TargetSetting, available, make_target
+from faircount.running.targets.factory import make_target
 from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.text import clip, visible
 
-
-def list_targets() -> Targets:
-    """Return all targets that can be named."""
-    return Targets(targets=tuple(available()))
+_NO_ANSWER = "(the target's answer)"
 
 
 def try_target(
     target: str, prompt: str, *, options: TryTargetOptions | None = None, notice: Notice = ignore, **keywords: Any
-) -> TriedTarget:
+) -> TargetTrial:
     """Send one prompt to a target and return what came of it; options are the fields of `TryTargetOptions`."""
     (asked,) = options_from({"target": target, "prompt": prompt, **keywords}, TryTargetOptions, given=options)
     fields = _fields(asked.field)
@@ -44,7 +47,7 @@ def try_target(
     messages.append({"role": "user", "content": asked.prompt})
     request = Request(tuple(messages), case=str(fields.get("id", "try")), fields=fields)
     chat = replace(setting_of(asked).chat or ChatSettings(), timeout=asked.timeout, tries=asked.tries)
-    made = make_target(asked.target, TargetSetting(chat=chat, target_args=asked.target_args, tell=notice))
+    made = make_target(asked.target, Context(chat, tell=notice), target_args=asked.target_args)
     answer, error, seconds = run_in_a_loop(lambda: _asked(made, request))
     told = error or answer
     given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
@@ -58,7 +61,7 @@ def try_target(
         names = ("output", "let_through", "tools_called", "model", "finish_reason", "prompt_tokens")
         given |= {one: getattr(answer, one) for one in (*names, "completion_tokens", "cost")}
     latency = seconds if answer is None else answer.latency
-    return TriedTarget(target=asked.target, prompt=asked.prompt, latency=latency, **given)
+    return TargetTrial(target=asked.target, prompt=asked.prompt, latency=latency, **given)
 
 
 async def _asked(target: Target, request: Request) -> tuple[Answer | None, TargetError | None, float]:
@@ -82,7 +85,7 @@ async def _asked(target: Target, request: Request) -> tuple[Answer | None, Targe
 
 def try_attack(
     attack: str, prompt: str, *, options: Sequence[Options] = (), notice: Notice = ignore, **keywords: Any
-) -> trying.AttackTrial:
+) -> AttackTrial:
     """Return what an attack sends for one prompt; it is sent to a `target`, if one is named.
 
     Options are the fields of `TryAttackOptions` and `Models`.
@@ -92,13 +95,13 @@ def try_attack(
     )
     if asked.judge is not None and asked.target is None:
         raise UsageError("--judge needs --target: without one there is no answer to judge")
-    setting = setting_of(models)
-    made = make_attack(asked.attack, AttackSetting(setting.chat, asked.attack_options, notice))
+    setting = replace(setting_of(models), tell=notice)
+    made = make_attack(asked.attack, setting, asked.attack_options)
     made.ready()
     if not asked.prompt.strip():
         raise UsageError("the prompt is empty")
     entry = entry_of(asked.prompt, asked.field)
-    return run_in_a_loop(lambda: _tried(made, entry, asked, setting, notice))
+    return run_in_a_loop(lambda: _tried(made, entry, asked, setting))
 
 
 def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
@@ -106,22 +109,73 @@ def entry_of(prompt: str, pairs: Sequence[str] = ()) -> Entry:
     return Entry("prompt", ({"role": "user", "content": prompt},), _fields(pairs))
 
 
-async def _tried(
-    attack: Attack, entry: Entry, options: TryAttackOptions, setting: Setting, notice: Notice
-) -> trying.AttackTrial:
+async def _tried(attack: Attack, entry: Entry, options: TryAttackOptions, setting: Context) -> AttackTrial:
     judges = [] if options.judge is None else made_judges([options.judge], setting)
     target = None
     try:
         if options.target is not None:
-            target = make_target(options.target, TargetSetting(setting.chat or ChatSettings(), tell=notice))
+            target = make_target(options.target, setting)
         judge = judges[0] if judges else None
-        return await trying.try_attack(attack, entry, iterations=options.iterations, target=target, judge=judge)
+        return await _played(attack, entry, options.iterations, target, judge)
     finally:
         await attack.close()
         if target is not None:
             await target.close()
         for judge in judges:
             judge.close()
+
+
+async def _played(
+    attack: Attack, entry: Entry, iterations: int, target: Target | None, judge: Judge | None
+) -> AttackTrial:
+    """Play an attack on an entry up to its first success; what it raises is told in the trial."""
+    metric = None if judge is None else EntryMetric(judge)
+    steps: list[Step] = []
+    error = None
+    play = None
+    try:
+        play = attack.begin(entry, iterations=iterations)
+        while len(steps) < iterations and not (steps and steps[-1].success):
+            prompt = await play.next(tuple(steps))
+            if prompt is None:
+                break
+            step = Step(prompt.messages, _NO_ANSWER, success=False, note=prompt.note)
+            steps.append(step if target is None else await _sent(target, entry, step, metric, len(steps)))
+    except Exception as raised:  # noqa: BLE001  an attack may be anybody's code
+        error = str(raised) if isinstance(raised, AttackError) else in_short(raised)
+    finally:
+        if play is not None:
+            await play.close()
+    if target is None:
+        steps = [replace(step, response=None, success=None) for step in steps]
+    return AttackTrial(
+        attack=attack.name,
+        settings=attack.settings(),
+        prompt=entry.text,
+        iterations=iterations,
+        target=None if target is None else target.name,
+        judge=None if judge is None else judge.called or judge.name,
+        success=None if judge is None else any(step.success for step in steps),
+        steps=tuple(steps),
+        error=error or None,
+    )
+
+
+async def _sent(target: Target, entry: Entry, sent: Step, metric: EntryMetric | None, number: int) -> Step:
+    request = Request(sent.messages, case=entry.name, attempt=number, fields=entry.fields)
+    try:
+        answer = await target.answer(request)
+    except TargetError as raised:
+        error = classified(raised)
+        blocked = error.kind == BLOCKED
+        return Step(sent.messages, error=f"{error.kind}: {error.message}", blocked=blocked, note=sent.note)
+    if answer.let_through is not None:
+        return Step(sent.messages, answer.output, success=answer.let_through, note=sent.note)
+    if metric is None:
+        return Step(sent.messages, answer.output, note=sent.note)
+    case = AttackCase(name=entry.name, messages=tuple(sent.messages), metrics=(metric,), fields=entry.fields)
+    told = metric.measure(case, output_record(answer))
+    return Step(sent.messages, answer.output, success=told.success, score=told.score, note=sent.note)
 
 
 def _fields(pairs: Sequence[str]) -> dict[str, Any]:

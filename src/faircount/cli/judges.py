@@ -30,19 +30,19 @@ _LONGEST = 64 * 1024 * 1024
 
 def list_judges(_: Output) -> CommandResult:
     """Run `judges list`."""
-    from faircount.analysis.judges import listing
+    from faircount.analysis import catalogue
 
-    return CommandResult(report=listing.as_report(listing.list_judges()), name="judges")
+    return CommandResult(report=catalogue.judges_report(catalogue.list_judges()), name="judges")
 
 
 def try_judge(options: TryJudgeOptions, models: Models, _: Output) -> CommandResult:
     """Run `judges try`."""
-    from faircount.analysis.judges.trying import as_report
+    from faircount.analysis.trials import judge_report
 
     trial = judges.try_judge(options.judge, text_of(options.text), options=[options, models])
     undecided = trial.decision is None
     return CommandResult(
-        report=as_report(trial),
+        report=judge_report(trial),
         name="verdict",
         inputs=[models.config] if models.config else [],
         notes=[f"{trial.judge}: {trial.error or 'the judge did not decide'}"] if undecided else [],

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from faircount.analysis import target_report
-from faircount.analysis.attacks import listing, trying
+from faircount.analysis import catalogue, trials
 from faircount.app import targets
 from faircount.app.options import Models
 from faircount.cli.judges import text_of
@@ -19,7 +18,7 @@ from faircount.running.options import TryAttackOptions, TryTargetOptions
 
 def list_targets(_: Output) -> CommandResult:
     """Run `targets list`."""
-    return CommandResult(report=target_report.list_report(targets.list_targets()), name="targets")
+    return CommandResult(report=catalogue.targets_report(catalogue.list_targets()), name="targets")
 
 
 def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
@@ -27,7 +26,7 @@ def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
     tried = targets.try_target(options.target, text_of(options.prompt), options=options, notice=note)
     failed = None if tried.blocked else tried.error
     return CommandResult(
-        report=target_report.answer_report(tried),
+        report=trials.target_report(tried),
         name="answer",
         notes=[] if failed is None else [f"{options.target}: {failed.message}"],
         code=0 if failed is None else EXIT_INCOMPLETE,
@@ -36,7 +35,7 @@ def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
 
 def list_attacks(_: Output) -> CommandResult:
     """Run `attacks list`."""
-    return CommandResult(report=listing.as_report(listing.list_attacks()), name="attacks")
+    return CommandResult(report=catalogue.attacks_report(catalogue.list_attacks()), name="attacks")
 
 
 def try_attack(options: TryAttackOptions, models: Models, _: Output) -> CommandResult:
@@ -46,7 +45,7 @@ def try_attack(options: TryAttackOptions, models: Models, _: Output) -> CommandR
     with contextlib.redirect_stdout(sys.stderr):
         trial = targets.try_attack(options.attack, prompt, options=[options, models], notice=note)
     return CommandResult(
-        report=trying.as_report(trial, targets.entry_of(prompt)),
+        report=trials.attack_report(trial, targets.entry_of(prompt)),
         name="attack",
         inputs=[] if models.config is None else [models.config],
         notes=[f"{trial.attack}: {trial.error}"] if trial.error else [],

@@ -1,6 +1,6 @@
 """Judges: what turns an attempt into a verdict. Their seam, those built in, those of others, and how to name one.
 
-spikee calls such a thing a judge, REBEL a metric, garak a detector; here all of them are one kind. This room decides
+Other tools call such a thing a metric, a detector or a scorer; here all of them are one kind. This package decides
 about attempts. It reads no result files, prints nothing, and loads no code that a file names.
 """
 

@@ -25,7 +25,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.verdict import Decision, Span, Usage, Verdict
 from faircount.errors import UsageError
 from faircount.judging.judge import Judge, every_part
-from faircount.judging.registry import STRING_JUDGES, built_in
+from faircount.judging.registry import JUDGES, STRING_JUDGES
 from faircount.text import visible
 
 FORMAT = 1
@@ -77,7 +77,7 @@ def seen_by(judge: Judge) -> frozenset[str]:
 
 
 def _is_built_in(judge: Judge) -> bool:
-    return built_in(judge.name) is not None and type(judge).__module__.startswith("faircount.judging.builtin.")
+    return JUDGES.built_in(judge.name) is not None and type(judge).__module__.startswith("faircount.judging.builtin.")
 
 
 def content_digest(attempt: Attempt, fields: Collection[str]) -> bytes:

@@ -24,7 +24,7 @@ from faircount.reading.rows import ReadOptions
 from faircount.reading.streams import STDIN, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
 
 if TYPE_CHECKING:
-    from faircount.judging.plugins import Offers
+    from faircount.components.registry import Registry
     from faircount.reading.run_rows import RunFile
 
 GROUP = "faircount.readers"
@@ -215,11 +215,11 @@ def broken_readers() -> list[str]:
     return [f"{one.name} of {one.package}: {one.error}" for one in offers().every() if one.kind is None]
 
 
-def offers() -> Offers[Reader]:
+def offers() -> Registry[Reader]:
     """Return what installed packages offer to read."""
-    from faircount.judging.plugins import Offers
+    from faircount.components.registry import Registry
 
-    return Offers(GROUP, Reader, "a reader", lambda _: "")
+    return Registry(GROUP, Reader, "a reader")
 
 
 def head_of(stream: Stream) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, UnsetType
 
-from faircount.judging.outside import in_short
+from faircount.components.code import in_short
 from faircount.model import Outcome
 from faircount.outcomes import state
 from faircount.reading.journal_records import AttemptRecord, DoneRecord

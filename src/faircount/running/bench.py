@@ -60,7 +60,7 @@ from faircount.running.engine import Ending
 from faircount.running.options import BenchOptions, JournalOptions, RunOptions
 from faircount.running.runs import Settings
 from faircount.running.service import SILENT, Prepared, RunListener, continue_run, prepare, start
-from faircount.running.targets.making import without_limits
+from faircount.running.targets.factory import without_limits
 from faircount.text import clip, visible
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 

@@ -23,9 +23,10 @@ from msgspec import Struct
 
 from faircount.chat.background import Background
 from faircount.chat.key import Key
+from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
+from faircount.components.code import in_short, version_of
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.judging.outside import in_short, version_of
 from faircount.reading.aggregation import all_passed, any_hit
 from faircount.reading.journal_records import (
     AttemptsRecord,
@@ -36,7 +37,6 @@ from faircount.reading.journal_records import (
 )
 from faircount.reading.journals import State
 from faircount.reading.run_rows import decision_of
-from faircount.running.rebel_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.running.targets.threads import in_thread
 from faircount.testing.fields import Declared
 from faircount.testing.judged import attempt_from

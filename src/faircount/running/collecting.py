@@ -20,7 +20,7 @@ from faircount.running.suites import cases_of
 from faircount.text import visible
 
 if TYPE_CHECKING:
-    from faircount.judging.making import Setting
+    from faircount.components.factory import Context
 
 _MOST_NAMES = 10
 
@@ -38,7 +38,7 @@ class Collected(Struct, frozen=True):
     without_cases: tuple[str, ...] = ()
 
 
-def collect(paths: Sequence[str], *, setting: Setting | None = None) -> Collected:
+def collect(paths: Sequence[str], *, setting: Context | None = None) -> Collected:
     """Return the cases of test files and folders; `path::name` takes the cases of one function, suite or name.
 
     `setting` is what judges that files name are made with. InputError: a file cannot be used, two cases have the same

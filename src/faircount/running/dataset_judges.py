@@ -11,11 +11,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from faircount.components.factory import Context
 from faircount.errors import UsageError
-from faircount.judging import registry
+from faircount.judging.factory import make_judge, make_trusted_only
 from faircount.judging.judge import Judge
-from faircount.judging.making import Setting, make, make_trusted_only
 from faircount.judging.parameters import written
+from faircount.judging.registry import JUDGES, STRING_JUDGES
 from faircount.reading.loose import BadLine
 from faircount.running.case import Case
 from faircount.running.entry_metric import EntryMetric
@@ -33,7 +34,7 @@ Bad = Callable[[Case, str], None]
 class EntryJudges:
     """The judges of entries; each is made once and shared."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Context) -> None:
         self._setting = setting
         self._made: dict[Any, tuple[EntryMetric, ...]] = {}
         self._found: dict[tuple[str, str], tuple[EntryMetric, ...] | None] = {}
@@ -79,9 +80,9 @@ class EntryJudges:
         if not isinstance(name, str) or not name:
             return None
         if name in self._setting.named:
-            return self._once(name, lambda: make(name, self._setting))
-        known = registry.built_in(name)
-        if known is None or known.name not in registry.STRING_JUDGES:
+            return self._once(name, lambda: make_judge(name, self._setting))
+        known = JUDGES.built_in(name)
+        if known is None or known.name not in STRING_JUDGES:
             return None
         texts = _texts(known.short, arguments)
         if known.name not in _BY_NOTES:
@@ -107,7 +108,7 @@ class EntryJudges:
         more = len(told) - _NAMES_TOLD
         if more > 0:
             told[_NAMES_TOLD:] = [f"and {more:,} more names"]
-        short = ", ".join(judge.short for judge in registry.BUILT_IN if judge.name in registry.STRING_JUDGES)
+        short = ", ".join(judge.short for judge in JUDGES.known if judge.name in STRING_JUDGES)
         total = _counted(sum(count for count, _ in self._unknown.values()))
         told.append(f"a dataset can name {short}, and judges that your configuration names")
         message = f"{total} cannot be judged; name a judge for all entries with --judge"
@@ -116,9 +117,9 @@ class EntryJudges:
         return error
 
 
-def judged_by(expression: str, setting: Setting, cases: Iterable[Case]) -> list[Case]:
+def judged_by(expression: str, setting: Context, cases: Iterable[Case]) -> list[Case]:
     """Return cases that one judge decides, which the user named."""
-    metrics = (EntryMetric(make(expression, setting)),)
+    metrics = (EntryMetric(make_judge(expression, setting)),)
     return [replace(case, metrics=metrics) for case in cases]
 
 

@@ -30,7 +30,7 @@ from faircount.running.selecting import select
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
-    from faircount.judging.making import Setting
+    from faircount.components.factory import Context
 
 __all__ = ["DatasetChoice", "are_datasets", "choose_entries", "is_dataset", "settled"]
 
@@ -60,7 +60,7 @@ def are_datasets(paths: Sequence[str]) -> bool:
     return bool(datasets)
 
 
-def choose_entries(choice: DatasetChoice, setting: Setting) -> Chosen:
+def choose_entries(choice: DatasetChoice, setting: Context) -> Chosen:
     """Return the entries that are meant, as cases.
 
     A seed that is to be random is drawn here; `settled` draws it before, so that the choice can be made again.
@@ -84,7 +84,7 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _choose(choice: DatasetChoice, setting: Setting) -> Chosen:
+def _choose(choice: DatasetChoice, setting: Context) -> Chosen:
     entries = _Entries(choice)
     cases, chosen_notes = _chosen(choice, entries)
     if choice.sample is not None:
@@ -138,7 +138,7 @@ def _where(text: str, cases: Sequence[Case]) -> list[Case]:
     return found
 
 
-def _judged(choice: DatasetChoice, setting: Setting, cases: Sequence[Case], doubts: Doubts) -> Sequence[Case]:
+def _judged(choice: DatasetChoice, setting: Context, cases: Sequence[Case], doubts: Doubts) -> Sequence[Case]:
     if choice.judge is not None:
         return judged_by(choice.judge, setting, cases)
     if not choice.needs_judge:

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from faircount.compat.rebel.test_files import hint_for, watch_registry
+from faircount.components.code import in_short, printing_aside
 from faircount.errors import FaircountError, InputError
-from faircount.judging.outside import in_short, printing_aside
-from faircount.running import rebel_files
 from faircount.running.discovery import TestFile
 from faircount.testing.plain import PRIVATE
 from faircount.testing.registering import Suite, heard_by
 from faircount.text import visible
 
 if TYPE_CHECKING:
-    from faircount.judging.making import Setting
+    from faircount.components.factory import Context
 
 _TOP_LEVEL = "<module>"
 _DIGITS = 12
@@ -50,7 +50,7 @@ class Listening:
     A file may import others. What they declare belongs to it, unless they are test files that are executed themselves.
     """
 
-    def __init__(self, file: TestFile, others: frozenset[str], setting: Setting | None) -> None:
+    def __init__(self, file: TestFile, others: frozenset[str], setting: Context | None) -> None:
         self._file = file
         self._others = others - {file.real}
         self.setting = setting
@@ -99,7 +99,7 @@ def _near(filename: str, file: TestFile) -> str:
     return filename
 
 
-def execute(file: TestFile, others: frozenset[str], setting: Setting | None = None) -> Executed:
+def execute(file: TestFile, others: frozenset[str], setting: Context | None = None) -> Executed:
     """Execute a test file; `others` are the real paths of all test files that are executed."""
     source = _read(file)
     listening = Listening(file, others, setting)
@@ -107,7 +107,7 @@ def execute(file: TestFile, others: frozenset[str], setting: Setting | None = No
         _place_of_import(Path(file.real).parent),
         printing_aside(),
         heard_by(listening),
-        rebel_files.heard_by(listening, file.path, source),
+        watch_registry(listening, file.path, source),
     ):
         _run(file, source, listening)
     return Executed(file, hashlib.sha256(source).hexdigest(), tuple(listening.suites))
@@ -137,7 +137,7 @@ def _run(file: TestFile, source: bytes, listening: Listening) -> None:
         raise
     except BaseException as error:  # a file of anybody's can fail in any way
         place = visible(_where(file, error, listening))
-        hint = rebel_files.hint(error)
+        hint = hint_for(error)
         raise InputError(f"{place}: cannot be loaded: {visible(in_short(error))}{hint}") from error
 
 

@@ -24,7 +24,7 @@ from faircount.reading.journal_records import SCHEMA, EndRecord, ShardRecord, de
 from faircount.reading.journals import State
 from faircount.running.journal_reading import read_journal
 from faircount.running.runs import Settings, settings_of
-from faircount.running.targets.making import without_limits
+from faircount.running.targets.factory import without_limits
 from faircount.text import clip, visible
 
 _KEPT = frozenset(["case", "call", "attempt", "retry", "done"])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from faircount.components.factory import Context
 from faircount.errors import InputError
-from faircount.judging.making import Setting
 from faircount.model import Outcome
 from faircount.reading.journal_records import AttemptRecord, CaseRecord, RetryRecord, decode, encode_record
 from faircount.reading.journals import State
@@ -37,7 +37,7 @@ def is_over(state: State, cases: Sequence[Case]) -> bool:
     return bool(state.complete) and all(case.units_done(state) == case.units for case in cases)
 
 
-def same_cases(path: str, state: State, settings: Settings, setting: Setting | None) -> tuple[Case, ...]:
+def same_cases(path: str, state: State, settings: Settings, setting: Context | None) -> tuple[Case, ...]:
     """Choose again what a run is about; what is not what it was is an error."""
     chosen = chosen_for(settings, setting)
     _refuse_other_files(path, settings, chosen)

@@ -21,9 +21,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from faircount import interrupts
+from faircount.components.code import in_short
+from faircount.components.factory import Context
 from faircount.errors import FaircountError, InputError, UsageError
-from faircount.judging.making import Setting
-from faircount.judging.outside import in_short
 from faircount.reading.aggregation import check_attempts, read_aggregation
 from faircount.reading.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
 from faircount.running.attacks.seam import Attack
@@ -102,18 +102,18 @@ class Settings(Struct, frozen=True):
         return self.entries is not None
 
 
-def chosen_for(settings: Settings, setting: Setting | None = None) -> Chosen:
+def chosen_for(settings: Settings, setting: Context | None = None) -> Chosen:
     """Return what a run with these settings is about; the same files give the same cases in the same order."""
     if settings.choice is not None:
         return choose(settings.choice, setting)
     if settings.entries is None:
         raise InputError("the header of the journal names neither tests nor a dataset")
-    chosen = choose_entries(settings.entries, setting or Setting())
+    chosen = choose_entries(settings.entries, setting or Context())
     cases = chosen.cases if settings.shard is None else settings.shard.of(chosen.cases)
     return replace(chosen, cases=cases if settings.stop_when is None else in_random_order(cases))
 
 
-def choose(choice: Choice, setting: Setting | None = None) -> Chosen:
+def choose(choice: Choice, setting: Context | None = None) -> Chosen:
     """Collect the tests of the paths and return those that are meant."""
     if choice.retries is not None and choice.retries < 1:
         raise UsageError("--retries must be 1 or more: it is the number of attempts on each case")

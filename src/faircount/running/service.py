@@ -21,14 +21,14 @@ from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
+from faircount.components.factory import Context, make_again
 from faircount.config import setting_of
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.findings import counted
-from faircount.judging.making import Setting
 from faircount.new_file import NewFile
 from faircount.options import Options, options_from
 from faircount.running import resuming, runs
-from faircount.running.attacks.making import AttackSetting, attack_again, make_attack
+from faircount.running.attacks.factory import make_attack
 from faircount.running.attacks.seam import Attack
 from faircount.running.budget import Limits, Tally
 from faircount.running.case import Case
@@ -47,7 +47,7 @@ from faircount.running.selecting import Selection, read_tags
 from faircount.running.shards import read_shard
 from faircount.running.spikee_results import spikee_rows
 from faircount.running.stopping import read_rules, watcher
-from faircount.running.targets.making import TargetSetting, again, make_target
+from faircount.running.targets.factory import make_target
 from faircount.running.targets.openai import refuse_key
 from faircount.running.targets.seam import Target
 
@@ -166,7 +166,7 @@ def prepare(
     setting = setting_of(options, options.concurrency)
     paths = _paths(options)
     attacks = _attacks_entries(paths, options, where)
-    target = make_target(options.target, _target_setting(options, setting, listener.notice))
+    target = _target(options, setting, listener.notice)
     attack = _attack(options, setting, listener.notice) if attacks else None
     # The model that judges ask is recorded too, whatever the target is.
     refuse_key("--base-url", options.base_url or "", options.api_key_env or ChatSettings().api_key_env)
@@ -300,13 +300,13 @@ def _selection(options: RunOptions) -> Selection:
     return Selection(keyword=options.keyword, tags=tags, exclude_tags=exclude_tags, names=options.case)
 
 
-def _attack(options: RunOptions, setting: Setting, notice: Callable[[str], None]) -> Attack | None:
+def _attack(options: RunOptions, setting: Context, notice: Callable[[str], None]) -> Attack | None:
     if options.attack is None:
         for name in ("attack_iterations", "attack_options", "attack_only"):
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')} needs --attack")
         return None
-    return make_attack(options.attack, AttackSetting(setting.chat, options.attack_options, notice))
+    return make_attack(options.attack, replace(setting, tell=notice), options.attack_options)
 
 
 def _attacking(options: RunOptions, attack: Attack | None) -> AttackSettings:
@@ -317,7 +317,7 @@ def _attacking(options: RunOptions, attack: Attack | None) -> AttackSettings:
     return AttackSettings(recorded, options.attack_iterations or _ITERATIONS, options.attack_only, retries)
 
 
-def _target_setting(options: RunOptions, setting: Setting, notice: Callable[[str], None]) -> TargetSetting:
+def _target(options: RunOptions, setting: Context, notice: Callable[[str], None]) -> Target:
     chat = replace(
         setting.chat or ChatSettings(),
         timeout=options.timeout,
@@ -326,14 +326,14 @@ def _target_setting(options: RunOptions, setting: Setting, notice: Callable[[str
     )
     if options.requests_per_minute is not None:  # of what the transport sends again, too
         chat = replace(chat, requests_per_minute=options.requests_per_minute)
-    return TargetSetting(
-        chat=chat,
+    return make_target(
+        options.target,
+        replace(setting, chat=chat, tell=notice),
         target_args=options.target_args,
         api_config=options.api_config,
         api_client_module=options.api_client_module,
         api_client_class=options.api_client_class,
         api_client_args=options.api_client_args,
-        tell=notice,
     )
 
 
@@ -396,9 +396,9 @@ def continue_run(
         return Ending(complete=True, attempts=state.done)
     if state.stopped_early and state.complete is False and not to_the_end:
         return Ending(complete=False, why=state.why, decided=True, attempts=state.done)
-    target = again(settings.target, listener.notice)
+    target: Target = make_again("target", settings.target, listener.notice)
     recorded = settings.attacking.attack
-    attack = None if recorded is None else attack_again(recorded, listener.notice)
+    attack: Attack | None = None if recorded is None else make_again("attack", recorded, listener.notice)
     runs.make_ready(cases, attack)
     for name in resuming.changed_metrics(path, state, cases):
         listener.notice(

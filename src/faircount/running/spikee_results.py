@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError
-from faircount.judging import registry
+from faircount.judging.registry import JUDGES
 from faircount.reading.entry_rows import Attacked, row_of_entry
 from faircount.reading.journal_records import ATTACK, RunRecord
 from faircount.reading.journal_rows import EntryGathering
@@ -128,7 +128,7 @@ def _judge(tried: Attacked, judged_by: str | None) -> str | None:
     given = tried.entry.get("judge_name")
     if not isinstance(given, str) or judged_by is None:
         return judged_by
-    known = registry.built_in(given)
+    known = JUDGES.built_in(given)
     types = [metric.get("type") for metric in tried.described.get("metrics") or ()]
     same = judged_by in (given, _OF_SPIKEE + given) or (known is not None and known.name in types)
     return given if same else judged_by

@@ -6,8 +6,8 @@ import abc
 from collections.abc import Mapping
 from typing import Any
 
-from faircount.judging.adapters.deepeval import DeepEvalModel, measure
-from faircount.judging.outside import version_of
+from faircount.compat.deepeval import DeepEvalModel, measure
+from faircount.components.code import version_of
 from faircount.testing.judge_model import OpenAIClientWrapper
 from faircount.testing.judged import JudgedResult, attempt_from
 from faircount.testing.messages import AssistantInput, AssistantOutput

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from faircount.components.factory import Context
 from faircount.core.attempt import Attempt, Expected, ToolCall, Turn
 from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.errors import UsageError
+from faircount.judging.factory import make_judge
 from faircount.judging.judge import Judge, every_part, verdict_of
-from faircount.judging.making import Setting, make
 from faircount.testing import messages as said
 from faircount.testing.metrics import EvaluationResult, EvaluationVerdict, Metric
 from faircount.testing.registering import listener
@@ -85,8 +86,8 @@ class JudgeMetric(Metric):
         if not isinstance(judge, str | Judge):
             raise UsageError(f"JudgeMetric: judge must be an expression or a judge, not {type(judge).__name__}")
         listening = listener()
-        setting = (listening.setting if listening else None) or Setting()
-        self.judge = make(judge, setting) if isinstance(judge, str) else judge
+        setting = (listening.setting if listening else None) or Context()
+        self.judge = make_judge(judge, setting) if isinstance(judge, str) else judge
         self.passes_on = passes_on
         self.name = name
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from faircount.testing.messages import AssistantInput, AssistantOutput
 
 if TYPE_CHECKING:
-    from faircount.judging.making import Setting
+    from faircount.components.factory import Context
 
 
 class Suite(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Listener(Protocol):
     """What takes the declarations of a test file."""
 
     @property
-    def setting(self) -> Setting | None:
+    def setting(self) -> Context | None:
         """What judges that a file names are made with."""
 
     def listens(self) -> bool:

@@ -15,10 +15,10 @@ from faircount.analysis.judges.evaluation import evaluate
 from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.summary import Summary
+from faircount.components.spec import parse
 from faircount.errors import InputError, UsageError
-from faircount.judging import registry
-from faircount.judging.expression import parse
-from faircount.judging.making import ADAPTERS, make_trusted_only
+from faircount.judging.factory import TOOLS, make_trusted_only
+from faircount.judging.registry import JUDGES
 from faircount.reading.labels import Labels
 from faircount.text import visible
 
@@ -83,8 +83,8 @@ def _canonical(name: str) -> str:
     except UsageError:
         plain = name
     prefix, colon, rest = plain.partition(":")
-    plain = rest if colon and prefix.casefold() in ADAPTERS else plain
-    known = registry.built_in(plain)
+    plain = rest if colon and prefix.casefold() in TOOLS else plain
+    known = JUDGES.built_in(plain)
     return plain if known is None else known.name
 
 
@@ -93,7 +93,7 @@ def _parameters_unknown(called: str) -> str:
         call = parse(called)
     except UsageError:
         return ""
-    if not call.positional and not call.keywords:
+    if not call.positional and not call.parameters:
         return ""
     return f"the summary measures {told([called])}, and the rows do not record their judge's parameters"
 

@@ -59,7 +59,7 @@ def _compares_strings(name: str) -> bool:
     if plain not in _OF_OTHERS:
         return False
     # Only such a name needs to be taken apart.
-    from faircount.judging.expression import parse
+    from faircount.components.spec import parse
 
     try:
         return _all_compare_strings(parse(name))
@@ -68,12 +68,12 @@ def _compares_strings(name: str) -> bool:
 
 
 def _all_compare_strings(call: Any) -> bool:
-    from faircount.judging.expression import Call
+    from faircount.components.spec import Spec
 
     plain = _plain(call.name)
     if plain in _BY_THE_TEXT:
         return True
-    parts = [part for part in (*call.positional, *call.keywords.values()) if isinstance(part, Call)]
+    parts = [part for part in (*call.positional, *call.parameters.values()) if isinstance(part, Spec)]
     return plain in _OF_OTHERS and bool(parts) and all(map(_all_compare_strings, parts))
 
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Verdict
 from faircount.errors import UsageError
+from faircount.judging.factory import make_trusted_only
 from faircount.judging.judge import TURNS, Judge, Turns, every_part, verdict_of
-from faircount.judging.making import make_trusted_only
 from faircount.judging.verdict_store import TEXT_ALONE, VerdictStore, content_digest, seen_by
 
 

@@ -15,7 +15,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.verdict import Decision, Usage
 from faircount.judging.asking import Form, Message, Questioner, check_temperature, settings_for
 from faircount.running.attacks.built_in import BuiltInAttack
-from faircount.running.attacks.failing import AttackError
+from faircount.running.attacks.seam import AttackError
 from faircount.running.targets.openai import recordable
 from faircount.running.targets.threads import in_thread
 from faircount.text import clip, visible

@@ -6,14 +6,13 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from faircount.components.registry import did_you_mean, fold
 from faircount.errors import UsageError
 from faircount.judging.parameters import check_flag, check_texts
-from faircount.judging.plugins import folded
 from faircount.running.attacks.built_in import OneText
 from faircount.running.attacks.encoding_kinds import KINDS, Kind
 from faircount.running.attacks.seam import Entry, Step
 from faircount.running.attacks.wording import Wording, wording_of
-from faircount.running.naming import did_you_mean
 from faircount.text import clip, visible
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
@@ -67,7 +66,7 @@ def _inside(text: str, kind: Kind, before: str, after: str) -> str:
 
 
 def _kind(name: str) -> Kind:
-    found = _BY_NAME.get(folded(name.strip()))
+    found = _BY_NAME.get(fold(name.strip()))
     if found is None:
         meant = did_you_mean(difflib.get_close_matches(name.casefold(), _BY_NAME, n=2))
         raise UsageError(

@@ -18,21 +18,18 @@ import msgspec
 from msgspec import structs
 
 from faircount.chat.settings import ChatSettings
+from faircount.components.code import Place, in_short, printing_aside, version_of_code
 from faircount.errors import UsageError
-from faircount.judging.local_code import version_of_code
-from faircount.judging.outside import in_short, printing_aside
-from faircount.running.attacks.failing import AttackError
 from faircount.running.attacks.options import refuse_unknown, takes_chat
-from faircount.running.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
+from faircount.running.attacks.seam import Attack, AttackError, Entry, Play, Prompt, Step, with_text
 from faircount.running.targets.arguments import Arguments
-from faircount.running.targets.local import Place, find_in, load_place
 from faircount.running.targets.openai import recordable
 from faircount.running.targets.threads import Outcome, in_loop, in_thread
 from faircount.text import clip, mask_secrets, visible
 
 _LONGEST = 300
 _TAKEN = ("standard", "none")
-"""What journals and spikee's files call attempts without an attack."""
+"""What journals and result files call attempts without an attack."""
 
 
 def recorded(chat: ChatSettings | None) -> dict[str, Any] | None:
@@ -74,8 +71,8 @@ class OwnAttack(Attack):
 
 def local_attack(place: Place, arguments: Arguments, chat: ChatSettings | None) -> OwnAttack:
     """Return the attack that stands at a place in the user's code."""
-    module = load_place(place)
-    found = find_in(place, module)
+    module = place.load()
+    found = place.find(module)
     settings = {
         "kind": "local",
         "name": place.called,

@@ -17,8 +17,7 @@ from faircount.judging.parameters import check_texts
 from faircount.running.attacks.attacker import Assisted, Attacker, Told, is_refusal
 from faircount.running.attacks.built_in import check_whole
 from faircount.running.attacks.conversing import after, opening, script, user
-from faircount.running.attacks.failing import AttackError
-from faircount.running.attacks.seam import Entry, Messages, Play, Prompt, Step
+from faircount.running.attacks.seam import AttackError, Entry, Messages, Play, Prompt, Step
 from faircount.testing.messages import text_of
 from faircount.text import clip, replace_surrogates
 

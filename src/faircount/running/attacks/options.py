@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
+from faircount.components.code import refuse_unknown as refuse
 from faircount.errors import UsageError
-from faircount.judging.expression import Call
-from faircount.running.naming import refuse_unnamed, together
 from faircount.text import clip, visible
 
 FLAG = "--attack-options"
@@ -53,7 +52,7 @@ def _pairs(text: str) -> dict[str, Any]:
 
 
 def _folded(name: str) -> str:
-    """Return a name as an option has it; spikee writes max-turns where Python needs max_turns."""
+    """Return a name as an option has it; people write max-turns where Python needs max_turns."""
     return name.replace("-", "_")
 
 
@@ -62,12 +61,6 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def merged(call: Call, text: str | None) -> dict[str, Any]:
-    """Return the options of an expression and of `--attack-options` together."""
-    refuse_unnamed(call, "options")
-    return together(call, read_options(text), "--attack", FLAG)
 
 
 def takes(kind: Callable[..., Any]) -> list[Parameter]:
@@ -91,8 +84,4 @@ def refuse_unknown(name: str, kind: Callable[..., Any], given: Mapping[str, Any]
     """Raise UsageError for an option that a class or function does not take; the first `but` are no options."""
     if any(one.kind is Parameter.VAR_KEYWORD for one in signature(kind).parameters.values()):
         return
-    known = [one.name for one in takes(kind)[but:]]
-    for option in given:
-        if option not in known:
-            has = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UsageError(f"{name}: has no option {clip(visible(option), 60)}; {has}")
+    refuse(name, given, [one.name for one in takes(kind)[but:]], "option")

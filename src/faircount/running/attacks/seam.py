@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.errors import FaircountError
+
 Messages = tuple[Mapping[str, Any], ...]
 """A conversation in OpenAI's shape."""
 
@@ -59,6 +61,16 @@ class Prompt(Struct, frozen=True):
     note: Mapping[str, Any] | None = None
 
 
+class AttackError(FaircountError):
+    """An attack that failed by itself, in a sentence without secrets: it ends on that entry, and that is recorded.
+
+    It says nothing about the target.
+    """
+
+    # Incomplete: another time the attack may know what to send.
+    exit_code = 4
+
+
 class Play(ABC):
     """One attack on one entry."""
 
@@ -81,7 +93,7 @@ class Attack(ABC):
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Return plain data without secrets from which `making.attack_again` makes this attack another time."""
+        """Return plain data without secrets from which `components.make_again` makes this attack."""
 
     @abstractmethod
     def begin(self, entry: Entry, *, iterations: int) -> Play:

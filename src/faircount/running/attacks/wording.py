@@ -15,8 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from faircount.patterns import Pattern, SlowPattern
-from faircount.running.attacks.failing import AttackError
-from faircount.running.attacks.seam import Entry
+from faircount.running.attacks.seam import AttackError, Entry
 from faircount.text import clip, visible
 
 _FIELD = "exclude_from_transformations_regex"

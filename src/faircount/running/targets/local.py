@@ -24,19 +24,18 @@ import copy
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from msgspec import Struct, structs
 
+from faircount.compat.rebel.client import assistant_input
+from faircount.components.code import Place, in_short, printing_aside, refuse_unknown, version_of_code
+from faircount.components.registry import Plugin
 from faircount.errors import UsageError
-from faircount.judging import local_code
-from faircount.judging.outside import in_short, printing_aside
 from faircount.running.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.running.targets.arguments import Arguments
 from faircount.running.targets.blocks import blocked, is_signal
@@ -46,29 +45,6 @@ from faircount.text import clip, mask_secrets, visible
 
 METHODS = ("request", "answer", "respond", "__call__")
 _LONGEST_MESSAGE = 500
-_MESSAGE = ("role", "content", "tool_calls", "tool_call_id")
-
-
-class Place(Struct, frozen=True):
-    """Where code is: a file or module, a name in it, and the folder whose modules can be imported.
-
-    `called` is how the user named it; the file itself is known by its whole path.
-    """
-
-    called: str
-    module: str
-    inner: str
-    folder: str
-
-    @classmethod
-    def of(cls, name: str, folder: str | None = None) -> Place:
-        """Return the place that `./file.py:Name` or `package.module:Name` names."""
-        module, _, inner = name.rpartition(":")
-        if not module or not inner.isidentifier():
-            raise UsageError(f"{visible(name)}: name the target in the file: ./file.py:Name")
-        root = Path(folder) if folder is not None else Path.cwd()
-        is_file = module.endswith(".py") or "/" in module or "\\" in module
-        return cls(name, str(root / module) if is_file else module, inner, str(root))
 
 
 class _Takes(Enum):
@@ -87,28 +63,35 @@ class _Asked(Struct, frozen=True):
 
 
 class LocalTarget(Target):
-    """Code of the user's. One answer may take `timeout` seconds."""
+    """Code of the user's, or a target that a package offers. One answer may take `timeout` seconds."""
 
-    def __init__(self, place: Place, arguments: Arguments, timeout: float) -> None:
+    def __init__(
+        self, place: Place, arguments: Arguments, timeout: float, plugin: Plugin[Target] | None = None
+    ) -> None:
         self.name = place.called
         self._place = place
         self._arguments = arguments
         self._timeout = timeout
-        module = load_place(place)
-        self.version = local_code.version_of_code(place.module, module)
-        found = find_in(place, module)
+        self._plugin = plugin
+        if plugin is None:
+            module = place.load()
+            found, self.version = place.find(module), version_of_code(place.module, module)
+        else:
+            found, self.version = plugin.kind, f"{plugin.package} {plugin.version}"
         self._object = None if inspect.isroutine(found) else _made(place, found, arguments)
         self._asked = _asked(place, found if self._object is None else self._object)
         # A class has its arguments already; a function gets them with every call.
         self._always = dict(arguments.given) if self._object is None else {}
-        _refuse_unknown(place, self._asked, self._always)
+        if self._asked.names is not None:
+            refuse_unknown(visible(place.called), self._always, sorted(self._asked.names), "argument")
+        if plugin is not None:
+            self.decides = bool(getattr(self._object, "decides", False))
 
     def settings(self) -> Mapping[str, Any]:
-        """Return where the code is and what it is given; `version` is the digest of its file."""
+        """Return where the code is and what it is given; `version` is the digest of its file, or the package's."""
+        where = {"kind": "local", "name": self.name, "place": structs.asdict(self._place)}
         return {
-            "kind": "local",
-            "name": self.name,
-            "place": structs.asdict(self._place),
+            **(where if self._plugin is None else {"kind": "plugin", "name": self.name}),
             "arguments": dict(self._arguments.recorded),
             "timeout": self._timeout,
             "version": self.version,
@@ -146,7 +129,7 @@ class LocalTarget(Target):
             )
             return partial(asked.function, own, **self._always)
         if asked.takes is _Takes.INPUT:
-            return partial(asked.function, _assistant_input(self._object, request), **self._always)
+            return partial(asked.function, assistant_input(self._object, request, _copied(request)), **self._always)
         given = {**self._always, **_copied(request)}
         unknown = [name for name in given if asked.names is not None and name not in asked.names]
         if unknown:
@@ -199,48 +182,6 @@ def _copied(request: Request) -> dict[str, Any]:
 
 
 # -- finding ----------------------------------------------------------------------------------------------------
-
-
-def load_place(place: Place) -> ModuleType:
-    """Load the file or module of a place."""
-    with _importable(place.folder):
-        return local_code.load(place.module)
-
-
-@contextmanager
-def _importable(folder: str) -> Iterator[None]:
-    """Let modules of a folder be found: before all others while one of them is loaded, after all others later on."""
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # the code that was loaded may have changed the path
-            sys.path.remove(folder)
-        if folder not in sys.path:
-            sys.path.append(folder)
-
-
-def find_in(place: Place, module: ModuleType) -> Any:
-    """Return what a place names in its module."""
-    found = getattr(module, place.inner, None)
-    if found is None:
-        raise UsageError(f"{_shown(place)}: has no {place.inner}{_there(module)}")
-    return found
-
-
-def _there(module: ModuleType) -> str:
-    own = [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and getattr(value, "__module__", None) == module.__name__
-        and (inspect.isfunction(value) or isinstance(value, type))
-    ]
-    return f"; it has {', '.join(sorted(own))}" if own else ""
-
-
-def _shown(place: Place) -> str:
-    return visible(place.called.rpartition(":")[0])
 
 
 def _made(place: Place, found: Any, arguments: Arguments) -> Any:
@@ -306,32 +247,3 @@ def _takes(first: inspect.Parameter, method: str) -> _Takes:
         return _Takes.REQUEST
     # A class whose method is called `request` is REBEL's, whatever its annotation is called.
     return _Takes.INPUT if word == "AssistantInput" or method == "request" else _Takes.MESSAGES
-
-
-def _refuse_unknown(place: Place, asked: _Asked, always: Mapping[str, Any]) -> None:
-    for name in always:
-        if asked.names is not None and name not in asked.names:
-            takes = f"it takes {', '.join(sorted(asked.names))}" if asked.names else "it takes none"
-            raise UsageError(f"{visible(place.called)}: has no argument {visible(name)}; {takes}")
-
-
-# -- REBEL's input ----------------------------------------------------------------------------------------------
-
-
-def _assistant_input(client: object, request: Request) -> Any:
-    """Return REBEL's input: of REBEL's own classes for a client that is made of them, else of ours."""
-    told = [{name: message[name] for name in _MESSAGE if name in message} for message in plain_messages(request)]
-    models = _rebel_models(client)
-    if models is not None:
-        # A message of REBEL's has a text, even where it only calls tools.
-        messages = [{**message, "content": message.get("content") or ""} for message in told]
-        return models.AssistantInput(messages=messages, api_params=_copied(request))
-    from faircount.testing.messages import AssistantInput, Message
-
-    return AssistantInput(messages=[Message(**message) for message in told], api_params=_copied(request))
-
-
-def _rebel_models(client: object) -> Any:
-    """Return REBEL's models where a client is a subclass of REBEL's; it is loaded then."""
-    theirs = any(kind.__module__.partition(".")[0] == "rebel" for kind in type(client).__mro__)
-    return sys.modules.get("rebel.models") if theirs else None

@@ -50,7 +50,7 @@ class Answer(Struct, frozen=True):
     waited: float = 0.0
     request_id: str | None = None
     let_through: bool | None = None
-    """What a guardrail decided that answers yes or no; `output` is then "True" or "False", as spikee writes it."""
+    """What a guardrail decided that answers yes or no; `output` is then "True" or "False"."""
 
 
 class TargetError(FaircountError):
@@ -104,7 +104,7 @@ class Target(ABC):
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Return plain data without secrets from which `making.again` makes this target another time."""
+        """Return plain data without secrets from which `components.make_again` makes this target."""
 
     @abstractmethod
     async def answer(self, request: Request) -> Answer:

@@ -1,1 +1,0 @@
-"""Which attacks there are, and what one of them sends: how `attacks list` and `attacks try` answer."""

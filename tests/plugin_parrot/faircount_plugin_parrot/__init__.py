@@ -1,0 +1,1 @@
+"""A judge, a target, an attack and a reader for Faircount, in a package of its own."""
