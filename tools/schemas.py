@@ -19,7 +19,7 @@ from faircount.analysis.attacks.listing import Attacks
 from faircount.analysis.attacks.trying import AttackTrial
 from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.checking import Checks
-from faircount.analysis.comparing.found import Comparison
+from faircount.analysis.comparing.model import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.listing import Judges

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
-from faircount.analysis.correction import named
+from faircount.analysis.correction import run_judges
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
@@ -52,7 +52,7 @@ from faircount.text import clip, visible
 from faircount.workers import Answered
 
 if TYPE_CHECKING:
-    from faircount.analysis.correction.given import Quality
+    from faircount.analysis.correction.inputs import Quality
 
 COMBINED = "Combined"
 _BAD_NEWS = {"attacks": "successes", "guardrail": "let through", "benign": "blocked", "tests": "failures"}
@@ -136,7 +136,7 @@ class Asked(Struct, frozen=True):
         if options.judge_quality is None:
             return cls(chosen, None)
         # Only a correction needs judges and labels: most analyses do without.
-        from faircount.analysis.correction.given import read_quality
+        from faircount.analysis.correction.inputs import read_quality
 
         return cls(chosen, read_quality(options.judge_quality, [item.path for item in chosen], options.max_line))
 
@@ -578,8 +578,8 @@ def _without_texts(failed: Examples) -> FailedCases:
 def _corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, quality: Quality | None) -> Analysis:
     if quality is None or analysis.correction is None:
         return analysis
-    from faircount.analysis.correction.fooled import fooled
     from faircount.analysis.correction.groups import known_of, with_corrected_groups
+    from faircount.analysis.correction.judge_gaming import fooled
 
     known = known_of(analysis, analysis.correction, ledger, quality)
     corrected = with_corrected_groups(analysis, ledger, family, known)
@@ -593,7 +593,7 @@ def _corrected(
     if quality is None:
         # The metrics of tests are what is asked for; the figures of spikee's definition are spikee's.
         asked = folded.aim != "task" and options.definition != "spikee"
-        return None, named.unmeasured(folded.ledger) if asked else []
+        return None, run_judges.unmeasured(folded.ledger) if asked else []
     if folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
     from faircount.analysis.correction.correcting import correct

@@ -8,7 +8,7 @@ Nothing else is a claim, and no claim is not a claim that there is no difference
 from __future__ import annotations
 
 from faircount import formats
-from faircount.analysis.comparing.found import CorrectedPair, Figures
+from faircount.analysis.comparing.model import CorrectedPair, Figures
 from faircount.findings import counted
 from faircount.model import Estimate
 from faircount.stats import detectable_paired, detectable_unpaired

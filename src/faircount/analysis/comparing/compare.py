@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from faircount.analysis import families as families_of
 from faircount.analysis import fields, integrity
 from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
-from faircount.analysis.comparing.found import (
+from faircount.analysis.comparing.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,
@@ -25,7 +25,7 @@ from faircount.analysis.comparing.found import (
     Pair,
     Unpaired,
 )
-from faircount.analysis.comparing.sides import Side
+from faircount.analysis.comparing.side import Side
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.results import Folded, fold_files
 from faircount.analysis.words import WORDS
@@ -44,7 +44,7 @@ from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.analysis.comparing.corrected import CorrectedSide
-    from faircount.analysis.correction.given import Quality
+    from faircount.analysis.correction.inputs import Quality
 
 MOST_WITH_EACH_OTHER = 3
 """More files than this are compared with the baseline alone."""
@@ -93,7 +93,7 @@ def compare_files(
     quality = None
     if options.judge_quality is not None:
         # Only a correction needs judges and labels: most comparisons do without.
-        from faircount.analysis.correction.given import read_quality
+        from faircount.analysis.correction.inputs import read_quality
 
         quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(

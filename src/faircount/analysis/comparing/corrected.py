@@ -14,9 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import families as families_of
-from faircount.analysis.comparing.found import CorrectedPair, Figures
-from faircount.analysis.comparing.sides import Side
-from faircount.analysis.correction.clustered import PPI, TWO_PHASE, respecting
+from faircount.analysis.comparing.model import CorrectedPair, Figures
+from faircount.analysis.comparing.side import Side
 from faircount.analysis.correction.correcting import (
     Run,
     correct,
@@ -24,9 +23,10 @@ from faircount.analysis.correction.correcting import (
     measured_rate,
     over_all,
 )
-from faircount.analysis.correction.given import Quality
-from faircount.analysis.correction.named import told
-from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labelled_parts, sampled_entries
+from faircount.analysis.correction.families import PPI, TWO_PHASE, respecting
+from faircount.analysis.correction.inputs import Quality
+from faircount.analysis.correction.label_sample import LabelledEntry, Sampled, labelled_parts, sampled_entries
+from faircount.analysis.correction.run_judges import told
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.words import WORDS
 from faircount.findings import finding

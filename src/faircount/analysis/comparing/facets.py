@@ -11,9 +11,9 @@ from faircount.analysis import fields
 from faircount.analysis.comparing.claims import agree
 from faircount.analysis.comparing.figures import figures
 from faircount.analysis.comparing.figures import with_bounds as figure_bounds
-from faircount.analysis.comparing.found import ComparedGroup
+from faircount.analysis.comparing.model import ComparedGroup
 from faircount.analysis.comparing.pairing import FIELDS_OF_RUNS
-from faircount.analysis.comparing.sides import Side
+from faircount.analysis.comparing.side import Side
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.summary import SMALL_GROUP
 from faircount.errors import UsageError

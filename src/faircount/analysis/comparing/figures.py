@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import fields
-from faircount.analysis.comparing.found import Bounds, Figures
-from faircount.analysis.comparing.sides import Side
+from faircount.analysis.comparing.model import Bounds, Figures
+from faircount.analysis.comparing.side import Side
 from faircount.analysis.options import AUTO, NONE
 from faircount.analysis.words import WORDS
 from faircount.findings import counted

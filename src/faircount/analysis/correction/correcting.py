@@ -13,11 +13,11 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.correction.clustered import PPI, TWO_PHASE, labelled_families, one_by_one, respecting
-from faircount.analysis.correction.given import Quality
-from faircount.analysis.correction.measured import measured_judge
-from faircount.analysis.correction.named import judges_of_run
-from faircount.analysis.correction.sampled import Sampled, groups_without_labels, sampled_entries
+from faircount.analysis.correction.families import PPI, TWO_PHASE, labelled_families, one_by_one, respecting
+from faircount.analysis.correction.inputs import Quality
+from faircount.analysis.correction.label_sample import Sampled, groups_without_labels, sampled_entries
+from faircount.analysis.correction.measured_judge import measured_judge
+from faircount.analysis.correction.run_judges import judges_of_run
 from faircount.analysis.correction.wording import FEW_LABELS, MANY_REQUESTS, NOT_AT_RANDOM, not_corrected, promise
 from faircount.findings import counted, finding
 from faircount.ledger.store import LedgerView

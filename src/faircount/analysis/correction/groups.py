@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from faircount.analysis.correction.clustered import PPI, labelled_families_in_groups, respecting
 from faircount.analysis.correction.correcting import (
     TOO_FEW,
     Run,
@@ -24,8 +23,9 @@ from faircount.analysis.correction.correcting import (
     over_all,
     widened,
 )
-from faircount.analysis.correction.given import Quality
-from faircount.analysis.correction.sampled import LabelledEntry, Sampled, labelled_parts, sampled_entries
+from faircount.analysis.correction.families import PPI, labelled_families_in_groups, respecting
+from faircount.analysis.correction.inputs import Quality
+from faircount.analysis.correction.label_sample import LabelledEntry, Sampled, labelled_parts, sampled_entries
 from faircount.analysis.fields import column_of
 from faircount.ledger import tallies
 from faircount.ledger.labels import Kin, attacked_entries, families_of, values_of

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.comparing.found import Comparison, Figures
+from faircount.analysis.comparing.model import Comparison, Figures
 from faircount.analysis.gates import needed, regression, wording
 from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
-from faircount.analysis.gates.subjects import FAMILIES, Subject, of_analysis, of_comparison
+from faircount.analysis.gates.subject import FAMILIES, Subject, of_analysis, of_comparison
 from faircount.analysis.words import WORDS
 from faircount.errors import UsageError
 from faircount.model import Analysis, Estimate

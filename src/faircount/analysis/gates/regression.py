@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import formats, stats
-from faircount.analysis.comparing.found import CorrectedPair, Figures, File, Pair
+from faircount.analysis.comparing.model import CorrectedPair, Figures, File, Pair
 from faircount.analysis.gates import needed
-from faircount.analysis.gates.subjects import RATE_OF, TASK
+from faircount.analysis.gates.subject import RATE_OF, TASK
 from faircount.analysis.gates.wording import rate_name
 from faircount.errors import UsageError
 from faircount.findings import counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from faircount.analysis.correction.sampled import LabelledEntry, Sampled
+from faircount.analysis.correction.label_sample import LabelledEntry, Sampled
 from faircount.ledger.labels import Kin, families_of, values_of, verdicts_of_families
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import NO_COLUMN

@@ -17,7 +17,7 @@ from msgspec import Struct
 from faircount import formats
 from faircount.analysis.correction.correcting import SHOWN, Run, measured_rate
 from faircount.analysis.correction.groups import Known, labelled_by_value, widening_of
-from faircount.analysis.correction.sampled import LabelledEntry
+from faircount.analysis.correction.label_sample import LabelledEntry
 from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.findings import counted, finding
 from faircount.ledger.labels import values_of

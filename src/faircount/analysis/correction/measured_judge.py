@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from faircount.analysis.correction.given import Quality
-from faircount.analysis.correction.named import told
+from faircount.analysis.correction.inputs import Quality
+from faircount.analysis.correction.run_judges import told
 from faircount.analysis.judges.evaluation import evaluate
 from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import Confusion

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from faircount.analysis import fields
-from faircount.analysis.correction.given import RunLabels
+from faircount.analysis.correction.inputs import RunLabels
 from faircount.findings import counted
 from faircount.ledger.labels import labels_by_value, rows_beside_labels
 from faircount.ledger.store import LedgerView
