@@ -21,8 +21,8 @@ from faircount.errors import InputError, UsageError
 from faircount.present import console
 from faircount.stats import (
     LabelledPart,
-    LabelledSide,
     Validation,
+    VerdictCounts,
     added_difference,
     cluster_tango,
     corrected_difference,
@@ -490,12 +490,12 @@ def test_more_than_is_possible_is_no_difference() -> None:
 
 
 def test_impossible_input_is_refused() -> None:
-    side = LabelledSide(LabelledPart(4, 2, 1), LabelledPart(6, 2, 0))
+    side = VerdictCounts(10, LabelledPart(4, 2, 1), LabelledPart(6, 2, 0))
     with pytest.raises(ValueError, match="add up"):
         two_phase_difference(side, side, table=[[4, 0, 0], [0, 5, 0], [0, 0, 0]])
     with pytest.raises(ValueError, match="one level"):
         added_difference(tango(1, 0, 9, level=0.9), tango(1, 0, 9))
-    unlabelled = LabelledSide(LabelledPart(4, 0, 0), LabelledPart(6, 2, 0))
+    unlabelled = VerdictCounts(10, LabelledPart(4, 0, 0), LabelledPart(6, 2, 0))
     assert two_phase_difference(side, unlabelled).value is None
 
 
@@ -592,7 +592,7 @@ def test_the_two_phase_difference_covers_at_least_what_it_promises(name: str) ->
             parts = [
                 LabelledPart(int((verdicts == of).sum()), len(at), int(true[at].sum())) for of, at in enumerate(drawn)
             ]
-            sides.append(LabelledSide(parts[0], parts[1], int(block.sum())))
+            sides.append(VerdictCounts(world.n, parts[0], parts[1]))
             told.append(verdicts)
             adds.append(influences(verdicts.tolist(), {int(at): int(true[at]) for of in drawn for at in of})[1])
         table = np.bincount(3 * told[0] + told[1], minlength=9).reshape(3, 3).tolist()

@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 from faircount.model import Estimate, Validation
 from faircount.stats import (
     LabelledPart,
-    LabelledSide,
+    VerdictCounts,
     attempts,
     clusters,
     comparison,
@@ -52,8 +52,8 @@ SCORED = [(1, 0.9), (0, 0.8), (1, 0.8), (1, 0.6), (0, 0.4), (0, 0.4), (0, 0.1), 
 P_VALUES = [0.2, 0.013, 0.04, 0.04, 0.0009, 1.0, 0.5]
 
 MEASURED = [Validation(80, 100, 96, 100), Validation(30, 30, 40, 40), Validation(45, 50, 35, 50)]
-LABELLED_A = LabelledSide(LabelledPart(40, 20, 17), LabelledPart(55, 25, 2), 5)
-LABELLED_B = LabelledSide(LabelledPart(20, 20, 15), LabelledPart(80, 30, 0))
+LABELLED_A = VerdictCounts(100, LabelledPart(40, 20, 17), LabelledPart(55, 25, 2))
+LABELLED_B = VerdictCounts(100, LabelledPart(20, 20, 15), LabelledPart(80, 30, 0))
 PAIRS_OF_VERDICTS = [[15, 25, 0], [4, 51, 0], [1, 4, 0]]
 
 

@@ -55,6 +55,9 @@ TITLES = {
     "agreement": "Agreement of judges",
     "judge_error": "Rates corrected for the judge",
     "judge_difference": "Differences corrected for the judge",
+    "labelled_families": "Labels of entries in families",
+    "corrector": "One corrector for a whole report",
+    "distributions": "Distributions",
     "retries": "Repeated attempts",
     "reducers": "Many scores into one",
 }

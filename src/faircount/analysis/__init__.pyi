@@ -13,16 +13,6 @@ from faircount.analysis.comparing.figures import figures as figures
 from faircount.analysis.comparing.model import ComparedGroup as ComparedGroup
 from faircount.analysis.comparing.model import Comparison as Comparison
 from faircount.analysis.comparing.model import Figures as Figures
-from faircount.analysis.correction.correcting import Run as Run
-from faircount.analysis.correction.correcting import over_all as over_all
-from faircount.analysis.correction.families import PPI as PPI
-from faircount.analysis.correction.families import TWO_PHASE as TWO_PHASE
-from faircount.analysis.correction.families import one_by_one as one_by_one
-from faircount.analysis.correction.families import respecting as respecting
-from faircount.analysis.correction.groups import stratified as stratified
-from faircount.analysis.correction.judge_gaming import hypergeometric_at_most as hypergeometric_at_most
-from faircount.analysis.correction.judge_gaming import shown_to_fool as shown_to_fool
-from faircount.analysis.correction.label_sample import Sampled as Sampled
 from faircount.analysis.dataset_comparison import ComparedDataset as ComparedDataset
 from faircount.analysis.dataset_comparison import compare_dataset as compare_dataset
 from faircount.analysis.evidence import CHANGED as CHANGED

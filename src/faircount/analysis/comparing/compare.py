@@ -243,12 +243,13 @@ def _corrected_pairs(
 
     found = []
     for pair in joined:
-        rows = pair.rows
+        rows, codes = pair.rows, (pair.families.codes,) * 2
         if not pair.is_paired:
-            first, second = (np.flatnonzero(sides[place].answered) for place in (pair.a, pair.b))
-            rows = first, second
-        compared = Compared(pair.a, pair.b, rows, pair.families.codes, pair.figures, pair.is_paired)
-        found.append(corrected_pair(sides, known, compared, options))
+            first, second = ((side, np.flatnonzero(side.answered)) for side in (sides[pair.a], sides[pair.b]))
+            rows = first[1], second[1]
+            codes = tuple(figures.families(side, side, at, at, options.cluster).codes for side, at in (first, second))
+        compared = Compared(pair.a, pair.b, rows, codes, pair.figures, pair.is_paired)
+        found.append(corrected_pair(sides, known, compared))
     adjusted = holm([item.p for item in found])
     return [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
 
@@ -433,7 +434,7 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
     rows = np.flatnonzero(side.answered)
     families = figures.families(side, side, rows, rows, options.cluster)
     rate = figures.figures(figures.cells(side, side, rows, rows), families.codes, options.level, whole=False).rate_a
-    corrected, correction = (known[place].answered, known[place].correction) if known else (None, None)
+    corrected, correction = (known[place].answered, known[place].known.correction) if known else (None, None)
     if corrected is not None:
         corrected = replace(corrected, unit="answered entry")
     source = replace(side.folded.sources[0], label=side.label)
