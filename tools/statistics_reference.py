@@ -49,6 +49,7 @@ TITLES = {
     "slices": "Many slices",
     "planning": "How many entries",
     "gates": "Gates, and looking while it runs",
+    "sample_size": "How many more entries decide a gate",
     "detectors": "Detectors against labels",
     "detector_bootstrap": "Intervals of detector metrics",
     "detector_scores": "Detectors that give scores",

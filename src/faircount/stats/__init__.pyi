@@ -30,6 +30,7 @@ from faircount.stats.clusters import cluster_mean as cluster_mean
 from faircount.stats.clusters import cluster_mean_of_shares as cluster_mean_of_shares
 from faircount.stats.clusters import cluster_wilson as cluster_wilson
 from faircount.stats.clusters import correlation_floor as correlation_floor
+from faircount.stats.clusters import effective_families as effective_families
 from faircount.stats.clusters import expected_correlation as expected_correlation
 from faircount.stats.clusters import family_correlation as family_correlation
 from faircount.stats.clusters import two_way_wilson as two_way_wilson
@@ -83,9 +84,11 @@ from faircount.stats.gates import NonInferiority as NonInferiority
 from faircount.stats.gates import SequentialTest as SequentialTest
 from faircount.stats.gates import confidence_sequence as confidence_sequence
 from faircount.stats.gates import log_e_value as log_e_value
+from faircount.stats.gates import non_inferiority_by_limits as non_inferiority_by_limits
 from faircount.stats.gates import non_inferiority_paired as non_inferiority_paired
 from faircount.stats.gates import non_inferiority_unpaired as non_inferiority_unpaired
 from faircount.stats.gates import sprt as sprt
+from faircount.stats.gates import with_others as with_others
 from faircount.stats.judge_difference import added_difference as added_difference
 from faircount.stats.judge_difference import corrected_difference as corrected_difference
 from faircount.stats.judge_difference import two_phase_difference as two_phase_difference
@@ -141,6 +144,12 @@ from faircount.stats.retries import icc as icc
 from faircount.stats.retries import icc_of_counts as icc_of_counts
 from faircount.stats.retries import majority_of_k as majority_of_k
 from faircount.stats.retries import next_calls as next_calls
+from faircount.stats.sample_size import entries_without_any as entries_without_any
+from faircount.stats.sample_size import more_entries as more_entries
+from faircount.stats.sample_size import more_entries_of_each as more_entries_of_each
+from faircount.stats.sample_size import more_families as more_families
+from faircount.stats.sample_size import more_pairs as more_pairs
+from faircount.stats.sample_size import more_to_narrow as more_to_narrow
 from faircount.stats.slices import BetaPrior as BetaPrior
 from faircount.stats.slices import Shrinkage as Shrinkage
 from faircount.stats.slices import adjust_together as adjust_together

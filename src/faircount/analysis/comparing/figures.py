@@ -215,17 +215,15 @@ def of_families(codes: Any, won: Any, among: Any) -> _Counted:
 def _unpaired(counted: Sequence[_Counted], design: Design) -> Figures:
     a, b = counted
     difference = design.unpaired(b, a)
-    rate_a, rate_b = design.rate(*a), design.rate(*b)
-    worth = [rate.effective_n for rate in (rate_a, rate_b) if rate.effective_n]
+    rate_a, rate_b = (design.rate(*counts).estimate for counts in (a, b))
     return Figures(
         successes_a=sum(a[0]),
         successes_b=sum(b[0]),
-        rate_a=rate_a.estimate,
-        rate_b=rate_b.estimate,
+        rate_a=rate_a,
+        rate_b=rate_b,
         difference=difference.estimate,
         p=difference.p,
-        # Two samples of different sizes are worth two of their harmonic mean.
-        effective_n=2 / sum(1 / n for n in worth) if len(worth) == 2 else None,
+        effective_n=difference.effective_n,
         families=difference.families or None,
         families_p=difference.p if difference.families else None,
         fisher_p=None if difference.families else difference.p,
