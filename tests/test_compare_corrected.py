@@ -263,6 +263,30 @@ def test_files_that_share_no_entry_are_corrected_too(write: Write, tmp_path: Pat
     assert pair["corrected"]["difference"]["low"] == pytest.approx(-mirrored[1], abs=1e-9)
 
 
+@pytest.mark.parametrize("given", ["summary", "two-phase", "ppi"])
+def test_files_that_share_no_entry_have_families_of_their_own(write: Write, tmp_path: Path, given: str) -> None:
+    files = [rows_of([HIT] * 60 + [MISS] * 140), rows_of([HIT] * 20 + [MISS] * 180)]
+    for row in files[1]:
+        row["id"] = row["long_id"] = f"other-{row['id']}"
+        row["input"] = "another prompt"
+    for rows in files:
+        for place, row in enumerate(rows):
+            row["base"] = f"b{place // 5}"
+    said = [(0, row["id"]) for row in files[0][::3]] + [(1, row["id"]) for row in files[1][::3]]
+    sheet = tmp_path / "labels.csv"
+    lines = [f"results_{file}.jsonl,{key},{int(place % 9 < 3)}" for place, (file, key) in enumerate(said)]
+    sheet.write_text("\n".join(["file,id,label", *lines]), "utf-8")
+    quality = summary(tmp_path, **CANARY) if given == "summary" else str(sheet)
+    method = "ppi" if given == "ppi" else "two-phase"
+    alone, together = (
+        compared(write, *files, judge_quality=quality, correction=method, cluster=cluster)["pairs"][0]["corrected"]
+        for cluster in ("none", "base")
+    )
+    assert together["difference"]["value"] == pytest.approx(alone["difference"]["value"])
+    assert together["difference"]["high"] > alone["difference"]["high"]
+    assert (together["p"] is None) == (given == "summary")
+
+
 # -- labels of both files ---------------------------------------------------------------------------------------
 
 
