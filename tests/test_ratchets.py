@@ -145,7 +145,7 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     figures_found_in_words: (0, 0),
     modules_with_one_importer: (93, 25),
     class_names_that_mean_several_classes: (84, 10),
-    number_of_modules: (393, 200),
+    number_of_modules: (392, 200),
     names_that_tests_take_from_inside_packages: (201, 100),
 }
 """Each count as it is, and where it is to end."""

@@ -8,7 +8,7 @@ from faircount.analysis.choosing import Chooser as Chooser
 from faircount.analysis.comparing.claims import agree as agree
 from faircount.analysis.comparing.claims import detectable as detectable
 from faircount.analysis.comparing.compare import compare_files as compare_files
-from faircount.analysis.comparing.facets import tested as tested
+from faircount.analysis.comparing.figures import tested as tested
 from faircount.analysis.comparing.figures import figures as figures
 from faircount.analysis.comparing.model import ComparedGroup as ComparedGroup
 from faircount.analysis.comparing.model import Comparison as Comparison

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from faircount.analysis import families as families_of
 from faircount.analysis import fields, integrity
-from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
+from faircount.analysis.comparing import claims, figures, flips, pairing, scores
 from faircount.analysis.comparing.model import (
     ComparedGroup,
     Comparison,
@@ -200,7 +200,7 @@ def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: Co
 
 
 def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> Comparison:
-    chosen = facets.chosen_fields(sides, options)
+    chosen = figures.chosen_fields(sides, options)
     means = [scores.scores_of(side, options.max_line) for side in sides]
     with_each_other = combinations(range(len(sides)), 2)
     with_baseline = ((0, other) for other in range(1, len(sides)))
@@ -209,7 +209,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     adjusted = holm([pair.p for pair in joined])
     corrected = _corrected_pairs(sides, known, joined, options)
     broken_down = [_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options) for pair in joined]
-    tested = facets.tested([groups for groups, _ in broken_down], options.alpha)
+    tested = figures.tested([groups for groups, _ in broken_down], options.alpha)
     broken_down = [(groups, differing) for groups, (_, differing) in zip(tested, broken_down, strict=True)]
     pairs = tuple(
         _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found, len(joined))
@@ -361,13 +361,13 @@ def _broken_down(
     by: _Groups = {}
     differing: dict[str, int] = {}
     for field in chosen if len(joined.cells) else ():
-        found = facets.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
+        found = figures.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
         if found is None:
             continue
         by[field], differing[field] = found
         if joined.figures.undecided:
             matched = joined.matching.a, joined.matching.b
-            by[field] = facets.with_bounds(field, by[field], a, b, matched, joined.bounding, options)
+            by[field] = figures.groups_with_bounds(field, by[field], a, b, matched, joined.bounding, options)
     return by, differing
 
 
