@@ -1,7 +1,7 @@
 """How often does the corrected rate of `results analyze --judge-quality` contain the truth? Regimes as tables.
 
 From drawn counts on everything is what the product does: a `Corrector` for the estimate over all entries, errors and
-blocks among them, and for families, `allocation` for how many labels `sample-for-labels` draws of either verdict.
+blocks among them, and for families, `allocate_labels` for how many labels `sample-for-labels` draws of either verdict.
 Nothing but the drawing is written here, and what others do instead.
 """
 
@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from scipy.stats import norm
 
 from faircount import stats as ours
-from faircount.analysis import allocation
-from faircount.model import Estimate, Outcome, Validation
-from faircount.stats import LabelledCorrector, LabelledPart, MeasuredCorrector, VerdictCounts
+from faircount.model import Estimate, Validation
+from faircount.stats import LabelledCorrector, LabelledPart, MeasuredCorrector, VerdictCounts, allocate_labels
 from tests import naive_intervals as naive
 from tests.coverage_regimes import BAND, Counts, Interval, Method, Outcomes, Regime, Role, Table, limits, seeded, tally
 
@@ -31,7 +30,6 @@ LABELS = (50, 100, 400)
 LEVEL = 0.95
 Z = float(norm.ppf(0.975))
 TWO_PHASE, PPI = "two-phase", "ppi"
-_SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 
 Judge = tuple[float, float]
 """Sensitivity and specificity."""
@@ -62,12 +60,10 @@ def drawn_by_verdict(rate: float, judge: Judge, labels: int, draws: int) -> Outc
     generator = seeded("drawn by verdict", rate, judge, labels)
     rows = []
     for found, alarms, missed, passed in zip(*_verdicts(generator, rate, judge, draws), strict=True):
-        shares = allocation({_SUCCESS: int(found + alarms), _FAILURE: int(missed + passed)}, labels)
-        of_successes = generator.hypergeometric(found, alarms, shares[_SUCCESS])
-        of_failures = generator.hypergeometric(missed, passed, shares[_FAILURE])
-        rows.append(
-            [found + alarms, shares[_SUCCESS], of_successes, missed + passed, shares[_FAILURE], of_failures],
-        )
+        shares = allocate_labels(int(found + alarms), int(missed + passed), labels)
+        of_successes = generator.hypergeometric(found, alarms, shares[0])
+        of_failures = generator.hypergeometric(missed, passed, shares[1])
+        rows.append([found + alarms, shares[0], of_successes, missed + passed, shares[1], of_failures])
     return tally(rows)
 
 
@@ -127,9 +123,9 @@ class Clustered:
             miss = answered & ~hit
             chosen = np.zeros(len(self.of), dtype=bool)
             if by_verdict:
-                shares = allocation({_SUCCESS: int(hit.sum()), _FAILURE: int(miss.sum())}, labels)
-                for part, verdict in ((hit, _SUCCESS), (miss, _FAILURE)):
-                    chosen[generator.choice(np.flatnonzero(part), shares[verdict], replace=False)] = True
+                shares = allocate_labels(int(hit.sum()), int(miss.sum()), labels)
+                for part, share in zip((hit, miss), shares, strict=True):
+                    chosen[generator.choice(np.flatnonzero(part), share, replace=False)] = True
             else:
                 chosen[generator.choice(np.flatnonzero(answered), labels, replace=False)] = True
             counts = self.counted(

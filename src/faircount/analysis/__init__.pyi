@@ -8,8 +8,8 @@ from faircount.analysis.choosing import Chooser as Chooser
 from faircount.analysis.comparing.claims import agree as agree
 from faircount.analysis.comparing.claims import detectable as detectable
 from faircount.analysis.comparing.compare import compare_files as compare_files
-from faircount.analysis.comparing.figures import tested as tested
 from faircount.analysis.comparing.figures import figures as figures
+from faircount.analysis.comparing.figures import tested as tested
 from faircount.analysis.comparing.model import ComparedGroup as ComparedGroup
 from faircount.analysis.comparing.model import Comparison as Comparison
 from faircount.analysis.comparing.model import Figures as Figures
@@ -112,11 +112,9 @@ from faircount.analysis.results import analyze_files as analyze_files
 from faircount.analysis.results import findings_of as findings_of
 from faircount.analysis.results import fold_files as fold_files
 from faircount.analysis.sampling_for_labels import Sample as Sample
-from faircount.analysis.sampling_for_labels import allocation as allocation
 from faircount.analysis.sampling_for_labels import columns_of as columns_of
 from faircount.analysis.sampling_for_labels import sample_for_labels as sample_for_labels
 from faircount.analysis.sampling_for_labels import sheet_rows as sheet_rows
-from faircount.analysis.sampling_for_labels import spread as spread
 from faircount.analysis.slices import stands_out as stands_out
 from faircount.analysis.summary import SMALL_GROUP as SMALL_GROUP
 from faircount.analysis.words import WORDS as WORDS

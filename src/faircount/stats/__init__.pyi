@@ -54,7 +54,9 @@ from faircount.stats.corrector import CorrectedRates as CorrectedRates
 from faircount.stats.corrector import Corrector as Corrector
 from faircount.stats.corrector import LabelledCorrector as LabelledCorrector
 from faircount.stats.corrector import MeasuredCorrector as MeasuredCorrector
+from faircount.stats.corrector import allocate_labels as allocate_labels
 from faircount.stats.corrector import attacks_that_fool as attacks_that_fool
+from faircount.stats.corrector import draw_evenly as draw_evenly
 from faircount.stats.corrector import rate_over_all as rate_over_all
 from faircount.stats.design import Design as Design
 from faircount.stats.design import Strata as Strata

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,6 +54,9 @@ JUDGED_ENTRY = "judged entry"
 LEAST_LABELS_TO_FOOL = 5
 """With fewer labels of its judged successes, no attack can be shown to fool the judge."""
 _TRUE_BY_CHANCE = 0.5
+# What share of either verdict is expected to be a true success: as of a judge that is good, not perfect.
+_EXPECTED_TRUE = (0.8, 0.05)
+_LEAST_DRAWN = 5
 # Labels whose share of judged successes lies more standard errors from that of the run are not taken as random. One in
 # ten random samples is refused for nothing: that costs little, since the two-phase estimate is there for it.
 _RANDOM_WITHIN = 1.645
@@ -425,3 +429,35 @@ def _p_of_true(own: Sequence[bool], others: Sequence[bool]) -> float | None:
     against_half = binomial_at_most(true, len(own), _TRUE_BY_CHANCE)
     against_others = hypergeometric_at_most(true, len(own), true + sum(others), len(own) + len(others))
     return min(1.0, max(against_half, against_others))
+
+
+def allocate_labels(successes: int, failures: int, n: int) -> tuple[int, int]:
+    """Share out n labels over so many judged successes and failures: how many of either to draw for `two_phase`.
+
+    By size times the expected deviation √(p(1-p)) of the labels (Neyman 1934), and a few for each.
+    """
+    weights = [
+        size * math.sqrt(share * (1 - share)) for size, share in zip((successes, failures), _EXPECTED_TRUE, strict=True)
+    ]
+    least = max(1, min(_LEAST_DRAWN, n // 4))
+    first = min(max(least, round(n * weights[0] / sum(weights))), n - least, successes)
+    second = min(n - first, failures)
+    # What one verdict cannot use goes to the other.
+    return min(n - second, successes), second
+
+
+def draw_evenly(
+    entries: Sequence[tuple[int, int | None]], count: int, generator: Random
+) -> list[tuple[int, int | None]]:
+    """Draw entries with equal chances, evenly over their values: systematic, from a random start (Cochran 1977, ch. 8).
+
+    An entry comes with its value of a field. They are put in the order of the values, and every k-th is taken.
+    """
+    if not count:
+        return []
+    shuffled = list(entries)
+    generator.shuffle(shuffled)
+    shuffled.sort(key=lambda pair: (pair[1] is not None, pair[1] or 0))
+    step = len(shuffled) / count
+    start = generator.random() * step
+    return [shuffled[min(len(shuffled) - 1, math.floor(start + place * step))] for place in range(count)]
