@@ -152,7 +152,7 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 75_787
+    assert lines() <= 75_837
 
 
 def test_counts_only_fall() -> None:

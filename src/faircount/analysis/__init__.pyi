@@ -5,7 +5,6 @@ from faircount.analysis.checking import check_files as check_files
 from faircount.analysis.checking import verdict as verdict
 from faircount.analysis.choosing import Choice as Choice
 from faircount.analysis.choosing import Chooser as Chooser
-from faircount.analysis.comparing.claims import agree as agree
 from faircount.analysis.comparing.claims import detectable as detectable
 from faircount.analysis.comparing.compare import compare_files as compare_files
 from faircount.analysis.comparing.figures import figures as figures

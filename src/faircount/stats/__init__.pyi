@@ -49,6 +49,7 @@ from faircount.stats.comparison import miettinen_nurminen as miettinen_nurminen
 from faircount.stats.comparison import newcombe as newcombe
 from faircount.stats.comparison import newcombe_paired as newcombe_paired
 from faircount.stats.comparison import risk_ratio as risk_ratio
+from faircount.stats.comparison import shown_sign as shown_sign
 from faircount.stats.comparison import tango as tango
 from faircount.stats.corrector import CorrectedRates as CorrectedRates
 from faircount.stats.corrector import Corrector as Corrector
@@ -119,9 +120,13 @@ from faircount.stats.multiplicity import benjamini_yekutieli as benjamini_yekuti
 from faircount.stats.multiplicity import bonferroni as bonferroni
 from faircount.stats.multiplicity import holm as holm
 from faircount.stats.planning import SampleSize as SampleSize
+from faircount.stats.planning import degrees_of_families as degrees_of_families
 from faircount.stats.planning import design_effect as design_effect
 from faircount.stats.planning import detectable_paired as detectable_paired
 from faircount.stats.planning import detectable_unpaired as detectable_unpaired
+from faircount.stats.planning import least_difference_paired as least_difference_paired
+from faircount.stats.planning import least_entries_paired as least_entries_paired
+from faircount.stats.planning import least_entries_unpaired as least_entries_unpaired
 from faircount.stats.planning import minimum_detectable as minimum_detectable
 from faircount.stats.planning import power_paired as power_paired
 from faircount.stats.planning import sample_size_half_width as sample_size_half_width

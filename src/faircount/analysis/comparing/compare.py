@@ -39,7 +39,7 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
-from faircount.stats import Design, cochran_q, holm
+from faircount.stats import Design, cochran_q, holm, shown_sign
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def _pair(
     pairs: int,
 ) -> Pair:
     a, b = sides[joined.a], sides[joined.b]
-    sign = claims.agree(joined.figures, adjusted, options.alpha)
+    sign = shown_sign(joined.figures.difference, adjusted, options.alpha)
     claimed = claims.supported(sign, corrected, options.alpha)
     fixed, broken = _flips(a, b, joined, options)
     # Of several pairs of files, Holm's method tests the one that differs most at α divided by their number.

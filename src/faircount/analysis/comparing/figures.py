@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from faircount.analysis import fields
-from faircount.analysis.comparing.claims import agree
 from faircount.analysis.comparing.model import Bounds, ComparedGroup, Figures
 from faircount.analysis.comparing.pairing import FIELDS_OF_RUNS
 from faircount.analysis.comparing.side import Side
@@ -23,7 +22,7 @@ from faircount.analysis.summary import SMALL_GROUP
 from faircount.analysis.words import WORDS
 from faircount.errors import UsageError
 from faircount.findings import counted
-from faircount.stats import Design, benjamini_hochberg, conditional_odds_ratio, mcnemar
+from faircount.stats import Design, benjamini_hochberg, conditional_odds_ratio, mcnemar, shown_sign
 from faircount.text import clip, visible
 
 PAIR = "pair of entries"
@@ -295,7 +294,7 @@ def tested(
 
     def of(group: ComparedGroup) -> ComparedGroup:
         p = next(adjusted)
-        return replace(group, adjusted_p=p, stands_out=bool(agree(group, p, alpha)))
+        return replace(group, adjusted_p=p, stands_out=bool(shown_sign(group.difference, p, alpha)))
 
     return [{field: tuple(sorted(map(of, groups), key=_order)) for field, groups in by.items()} for by in found]
 
