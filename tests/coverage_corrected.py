@@ -1,8 +1,8 @@
 """How often does the corrected rate of `results analyze --judge-quality` contain the truth? Regimes as tables.
 
-From drawn counts on everything is what the product does: `correcting` for the estimate over all entries, errors and
-blocks among them, `allocation` for how many labels `sample-for-labels` draws of either verdict, `clustered` for
-families. Nothing but the drawing is written here, and what others do instead.
+From drawn counts on everything is what the product does: a `Corrector` for the estimate over all entries, errors and
+blocks among them, and for families, `allocate_labels` for how many labels `sample-for-labels` draws of either verdict.
+Nothing but the drawing is written here, and what others do instead.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
+from scipy.stats import norm
 
 from faircount import stats as ours
-from faircount.analysis import PPI, TWO_PHASE, Run, Sampled, allocation, over_all, respecting
-from faircount.analysis.correction import correcting
-from faircount.model import Families, Outcome, Tally, Validation
-from faircount.stats import LabelledPart
-from faircount.stats.labelled_families import LabelledFamily
+from faircount.model import Estimate, Validation
+from faircount.stats import LabelledCorrector, LabelledPart, MeasuredCorrector, VerdictCounts, allocate_labels
 from tests import naive_intervals as naive
 from tests.coverage_regimes import BAND, Counts, Interval, Method, Outcomes, Regime, Role, Table, limits, seeded, tally
 
@@ -29,7 +28,8 @@ RATES = (0.02, 0.1, 0.4)
 JUDGES = ((0.95, 0.98), (0.8, 0.9), (0.6, 0.8))
 LABELS = (50, 100, 400)
 LEVEL = 0.95
-_SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
+Z = float(norm.ppf(0.975))
+TWO_PHASE, PPI = "two-phase", "ppi"
 
 Judge = tuple[float, float]
 """Sensitivity and specificity."""
@@ -60,12 +60,10 @@ def drawn_by_verdict(rate: float, judge: Judge, labels: int, draws: int) -> Outc
     generator = seeded("drawn by verdict", rate, judge, labels)
     rows = []
     for found, alarms, missed, passed in zip(*_verdicts(generator, rate, judge, draws), strict=True):
-        shares = allocation({_SUCCESS: int(found + alarms), _FAILURE: int(missed + passed)}, labels)
-        of_successes = generator.hypergeometric(found, alarms, shares[_SUCCESS])
-        of_failures = generator.hypergeometric(missed, passed, shares[_FAILURE])
-        rows.append(
-            [found + alarms, shares[_SUCCESS], of_successes, missed + passed, shares[_FAILURE], of_failures],
-        )
+        shares = allocate_labels(int(found + alarms), int(missed + passed), labels)
+        of_successes = generator.hypergeometric(found, alarms, shares[0])
+        of_failures = generator.hypergeometric(missed, passed, shares[1])
+        rows.append([found + alarms, shares[0], of_successes, missed + passed, shares[1], of_failures])
     return tally(rows)
 
 
@@ -125,9 +123,9 @@ class Clustered:
             miss = answered & ~hit
             chosen = np.zeros(len(self.of), dtype=bool)
             if by_verdict:
-                shares = allocation({_SUCCESS: int(hit.sum()), _FAILURE: int(miss.sum())}, labels)
-                for part, verdict in ((hit, _SUCCESS), (miss, _FAILURE)):
-                    chosen[generator.choice(np.flatnonzero(part), shares[verdict], replace=False)] = True
+                shares = allocate_labels(int(hit.sum()), int(miss.sum()), labels)
+                for part, share in zip((hit, miss), shares, strict=True):
+                    chosen[generator.choice(np.flatnonzero(part), share, replace=False)] = True
             else:
                 chosen[generator.choice(np.flatnonzero(answered), labels, replace=False)] = True
             counts = self.counted(
@@ -152,31 +150,31 @@ class Clustered:
 # From counts to intervals
 
 
-def run_of(successes: int, failures: int, entries: int = ENTRIES, widening: float | None = 1.0) -> Run:
-    counted = Tally(total=entries, success=successes, failure=failures, error=entries - successes - failures)
-    return Run(counted, entries, LEVEL, widening, ("judge",))
+def by_measured_judge(entries: VerdictCounts, validation: Validation) -> Interval | None:
+    return limits_of(MeasuredCorrector(LEVEL, validation=validation).rate(entries).estimate)
 
 
-def by_measured_judge(run: Run, validation: Validation) -> Interval | None:
-    _, judged = correcting.measured_rate(run, validation)
-    return None if judged is None else limits(over_all(judged, run.tally, LEVEL))
+def limits_of(estimate: Estimate | None) -> Interval | None:
+    return None if estimate is None else limits(estimate)
 
 
 @cache
 def corrected_elsewhere(counts: Counts) -> Interval | None:
     successes, failures, found, passed, each = counts
-    return by_measured_judge(run_of(successes, failures), Validation(found, each, passed, each))
+    entries = VerdictCounts(ENTRIES, LabelledPart(successes, 0, 0), LabelledPart(failures, 0, 0))
+    return by_measured_judge(entries, Validation(found, each, passed, each))
 
 
-def sample_of(counts: Counts, *, by_verdict: bool) -> Sampled:
-    return Sampled(LabelledPart(*counts[:3]), LabelledPart(*counts[3:6]), (), 0, 0, by_verdict)
+def by_sample(entries: VerdictCounts, method: str) -> Interval | None:
+    corrector = LabelledCorrector(LEVEL, method=method)
+    if method == PPI and not corrector.drawn_at_random(entries):
+        return None
+    return limits_of(corrector.rate(entries).estimate)
 
 
 @cache
 def corrected_by_sample(counts: Counts, method: str) -> Interval | None:
-    run = run_of(counts[0], counts[3])
-    _, judged, _ = correcting._from_labels(run, sample_of(counts, by_verdict=method == TWO_PHASE), method)
-    return None if judged is None else limits(over_all(judged, run.tally, LEVEL))
+    return by_sample(VerdictCounts(ENTRIES, LabelledPart(*counts[:3]), LabelledPart(*counts[3:6])), method)
 
 
 @cache
@@ -217,9 +215,9 @@ def labels_pooled(counts: Counts) -> Interval | None:
     return None if found is None else (found[0] * share, found[1] * share)
 
 
-def families_of(counts: Counts) -> list[LabelledFamily]:
+def families_of(counts: Counts) -> tuple[VerdictCounts, ...]:
     rows = [counts[start : start + 7] for start in range(0, len(counts), 7)]
-    return [LabelledFamily(row[0], LabelledPart(*row[1:4]), LabelledPart(*row[4:7])) for row in rows]
+    return tuple(VerdictCounts(row[0], LabelledPart(*row[1:4]), LabelledPart(*row[4:7])) for row in rows)
 
 
 def _sums(counts: Sequence[int], width: int) -> tuple[int, ...]:
@@ -228,36 +226,38 @@ def _sums(counts: Sequence[int], width: int) -> tuple[int, ...]:
 
 def clustered_sample(counts: Counts, method: str, *, respected: bool = True) -> Interval | None:
     entries, *parts = _sums(counts, 7)
-    run, sampled = run_of(parts[0], parts[3], entries), sample_of(tuple(parts), by_verdict=method == TWO_PHASE)
-    _, judged, _ = correcting._from_labels(run, sampled, method)
-    if judged is None:
-        return None
-    estimates = judged, over_all(judged, run.tally, LEVEL)
-    return limits(
-        respecting(families_of(counts), sampled, run.tally, estimates, method)[1] if respected else estimates[1]
+    families = families_of(counts) if respected else ()
+    return by_sample(
+        VerdictCounts(entries, LabelledPart(*parts[:3]), LabelledPart(*parts[3:]), families=families), method
     )
 
 
 def by_design_effect(counts: Counts, method: str) -> Interval | None:
-    """Return the interval of labels, grown by the design effect of the verdicts."""
+    """Return the interval of labels, its variance grown by what the design effect of the verdicts adds to p(1-p)/n."""
     entries, *parts = _sums(counts, 7)
-    sampled = sample_of(tuple(parts), by_verdict=method == TWO_PHASE)
-    run = run_of(parts[0], parts[3], entries, _widening(counts[1::7], counts[::7], entries))
-    _, judged, _ = correcting._from_labels(run, sampled, method)
-    return None if judged is None else limits(over_all(judged, run.tally, LEVEL))
-
-
-def _widening(successes: Sequence[int], sizes: Sequence[int], entries: int) -> float | None:
-    found = ours.cluster_wilson(list(successes), list(sizes))
-    told = Families("auto", "family", True, "", count=found.families, effective_n=found.effective_n)
-    return correcting._widening(told, Tally(total=entries, success=sum(successes)), LEVEL)
+    sample = VerdictCounts(entries, LabelledPart(*parts[:3]), LabelledPart(*parts[3:]))
+    corrector = LabelledCorrector(LEVEL, method=method)
+    if method == PPI and not corrector.drawn_at_random(sample):
+        return None
+    judged = corrector.rate(sample).judged
+    if judged is None or judged.value is None or judged.low is None or judged.high is None:
+        return None
+    rate, n = judged.value, judged.n
+    widening = ours.widening(ours.cluster_wilson(list(counts[1::7]), list(counts[::7])))
+    further = Z * math.sqrt((widening - 1) * rate * (1 - rate) / n)
+    low, high = rate - math.hypot(rate - judged.low, further), rate + math.hypot(judged.high - rate, further)
+    return limits(ours.rate_over_all(replace(judged, low=max(low, 0.0), high=min(high, 1.0)), sample))
 
 
 def clustered_elsewhere(counts: Counts, *, respected: bool = True) -> Interval | None:
     found, passed, each, *families = counts
+    rows = [families[start : start + 3] for start in range(0, len(families), 3)]
+    kinds = tuple(VerdictCounts(row[0], LabelledPart(row[1], 0, 0), LabelledPart(row[2], 0, 0)) for row in rows)
     entries, successes, failures = _sums(families, 3)
-    widening = _widening(families[1::3], families[::3], entries) if respected else 1.0
-    return by_measured_judge(run_of(successes, failures, entries, widening), Validation(found, each, passed, each))
+    whole = VerdictCounts(
+        entries, LabelledPart(successes, 0, 0), LabelledPart(failures, 0, 0), families=kinds if respected else ()
+    )
+    return by_measured_judge(whole, Validation(found, each, passed, each))
 
 
 def clustered_garak(counts: Counts) -> Interval:

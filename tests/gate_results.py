@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from faircount import stats
-from faircount.analysis.comparing import found
+from faircount.analysis.comparing import model as compared
 from faircount.model import Analysis, Estimate, Shares, Tally
 from tests.conftest import Write, analysis_of, standard
 
@@ -31,10 +31,10 @@ def with_rate(analysis: Analysis, **changed: float | None) -> Analysis:
     return replace(analysis, rates=replace(analysis.rates, asr=replace(analysis.rates.asr, **changed)))
 
 
-def cells(both: int, only_a: int, only_b: int, neither: int, *, level: float = 0.95) -> found.Figures:
+def cells(both: int, only_a: int, only_b: int, neither: int, *, level: float = 0.95) -> compared.Figures:
     """Return the figures of two runs on the same entries."""
     n = both + only_a + only_b + neither
-    return found.Figures(
+    return compared.Figures(
         paired=n,
         both=both,
         only_a=only_a,
@@ -48,9 +48,9 @@ def cells(both: int, only_a: int, only_b: int, neither: int, *, level: float = 0
     )
 
 
-def unpaired_cells(successes_a: int, n_a: int, successes_b: int, n_b: int) -> found.Figures:
+def unpaired_cells(successes_a: int, n_a: int, successes_b: int, n_b: int) -> compared.Figures:
     """Return the figures of two runs on different entries."""
-    return found.Figures(
+    return compared.Figures(
         successes_a=successes_a,
         successes_b=successes_b,
         rate_a=stats.wilson(successes_a, n_a),
@@ -60,19 +60,19 @@ def unpaired_cells(successes_a: int, n_a: int, successes_b: int, n_b: int) -> fo
 
 
 def comparison_with(
-    figures: found.Figures,
+    figures: compared.Figures,
     *,
     aim: str = "attack",
-    by: Mapping[str, Mapping[str, found.Figures]] | None = None,
+    by: Mapping[str, Mapping[str, compared.Figures]] | None = None,
     names: Sequence[str] = ("old.jsonl", "new.jsonl"),
-) -> found.Comparison:
+) -> compared.Comparison:
     """Return a comparison of two runs; `by` has the figures of groups, by field and value."""
     a, b = names
     groups = {
-        field: tuple(found.ComparedGroup(**asdict(one), value=value, small=False) for value, one in values.items())
+        field: tuple(compared.ComparedGroup(**asdict(one), value=value, small=False) for value, one in values.items())
         for field, values in (by or {}).items()
     }
-    pair = found.Pair(
+    pair = compared.Pair(
         **asdict(figures),
         a=a,
         b=b,
@@ -82,17 +82,17 @@ def comparison_with(
         test=None,
         adjusted_p=None,
         detectable=None,
-        unpaired=found.Unpaired(not figures.paired),
+        unpaired=compared.Unpaired(not figures.paired),
         families_told="",
         by=groups,
     )
     files = tuple(_file(name, rate) for name, rate in ((a, figures.rate_a), (b, figures.rate_b)))
-    return found.Comparison(aim=aim, level=figures.difference.level, files=files, pairs=(pair,))
+    return compared.Comparison(aim=aim, level=figures.difference.level, files=files, pairs=(pair,))
 
 
-def _file(name: str, rate: Estimate) -> found.File:
+def _file(name: str, rate: Estimate) -> compared.File:
     none = stats.wilson(0, rate.n)
-    return found.File(name, label=name, tally=Tally(total=rate.n), rate=rate, shares=Shares(none, none, none))
+    return compared.File(name, label=name, tally=Tally(total=rate.n), rate=rate, shares=Shares(none, none, none))
 
 
 def families_difference(value: float, low: float, high: float, n: int) -> Estimate:

@@ -18,8 +18,8 @@ import numpy as np
 from msgspec.structs import asdict
 from scipy import stats as scipy_stats
 
-from faircount.analysis import ComparedGroup, Figures, agree, detectable, figures, judged, tested
-from faircount.stats import Design
+from faircount.analysis import ComparedGroup, Figures, detectable, figures, judged, tested
+from faircount.stats import Design, shown_sign
 from tests.coverage_families import zipf
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "coverage.md"
@@ -101,7 +101,7 @@ def figures_of(cells: Any, codes: Any) -> Figures:
 
 def claimed(cells: Any, codes: Any) -> int:
     found = figures_of(cells, codes)
-    return agree(found, found.p, ALPHA)
+    return shown_sign(found.difference, found.p, ALPHA)
 
 
 def lowest_p(cells: Any, codes: Any) -> Any:

@@ -17,7 +17,7 @@ import pytest
 from bench.generate import write_results
 
 from faircount.analysis import CompareOptions, Comparison, compare_files
-from faircount.analysis.comparing.found import Pair
+from faircount.analysis.comparing.model import Pair
 from faircount.analysis.comparing.report import as_report
 from faircount.errors import InputError, UsageError
 from faircount.model import Estimate, Passage

@@ -21,8 +21,8 @@ from faircount.errors import InputError, UsageError
 from faircount.present import console
 from faircount.stats import (
     LabelledPart,
-    LabelledSide,
     Validation,
+    VerdictCounts,
     added_difference,
     cluster_tango,
     corrected_difference,
@@ -263,6 +263,30 @@ def test_files_that_share_no_entry_are_corrected_too(write: Write, tmp_path: Pat
     assert pair["corrected"]["difference"]["low"] == pytest.approx(-mirrored[1], abs=1e-9)
 
 
+@pytest.mark.parametrize("given", ["summary", "two-phase", "ppi"])
+def test_files_that_share_no_entry_have_families_of_their_own(write: Write, tmp_path: Path, given: str) -> None:
+    files = [rows_of([HIT] * 60 + [MISS] * 140), rows_of([HIT] * 20 + [MISS] * 180)]
+    for row in files[1]:
+        row["id"] = row["long_id"] = f"other-{row['id']}"
+        row["input"] = "another prompt"
+    for rows in files:
+        for place, row in enumerate(rows):
+            row["base"] = f"b{place // 5}"
+    said = [(0, row["id"]) for row in files[0][::3]] + [(1, row["id"]) for row in files[1][::3]]
+    sheet = tmp_path / "labels.csv"
+    lines = [f"results_{file}.jsonl,{key},{int(place % 9 < 3)}" for place, (file, key) in enumerate(said)]
+    sheet.write_text("\n".join(["file,id,label", *lines]), "utf-8")
+    quality = summary(tmp_path, **CANARY) if given == "summary" else str(sheet)
+    method = "ppi" if given == "ppi" else "two-phase"
+    alone, together = (
+        compared(write, *files, judge_quality=quality, correction=method, cluster=cluster)["pairs"][0]["corrected"]
+        for cluster in ("none", "base")
+    )
+    assert together["difference"]["value"] == pytest.approx(alone["difference"]["value"])
+    assert together["difference"]["high"] > alone["difference"]["high"]
+    assert (together["p"] is None) == (given == "summary")
+
+
 # -- labels of both files ---------------------------------------------------------------------------------------
 
 
@@ -490,12 +514,12 @@ def test_more_than_is_possible_is_no_difference() -> None:
 
 
 def test_impossible_input_is_refused() -> None:
-    side = LabelledSide(LabelledPart(4, 2, 1), LabelledPart(6, 2, 0))
+    side = VerdictCounts(10, LabelledPart(4, 2, 1), LabelledPart(6, 2, 0))
     with pytest.raises(ValueError, match="add up"):
         two_phase_difference(side, side, table=[[4, 0, 0], [0, 5, 0], [0, 0, 0]])
     with pytest.raises(ValueError, match="one level"):
         added_difference(tango(1, 0, 9, level=0.9), tango(1, 0, 9))
-    unlabelled = LabelledSide(LabelledPart(4, 0, 0), LabelledPart(6, 2, 0))
+    unlabelled = VerdictCounts(10, LabelledPart(4, 0, 0), LabelledPart(6, 2, 0))
     assert two_phase_difference(side, unlabelled).value is None
 
 
@@ -592,7 +616,7 @@ def test_the_two_phase_difference_covers_at_least_what_it_promises(name: str) ->
             parts = [
                 LabelledPart(int((verdicts == of).sum()), len(at), int(true[at].sum())) for of, at in enumerate(drawn)
             ]
-            sides.append(LabelledSide(parts[0], parts[1], int(block.sum())))
+            sides.append(VerdictCounts(world.n, parts[0], parts[1]))
             told.append(verdicts)
             adds.append(influences(verdicts.tolist(), {int(at): int(true[at]) for of in drawn for at in of})[1])
         table = np.bincount(3 * told[0] + told[1], minlength=9).reshape(3, 3).tolist()

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount.analysis import hypergeometric_at_most, shown_to_fool, stratified
 from faircount.analysis.arrange import as_report
 from faircount.model import Analysis
 from faircount.present import console
-from faircount.stats import LabelledPart, two_phase
+from faircount.stats import LabelledPart, attacks_that_fool, hypergeometric_at_most, two_phase
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.test_correction import Z, labels, run_of, summary, valid
 
@@ -252,13 +251,10 @@ def test_dynamic_attacks_are_corrected_by_a_measured_judge(write: Write, tmp_pat
 
 
 def test_several_parts_are_two_phase_for_any_number_of_them() -> None:
-    first, second = LabelledPart(40, 10, 9), LabelledPart(60, 12, 1)
-    ours, known = stratified((first, second), 0.95), two_phase(first, second)
-    assert (ours.value, ours.low, ours.high) == pytest.approx((known.value, known.low, known.high))
     parts = ((40, 10, 9), (60, 12, 1), (30, 5, 2))
-    three = stratified([LabelledPart(*part) for part in parts], 0.95)
+    three = two_phase(*(LabelledPart(*part) for part in parts))
     assert (three.value, three.low, three.high) == pytest.approx(two_phase_by_hand(*parts))
-    assert stratified([first, LabelledPart(5, 0, 0)], 0.95).value is None
+    assert two_phase(LabelledPart(40, 10, 9), LabelledPart(5, 0, 0)).value is None
 
 
 # -- gates ------------------------------------------------------------------------------------------------------
@@ -428,18 +424,18 @@ def test_an_attack_is_named_by_both_tests_at_the_level_of_all() -> None:
     few, true = [False] * 8, [True] * 40
     expected = max(scipy_stats.binom.cdf(0, 8, 0.5), scipy_stats.fisher_exact([[0, 8], [40, 0]], "less").pvalue)
     assert expected == pytest.approx(0.5**8)
-    assert shown_to_fool([(few, true)], 0.95) == [True]
-    assert shown_to_fool([(few, true)] + [(true, few)] * 11, 0.95)[0]
-    assert not shown_to_fool([(few, true)] + [(true, few)] * 13, 0.95)[0]
-    assert shown_to_fool([(few, [False] * 40)], 0.95) == [False]
-    assert shown_to_fool([(few[:5], true)], 0.95) == [True]
+    assert attacks_that_fool([(few, true)], 0.95) == [True]
+    assert attacks_that_fool([(few, true)] + [(true, few)] * 11, 0.95)[0]
+    assert not attacks_that_fool([(few, true)] + [(true, few)] * 13, 0.95)[0]
+    assert attacks_that_fool([(few, [False] * 40)], 0.95) == [False]
+    assert attacks_that_fool([(few[:5], true)], 0.95) == [True]
     # One true of five: half of them or fewer would be so in 6 of 32 cases. None of five: in 1 of 32.
-    assert shown_to_fool([([True, *few[:4]], true)], 0.8) == [True]
-    assert shown_to_fool([([True, *few[:4]], true)], 0.82) == [False]
-    assert shown_to_fool([(few[:5], true)], 0.968) == [True]
-    assert shown_to_fool([(few[:5], true)], 0.97) == [False]
-    assert shown_to_fool([(few[:4], true)], 0.5) == [False]
-    assert shown_to_fool([(few, [])], 0.95) == [False]
+    assert attacks_that_fool([([True, *few[:4]], true)], 0.8) == [True]
+    assert attacks_that_fool([([True, *few[:4]], true)], 0.82) == [False]
+    assert attacks_that_fool([(few[:5], true)], 0.968) == [True]
+    assert attacks_that_fool([(few[:5], true)], 0.97) == [False]
+    assert attacks_that_fool([(few[:4], true)], 0.5) == [False]
+    assert attacks_that_fool([(few, [])], 0.95) == [False]
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
@@ -450,7 +446,7 @@ def test_false_alarms_about_fooled_judges_are_rare(share: float) -> None:
         draw = random.Random(seed)
         labelled = [[draw.random() < share for _ in range(draw.choice((6, 10, 20)))] for _ in range(8)]
         tested = [(own, [x for other in labelled if other is not own for x in other]) for own in labelled]
-        alarms += any(shown_to_fool(tested, 0.95))
+        alarms += any(attacks_that_fool(tested, 0.95))
     assert alarms / 400 <= PPV_LIMIT + 3 * math.sqrt(PPV_LIMIT * (1 - PPV_LIMIT) / 400)
 
 

@@ -19,8 +19,7 @@ from scipy.stats import t as student
 
 from faircount import stats
 from faircount.analysis import FIGURES, CompareOptions, Gate, GateResult, compare_files, judge, parse, subjects_of
-from faircount.analysis.comparing import found as compared
-from faircount.analysis.gates import needed
+from faircount.analysis.comparing import model as compared
 from faircount.errors import UsageError
 from faircount.model import Analysis, Estimate, Families, GroupFamilies, Rates, Shares, Tally
 from tests.conftest import Cli, Write, analysis_of, standard
@@ -655,7 +654,7 @@ def test_the_level_is_that_of_the_comparison() -> None:
 def test_as_many_more_entries_tell_a_rate_from_a_threshold(n: int, k: int, percent: int) -> None:
     k, threshold = min(k, n), percent / 100
     estimate = stats.wilson(k, n)
-    more = needed.to_tell_apart(estimate, threshold)
+    more = stats.more_entries(estimate, threshold)
     if more is None:
         assert abs(k / n - threshold) < 1e-3
         return
@@ -687,7 +686,7 @@ def test_so_many_families_are_needed_as_differ_as_these_do(won: list[int], thres
     sizes = [8] * len(won)
     found = stats.cluster_wilson(won, sizes)
     assert found.design_effect is not None
-    more = needed.families_to_tell_apart(found.estimate, threshold, GroupFamilies(len(won), found.design_effect))
+    more = stats.more_families(found.estimate, threshold, GroupFamilies(len(won), found.design_effect))
     assert more is not None
     # The same mixture of families, in whole and in part: enough of it decides, and two thirds of that do not.
     for families, enough in ((len(won) + more, True), (2 * (len(won) + more) // 3, False)):
@@ -700,23 +699,24 @@ def test_so_many_families_are_needed_as_differ_as_these_do(won: list[int], thres
 
 def test_families_cost_entries() -> None:
     estimate = stats.wilson(30, 600)
-    plain = needed.to_tell_apart(estimate, 0.06)
-    dear = needed.to_tell_apart(estimate, 0.06, design_effect=4.0)
+    plain = stats.more_entries(estimate, 0.06)
+    dear = stats.more_entries(estimate, 0.06, design_effect=4.0)
     assert plain is not None and dear is not None
     assert (dear + 600) / (plain + 600) == pytest.approx(4, rel=0.1)
 
 
 def test_no_number_of_entries_tells_equal_things_apart() -> None:
-    assert needed.to_tell_apart(stats.wilson(5, 100), 0.05) is None
-    assert needed.to_tell_apart(Estimate(None, None, None, 0, "entry", 0.95, "wilson"), 0.05) is None
-    assert needed.to_show_regression_paired(7, 5, 100, 0.02, 0.05) is None
-    assert needed.to_narrow(0.0, 0.1, 100, 0.05) is None
+    assert stats.more_entries(stats.wilson(5, 100), 0.05) is None
+    assert stats.more_entries(Estimate(None, None, None, 0, "entry", 0.95, "wilson"), 0.05) is None
+    assert stats.more_pairs(7, 5, 100, 0.02, 0.05) is None
+    assert stats.more_to_narrow(by_limits(0.02, 0.1, 100, 0.02), 0.05) is None
+    assert stats.more_to_narrow(by_limits(0.02, None, 100, 0.05), 0.05) is None
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 300), st.sampled_from([0.01, 0.02, 0.05, 0.1]))
 def test_as_many_more_pairs_decide_a_regression(worse: int, better: int, others: int, margin: float) -> None:
     n = worse + better + others
-    more = needed.to_show_regression_paired(worse, better, n, margin, 0.05)
+    more = stats.more_pairs(worse, better, n, margin, 0.05)
     if not n or more is None:
         return
     entries = n + more
@@ -730,7 +730,7 @@ def test_as_many_more_pairs_decide_a_regression(worse: int, better: int, others:
 )
 def test_as_many_more_entries_of_each_run_decide_a_regression(counts: tuple[tuple[int, int], tuple[int, int]]) -> None:
     new, old = counts
-    more = needed.to_show_regression_unpaired(new, old, 0.04, 0.05)
+    more = stats.more_entries_of_each(new, old, 0.04, 0.05)
     assert more is not None
     n = min(new[1], old[1]) + more
     new_k, old_k = round(new[0] / new[1] * n), round(old[0] / old[1] * n)
@@ -738,15 +738,45 @@ def test_as_many_more_entries_of_each_run_decide_a_regression(counts: tuple[tupl
 
 
 def test_the_number_is_that_of_the_planning_formula() -> None:
-    more = needed.to_show_regression_paired(30, 30, 400, 0.02, 0.05)
+    more = stats.more_pairs(30, 30, 400, 0.02, 0.05)
     planned = (norm.ppf(0.95) + norm.ppf(0.8)) ** 2 * 0.15 / 0.02**2
     assert more == pytest.approx(planned - 400, abs=1)
 
 
+def by_limits(value: float, reach: float | None, n: int, margin: float) -> stats.NonInferiority:
+    low, high = (None, None) if reach is None else (value - reach, value + reach)
+    difference = Estimate(value, low, high, n, "pair", 0.9, "families")
+    return stats.NonInferiority(difference, margin, None, None, "not_shown")
+
+
 def test_an_interval_narrows_with_the_root_of_the_entries() -> None:
-    more = needed.to_narrow(0.02, 0.04, 500, 0.05)
+    more = stats.more_to_narrow(by_limits(0.01, 0.04, 500, 0.03), 0.05)
     factor = (norm.ppf(0.95) + norm.ppf(0.8)) / norm.ppf(0.95)
     assert more == pytest.approx(500 * (2 * factor) ** 2 - 500, abs=1)
+
+
+@pytest.mark.parametrize("degrees", [None, 7.0])
+def test_one_sided_limits_lie_where_their_critical_value_puts_them(degrees: float | None) -> None:
+    two_sided, one_sided = (
+        float(norm.ppf(1 - tail) if degrees is None else student.ppf(1 - tail, degrees)) for tail in (0.025, 0.05)
+    )
+    error = 0.02
+    difference = Estimate(0.01, 0.01 - two_sided * error, 0.01 + two_sided * error, 300, "pair", 0.95, "families")
+    found = stats.non_inferiority_by_limits(difference, 0.05, degrees=degrees)
+    assert (found.difference.low, found.difference.high) == pytest.approx(
+        (0.01 - one_sided * error, 0.01 + one_sided * error)
+    )
+    assert (found.difference.level, found.z, found.p) == (0.9, None, None)
+    assert found.verdict == ("non_inferior" if 0.01 + one_sided * error < 0.05 else "not_shown")
+    assert stats.non_inferiority_by_limits(replace(difference, low=None, high=None), 0.05).verdict == "not_shown"
+
+
+def test_bounds_take_other_entries_as_all_of_one_kind() -> None:
+    rate = stats.wilson(20, 80)
+    none, every = stats.with_others(rate, 0, 100), stats.with_others(rate, 20, 100)
+    assert (none.value, every.value, none.n, every.n) == (0.2, 0.4, 100, 100)
+    assert (none.low, every.high) == pytest.approx(((rate.low or 0) * 0.8, (rate.high or 0) * 0.8 + 0.2))
+    assert stats.with_others(stats.wilson(0, 0), 3, 3).value is None
 
 
 # -- how often it decides rightly -------------------------------------------------------------------------------

@@ -10,16 +10,19 @@ import pytest
 from msgspec import structs
 from scipy import stats as scipy_stats
 
-from faircount.analysis import PPI, Sampled, one_by_one, respecting
-from faircount.model import Estimate, Tally
-from faircount.stats import LabelledPart, cluster_wilson, ppi_mean, ppi_weight, two_phase
-from faircount.stats.labelled_families import (
+from faircount.model import Estimate
+from faircount.stats import (
     FamilyVariance,
-    Gradient,
-    LabelledFamily,
+    LabelledCorrector,
+    LabelledPart,
+    VerdictCounts,
+    cluster_wilson,
     family_variance,
     over_all_gradient,
+    ppi_mean,
+    ppi_weight,
     prediction_powered_gradient,
+    two_phase,
     two_phase_gradient,
     with_families,
 )
@@ -29,7 +32,7 @@ Rate = Callable[[Sequence[float]], float]
 """A rate as a function of entries, judged successes, their labels and true ones, and judged failures alike."""
 
 
-def drawn(seed: int, families: int = 30) -> list[LabelledFamily]:
+def drawn(seed: int, families: int = 30) -> list[VerdictCounts]:
     draw = random.Random(seed)
     found = []
     for _ in range(families):
@@ -39,13 +42,13 @@ def drawn(seed: int, families: int = 30) -> list[LabelledFamily]:
             labelled = draw.randint(0, judged)
             parts.append(LabelledPart(judged, labelled, sum(draw.random() < share for _ in range(labelled))))
         entries = parts[0].judged + parts[1].judged + draw.randint(0, 3)
-        found.append(LabelledFamily(entries, parts[0], parts[1], draw.randint(1, 3)))
+        found.append(VerdictCounts(entries, parts[0], parts[1], draw.randint(1, 3)))
     return found
 
 
-def together(families: Sequence[LabelledFamily]) -> tuple[int, LabelledPart, LabelledPart]:
+def together(families: Sequence[VerdictCounts]) -> VerdictCounts:
     sums = [sum(f.times * f.counts[place] for f in families) for place in range(7)]
-    return sums[0], LabelledPart(*sums[1:4]), LabelledPart(*sums[4:7])
+    return VerdictCounts(sums[0], LabelledPart(*sums[1:4]), LabelledPart(*sums[4:7]), families=tuple(families))
 
 
 def two_phase_rate(counts: Sequence[float]) -> float:
@@ -79,10 +82,10 @@ def variance_by_weights(rate: Rate, units: Sequence[tuple[int, Sequence[float]]]
     return math.fsum(squares)
 
 
-def entries_of(family: LabelledFamily) -> list[tuple[int, Sequence[float]]]:
+def entries_of(family: VerdictCounts) -> list[tuple[int, Sequence[float]]]:
     s, f = family.successes, family.failures
     return [
-        (family.times * (family.entries - s.judged - f.judged), (1, 0, 0, 0, 0, 0, 0)),
+        (family.times * (family.total - s.judged - f.judged), (1, 0, 0, 0, 0, 0, 0)),
         (family.times * (s.judged - s.labelled), (1, 1, 0, 0, 0, 0, 0)),
         (family.times * (s.labelled - s.true), (1, 1, 1, 0, 0, 0, 0)),
         (family.times * s.true, (1, 1, 1, 1, 0, 0, 0)),
@@ -97,16 +100,13 @@ def entries_of(family: LabelledFamily) -> list[tuple[int, Sequence[float]]]:
 @pytest.mark.parametrize("everything", [False, True], ids=["judged", "all"])
 def test_the_variance_is_that_of_small_changes_of_weights(seed: int, which: str, everything: bool) -> None:
     families = drawn(seed)
-    entries, successes, failures = together(families)
+    whole = together(families)
     rate: Rate = two_phase_rate if which == "two-phase" else prediction_powered_rate(0.6)
-    gradient: Gradient = (
-        two_phase_gradient(successes, failures)
-        if which == "two-phase"
-        else prediction_powered_gradient(successes, failures, 0.6)
+    gradient: tuple[float, ...] = (
+        two_phase_gradient(whole) if which == "two-phase" else prediction_powered_gradient(whole, 0.6)
     )
     if everything:
-        value = rate([entries, *LabelledFamily(entries, successes, failures).counts[1:]])
-        gradient = over_all_gradient(gradient, value, successes.judged + failures.judged, entries)
+        gradient = over_all_gradient(gradient, rate(whole.counts), whole)
         rate = over_all(rate)
     found = family_variance(gradient, families)
     assert found is not None
@@ -119,8 +119,9 @@ def test_the_variance_is_that_of_small_changes_of_weights(seed: int, which: str,
 
 def test_entries_taken_alone_have_the_variance_of_the_plain_estimates() -> None:
     families = drawn(7)
-    _, successes, failures = together(families)
-    n, found = successes.judged + failures.judged, family_variance(two_phase_gradient(successes, failures), families)
+    whole = together(families)
+    successes, failures, n = whole.successes, whole.failures, whole.judged
+    found = family_variance(two_phase_gradient(whole), families)
     assert found is not None
     shares = [part.true / part.labelled for part in (successes, failures)]
     parts = list(zip((successes, failures), shares, strict=True))
@@ -134,7 +135,7 @@ def test_entries_taken_alone_have_the_variance_of_the_plain_estimates() -> None:
     others = [1.0] * (successes.judged - successes.labelled) + [0.0] * (failures.judged - failures.labelled)
     weight = ppi_weight(labels, verdicts, others)
     powered = ppi_mean(labels, verdicts, others, weight=weight)
-    variance = family_variance(prediction_powered_gradient(successes, failures, weight), families)
+    variance = family_variance(prediction_powered_gradient(whole, weight), families)
     assert variance is not None
     half = float(scipy_stats.norm.ppf(0.975)) * math.sqrt(variance.independent)
     assert (powered.value or 0) + half == pytest.approx(powered.high)
@@ -146,15 +147,15 @@ def test_labels_of_all_entries_give_the_limits_of_a_plain_rate_over_families() -
     for _ in range(40):
         chance = draw.betavariate(1, 3)
         hits = sum(draw.random() < chance for _ in range(10))
-        families.append(LabelledFamily(10, LabelledPart(hits, hits, hits), LabelledPart(10 - hits, 10 - hits, 0)))
+        families.append(VerdictCounts(10, LabelledPart(hits, hits, hits), LabelledPart(10 - hits, 10 - hits, 0)))
         true.append(hits)
-    _, successes, failures = together(families)
-    variance = family_variance(two_phase_gradient(successes, failures), families)
+    whole = together(families)
+    variance = family_variance(two_phase_gradient(whole), families)
     assert variance is not None
     raw = cluster_wilson(true, [10] * 40)
     assert variance.clustered == pytest.approx((raw.standard_error or 0) ** 2)
     assert (variance.degrees, variance.labels, variance.entries) == (39, 400, 400)
-    found = with_families(two_phase(successes, failures), variance)
+    found = with_families(two_phase(whole.successes, whole.failures), variance)
     assert (found.value, found.low, found.high) == pytest.approx(
         (raw.estimate.value, raw.estimate.low, raw.estimate.high)
     )
@@ -180,51 +181,51 @@ def test_without_a_success_labels_count_as_far_as_families_let_them(value: float
 
 def test_the_floor_is_that_of_the_labels_of_each_family() -> None:
     families = drawn(7)
-    _, successes, failures = together(families)
-    found = family_variance(two_phase_gradient(successes, failures), families)
+    whole = together(families)
+    found = family_variance(two_phase_gradient(whole), families)
     assert found is not None
     every = [family for family in families for _ in range(family.times)]
     labels = [family.successes.labelled + family.failures.labelled for family in every]
     true = [family.successes.true + family.failures.true for family in every]
-    sizes = [family.entries for family in every]
+    sizes = [family.total for family in every]
     typical = sum(size * size for size in sizes) / sum(sizes)
     kept = [(s, m) for s, m in zip(true, labels, strict=True) if m]
     alike = expected_correlation([s for s, _ in kept], [m for _, m in kept])
     assert found.floor == pytest.approx((typical - 1) * alike, rel=5e-3)
     assert (found.labels, found.entries) == (sum(labels), sum(sizes))
-    rate = two_phase(successes, failures)
+    rate = two_phase(whole.successes, whole.failures)
     raised = with_families(rate, structs.replace(found, clustered=0.0, floor=1e3))
     assert raised.low is not None and rate.low is not None and raised.low < rate.low
 
 
 def test_one_family_gives_no_interval() -> None:
-    family = LabelledFamily(20, LabelledPart(10, 5, 4), LabelledPart(10, 5, 1))
-    assert family_variance(two_phase_gradient(family.successes, family.failures), [family]) is None
+    family = VerdictCounts(20, LabelledPart(10, 5, 4), LabelledPart(10, 5, 1))
+    assert family_variance(two_phase_gradient(family), [family]) is None
     found = with_families(estimate(0.3, 0.1, 0.6), None)
     assert (found.value, found.low, found.high) == (0.3, None, None)
 
 
 def test_unequal_families_are_worth_fewer() -> None:
     part = LabelledPart(0, 0, 0)
-    families = [LabelledFamily(10, LabelledPart(5, 2, 1), LabelledPart(5, 2, 0))]
-    families += [LabelledFamily(1, LabelledPart(1, 1, 1), part, 10)]
-    found = family_variance(two_phase_gradient(LabelledPart(15, 12, 11), LabelledPart(5, 2, 0)), families)
+    families = [VerdictCounts(10, LabelledPart(5, 2, 1), LabelledPart(5, 2, 0))]
+    families += [VerdictCounts(1, LabelledPart(1, 1, 1), part, 10)]
+    whole = VerdictCounts(20, LabelledPart(15, 12, 11), LabelledPart(5, 2, 0))
+    found = family_variance(two_phase_gradient(whole), families)
     assert found is not None
     assert found.degrees == int(20**2 / 110) - 1
 
 
 def test_the_weight_of_the_verdicts_is_not_rounded() -> None:
     families = drawn(3)
-    entries, successes, failures = together(families)
-    labels, verdicts, unlabelled = one_by_one(successes, failures)
+    whole = together(families)
+    labels, verdicts, unlabelled = whole.one_by_one
     weight = ppi_weight(labels, verdicts, unlabelled)
     assert weight != float(f"{weight:.4g}")
-    judged = ppi_mean(labels, verdicts, unlabelled)
-    tally = Tally(success=successes.judged, failure=failures.judged, total=entries)
-    found, _, _ = respecting(families, Sampled(successes, failures, (), 0, 0), tally, (judged, judged), PPI)
+    judged = ppi_mean(labels, verdicts, unlabelled, unit="judged entry")
+    found = LabelledCorrector(0.95, method="ppi").rate(whole).judged
 
     def variance_of(used: float) -> FamilyVariance:
-        variance = family_variance(prediction_powered_gradient(successes, failures, used), families)
+        variance = family_variance(prediction_powered_gradient(whole, used), families)
         assert variance is not None
         return variance
 

@@ -17,9 +17,10 @@ from typing import Any
 import openpyxl
 import pytest
 
-from faircount import InputError, Outcome, UsageError
-from faircount.analysis import Sample, SampleOptions, allocation, columns_of, sample_for_labels, sheet_rows, spread
+from faircount import InputError, UsageError
+from faircount.analysis import Sample, SampleOptions, columns_of, sample_for_labels, sheet_rows
 from faircount.io import Records, all_fields
+from faircount.stats import allocate_labels, draw_evenly
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 
 LANGUAGES = ("de", "en", "fr", "it")
@@ -57,8 +58,7 @@ def test_entries_of_both_verdicts_are_drawn_and_weights_add_up_to_all_of_them(wr
 def test_more_is_drawn_where_more_is_unknown() -> None:
     # By hand: 100 * sqrt(0.8 * 0.2) against 900 * sqrt(0.05 * 0.95) is 40 against 196.2.
     successes = round(60 * 40 / 236.15)
-    shares = {Outcome.SUCCESS: successes, Outcome.FAILURE: 60 - successes}
-    assert allocation({Outcome.SUCCESS: 100, Outcome.FAILURE: 900}, 60) == shares
+    assert allocate_labels(100, 900, 60) == (successes, 60 - successes)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_more_is_drawn_where_more_is_unknown() -> None:
     ],
 )
 def test_what_one_verdict_cannot_use_goes_to_the_other(sizes: Any, n: int, expected: Any) -> None:
-    assert tuple(allocation(dict(zip((Outcome.SUCCESS, Outcome.FAILURE), sizes, strict=True)), n).values()) == expected
+    assert allocate_labels(sizes[0], sizes[1], n) == expected
 
 
 def test_every_entry_of_a_verdict_has_the_same_chance() -> None:
@@ -82,7 +82,7 @@ def test_every_entry_of_a_verdict_has_the_same_chance() -> None:
     times, rounds = Counter[int](), 4000
     generator = random.Random(3)
     for _ in range(rounds):
-        found = spread(part, 7, generator)
+        found = draw_evenly(part, 7, generator)
         assert len({entry for entry, _ in found}) == 7
         times.update(entry for entry, _ in found)
     chance = 7 / 23

@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 from faircount.model import Estimate, Validation
 from faircount.stats import (
     LabelledPart,
-    LabelledSide,
+    VerdictCounts,
     attempts,
     clusters,
     comparison,
@@ -52,8 +52,8 @@ SCORED = [(1, 0.9), (0, 0.8), (1, 0.8), (1, 0.6), (0, 0.4), (0, 0.4), (0, 0.1), 
 P_VALUES = [0.2, 0.013, 0.04, 0.04, 0.0009, 1.0, 0.5]
 
 MEASURED = [Validation(80, 100, 96, 100), Validation(30, 30, 40, 40), Validation(45, 50, 35, 50)]
-LABELLED_A = LabelledSide(LabelledPart(40, 20, 17), LabelledPart(55, 25, 2), 5)
-LABELLED_B = LabelledSide(LabelledPart(20, 20, 15), LabelledPart(80, 30, 0))
+LABELLED_A = VerdictCounts(100, LabelledPart(40, 20, 17), LabelledPart(55, 25, 2))
+LABELLED_B = VerdictCounts(100, LabelledPart(20, 20, 15), LabelledPart(80, 30, 0))
 PAIRS_OF_VERDICTS = [[15, 25, 0], [4, 51, 0], [1, 4, 0]]
 
 
@@ -401,6 +401,7 @@ Sides = tuple[Callable[..., tuple[float | None, ...]], Counts, Counts, Callable[
 SWAPPED: dict[str, Sides] = {
     "mcnemar": (lambda b, c: astuple(comparison.mcnemar(b, c)), (8,), (2,), kept),
     "tango": (lambda b, c: three(comparison.tango(b, c, 50)), (8,), (2,), negated),
+    "shown_sign": (lambda b, c: (comparison.shown_sign(comparison.tango(b, c, 50), 0.01, 0.05),), (20,), (2,), negated),
     "tango_score": (lambda b, c: (comparison.tango_score(b, c, 50, 0.0),), (8,), (2,), negated),
     "newcombe_paired": (lambda b, c: three(comparison.newcombe_paired(30, b, c, 10)), (8,), (2,), negated),
     "conditional_odds_ratio": (lambda b, c: three(comparison.conditional_odds_ratio(b, c)), (8,), (2,), inverted),
@@ -805,6 +806,29 @@ MONOTONE: dict[str, tuple[Callable[[Any], float | None], list[Any]]] = {
     "detectable_unpaired falls with n": (
         lambda n: -(planning.detectable_unpaired(n, 0.3) or 0),
         [50, 200, 5000, 10**6],
+    ),
+    "least_entries_paired rises with the power": (
+        lambda power: planning.least_entries_paired(0.2, 0.1, power=power),
+        [0.5, 0.8, 0.95],
+    ),
+    "least_entries_unpaired rises with the design effect": (
+        lambda effect: planning.least_entries_unpaired(0.2, 0.3, family_size=5, design_effect=effect),
+        [1, 2, 4],
+    ),
+    "least_difference_paired falls with n": (
+        lambda n: -(planning.least_difference_paired(n, 0.2) or 0),
+        [100, 400, 1600],
+    ),
+    "degrees_of_families rises with n": (lambda n: planning.degrees_of_families(n, 5), [10, 100, 1000]),
+    "non_inferiority_by_limits rises with the degrees": (
+        lambda degrees: (
+            gates.non_inferiority_by_limits(comparison.tango(8, 2, 50), 0.1, degrees=degrees).difference.high
+        ),
+        [3, 10, 100],
+    ),
+    "with_others rises with the successes": (
+        lambda successes: gates.with_others(proportion.wilson(5, 50), successes, 60).value,
+        [0, 5, 10],
     ),
     "minimum_detectable falls with n": (
         lambda n: -(planning.minimum_detectable(n, discordant=0.2) or 0),

@@ -18,7 +18,7 @@ import msgspec
 from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.catalogue import Attacks, Judges, Targets
 from faircount.analysis.checking import Checks
-from faircount.analysis.comparing.found import Comparison
+from faircount.analysis.comparing.model import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.ranking import Ranking

@@ -19,7 +19,7 @@ from faircount.analysis.arrange_groups import (
     share,
 )
 from faircount.analysis.by_judge import judges_section
-from faircount.analysis.correction import arranged
+from faircount.analysis.correction import report as correction_report
 from faircount.analysis.evidence import FAILED_CASES, sources_of
 from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
@@ -121,7 +121,7 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
         yield from _cases(a, evidence)
     yield Section("General", (*_general(a), *(_headline(a) if figures else ())))
     if a.correction is not None:
-        yield arranged.section(a, a.correction)
+        yield correction_report.section(a, a.correction)
     if a.dynamic is not None:
         yield Section("Dynamic attacks", (_dynamic(a.dynamic, a.correction),))
     if a.judges:
@@ -347,10 +347,12 @@ def _dynamic(dynamic: Dynamic, correction: JudgeCorrection | None) -> Grid:
         number_column("Entries", lambda figures: figures.total),
         number_column("Successes", lambda figures: figures.successes),
         number_column("Rate", lambda figures: figures.rate),
-        number_column("Corrected", lambda figures: arranged.cell(figures.corrected), when=correction is not None),
+        number_column(
+            "Corrected", lambda figures: correction_report.cell(figures.corrected), when=correction is not None
+        ),
         number_column("Attempts", lambda figures: figures.attempts, rank=3),
         number_column("Blocked requests", lambda figures: figures.guardrail, rank=2, note=blocked_note),
-        note="" if correction is None else arranged.note(correction, [f.corrected for f in dynamic.attacks]),
+        note="" if correction is None else correction_report.note(correction, [f.corrected for f in dynamic.attacks]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from faircount import formats
-from faircount.analysis.correction import arranged
+from faircount.analysis.correction import report as correction_report
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
 from faircount.findings import counted
@@ -100,7 +100,7 @@ def _group_grid(a: Analysis, head: str, groups: Sequence[Group], slices: Slices,
     corrected, shrunk = any(group.corrected for group in groups), any(group.shrunk for group in groups)
     notes = [*_notes(a, slices, tested, marked, len(groups) - ROWS_SHOWN), _without(tested, groups)]
     if a.correction is not None and corrected:
-        notes.append(arranged.note(a.correction, [group.corrected for group in groups]))
+        notes.append(correction_report.note(a.correction, [group.corrected for group in groups]))
 
     def share_of(count: int, group: Group) -> Estimate:
         return share(count, group.tally.total, a.level)
@@ -114,7 +114,7 @@ def _group_grid(a: Analysis, head: str, groups: Sequence[Group], slices: Slices,
         number_column("Total", lambda g: g.tally.total),
         number_column(words.wins, lambda g: g.tally.success),
         number_column(words.rate_column, lambda g: g.rate, note=_rate_note(words, groups)),
-        number_column("Corrected", lambda g: arranged.cell(g.corrected), when=corrected),
+        number_column("Corrected", lambda g: correction_report.cell(g.corrected), when=corrected),
         number_column(
             "Not judged",
             lambda g: g.tally.total - g.tally.judged,

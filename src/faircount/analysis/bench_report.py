@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.found import Comparison
+from faircount.analysis.comparing.model import Comparison
 from faircount.analysis.comparing.report import in_short
 from faircount.analysis.options import AnalyzeOptions, CompareOptions
 from faircount.analysis.results import analyze_files

@@ -22,6 +22,7 @@ from faircount.stats import (
     Design,
     cluster_wilson,
     confidence_sequence,
+    effective_families,
     two_way_wilson,
     widening,
 )
@@ -103,9 +104,8 @@ def doubts(grouping: Grouping) -> list[Finding]:
     """Return what should be known before an interval of families is believed."""
     if grouping.column is None or (grouping.told.count or 0) < 2:
         return []
-    sizes = [(kind.total, kind.times) for kind in grouping.kinds]
-    # So many families of one size are worth as much (Kish 1965): four single prompts add next to nothing to seven.
-    worth = sum(size * times for size, times in sizes) ** 2 / sum(size * size * times for size, times in sizes)
+    # Four single prompts add next to nothing to seven families.
+    worth = effective_families([kind.total for kind in grouping.kinds for _ in range(kind.times)])
     if worth >= FEW_FAMILIES:
         return []
     families = counted(grouping.told.count or 0, "family", "families")

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,15 +17,16 @@ from faircount.model import Document
 from faircount.stats.planning import (
     DEFAULT_POWER,
     SampleSize,
+    degrees_of_families,
     design_effect,
     detectable_unpaired,
-    power_paired,
+    least_difference_paired,
+    least_entries_paired,
+    least_entries_unpaired,
     sample_size_half_width,
-    sample_size_paired,
-    sample_size_unpaired,
     sample_size_zero_hits,
 )
-from faircount.stats.proportion import critical_value, score_limits
+from faircount.stats.proportion import critical_value, score_limits, zero_hits_upper
 
 WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
@@ -37,7 +38,6 @@ INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
 _FINER = (2.0, 1.5, 1.0, 0.75, 0.5)
 _MORE = (0.5, 1.0, 2.0, 4.0)
 _POWERS = (0.8, 0.9, 0.95)
-_STEP = 1e-6
 _EXACT_PAIRED, _EXACT_UNPAIRED = "McNemar's exact test", "Fisher's exact test (Fleiss, Tytun and Ury 1980)"
 _DIGITS = 12
 
@@ -121,6 +121,12 @@ class _Plan:
         self.size, self.icc = options.families or 1.0, options.icc or 0.0
         self.effect = design_effect(self.size, self.icc)
         self.families = None if options.families is None else Families(self.size, self.icc, self.effect)
+
+    @property
+    def _claimed(self) -> dict[str, Any]:
+        """When a difference is claimed, as `results compare` decides, and how often."""
+        families = self.options.families
+        return {"power": self.power, "alpha": self.alpha, "family_size": families, "design_effect": self.effect}
 
     def how_many_entries(self) -> Iterator[Question]:
         o = self.options
@@ -209,10 +215,6 @@ class _Plan:
     def _test(self, exact: str) -> str:
         return exact if self.families is None else "Student's t over families"
 
-    def _degrees(self, entries: int) -> float | None:
-        """Return the degrees of freedom of so many entries in families, None where these are independent."""
-        return None if self.families is None else max(1.0, entries / self.size - 1)
-
     def _question(self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]) -> Question:
         wanted = "entries" if self.options.entries is None else "precision"
         assumed = self.options.rate is None and answers[0].rate is not None
@@ -239,36 +241,13 @@ class _Plan:
         return self._point(size, upper_limit=limit)
 
     def _paired(self, discordant: float, difference: float, power: float) -> Point:
-        start = sample_size_paired(discordant, difference, power=power, alpha=self.alpha).entries
-
-        def enough(entries: int) -> bool:
-            return self._power(entries, abs(difference), discordant) >= power
-
-        return self._point(_least(start, enough), difference=difference, discordant=discordant, power=power)
-
-    def _power(self, entries: int, difference: float, discordant: float) -> float:
-        """Return how often a difference is claimed on the same entries, as `results compare` decides."""
-        return power_paired(
-            entries,
-            difference,
-            discordant,
-            alpha=self.alpha,
-            design_effect=self.effect,
-            degrees=self._degrees(entries),
-        )
+        found = least_entries_paired(discordant, difference, **{**self._claimed, "power": power})
+        return self._point(found, difference=difference, discordant=discordant, power=power)
 
     def _unpaired(self, difference: float, power: float) -> Point:
         other = _tidy(self.rate + difference)
-        size = sample_size_unpaired(self.rate, other, power=power, alpha=self.alpha, method="exact").entries
-        if self.families is not None:
-
-            def enough(entries: int) -> bool:
-                degrees = self._degrees(entries)
-                needed = sample_size_unpaired(self.rate, other, power=power, alpha=self.alpha, degrees=degrees)
-                return needed.n * self.effect <= entries
-
-            size = _least(size, enough)
-        return self._point(size, rate=self.rate, difference=difference, other_rate=other, power=power)
+        found = least_entries_unpaired(self.rate, other, **{**self._claimed, "power": power})
+        return self._point(found, rate=self.rate, difference=difference, other_rate=other, power=power)
 
     # -- what a number of entries can show ----------------------------------------------------------------------
 
@@ -277,18 +256,12 @@ class _Plan:
         return self._point(entries, rate=self.rate, half_width=(high - low) / 2, low=low, high=high)
 
     def _limit(self, entries: int) -> Point:
-        # `stats.zero_hits_upper` takes whole numbers only; in families the number that counts need not be whole.
-        limit = -math.expm1(math.log1p(-self.level) / (entries / self.effect))
-        return self._point(entries, upper_limit=limit)
+        limit = zero_hits_upper(entries, level=self.level, design_effect=self.effect)
+        return self._point(entries, upper_limit=limit.high)
 
     def _shown_paired(self, entries: int, discordant: float) -> Point:
-        low, high = 0.0, discordant
-        if self._power(entries, high, discordant) < self.power:
-            return self._point(entries, discordant=discordant, power=self.power)
-        while high - low > _STEP:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self._power(entries, middle, discordant) >= self.power else (middle, high)
-        return self._point(entries, difference=high, discordant=discordant, power=self.power)
+        least = least_difference_paired(entries, discordant, **self._claimed)
+        return self._point(entries, difference=least, discordant=discordant, power=self.power)
 
     def _shown_unpaired(self, entries: int, way: int) -> Point:
         """Return the least rise or fall that so many entries of each target show."""
@@ -298,23 +271,12 @@ class _Plan:
             way,
             power=self.power,
             alpha=self.alpha,
-            degrees=self._degrees(entries),
+            degrees=degrees_of_families(entries, self.options.families),
         )
         if least is None:
             return self._point(entries, rate=self.rate, power=self.power)
         other = min(max(self.rate + way * least, 0.0), 1.0)
         return self._point(entries, rate=self.rate, difference=way * least, other_rate=other, power=self.power)
-
-
-def _least(start: int, enough: Callable[[int], bool]) -> int:
-    """Return the least number that is enough, which is not far from `start`; all larger ones are taken to be."""
-    low, high = 0, max(start, 1)
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def _tidy(value: float) -> float:

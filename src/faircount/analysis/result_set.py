@@ -51,7 +51,7 @@ from faircount.reading.raw_rows import values_decoder, values_of
 from faircount.workers import Answered
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.found import Comparison
+    from faircount.analysis.comparing.model import Comparison
     from faircount.analysis.one_entry import FoundEntries
     from faircount.analysis.options import CompareOptions
     from faircount.analysis.recorded import Recorded
@@ -256,7 +256,7 @@ class ResultSet:
     def compare(self, other: ResultSet, *, options: CompareOptions | None = None, **keywords: Any) -> Comparison:
         """Compare one file with one other on the entries that they share; options are those of `CompareOptions`."""
         from faircount.analysis.comparing.compare import compare_sides
-        from faircount.analysis.comparing.sides import Side
+        from faircount.analysis.comparing.side import Side
         from faircount.analysis.options import CompareOptions
 
         counted = self._options

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from faircount.analysis import attempts, evidence, families, fields, integrity, summary
 from faircount.analysis import false_positives as guardrail
-from faircount.analysis.correction import named
+from faircount.analysis.correction import run_judges
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
@@ -52,7 +52,8 @@ from faircount.text import clip, visible
 from faircount.workers import Answered
 
 if TYPE_CHECKING:
-    from faircount.analysis.correction.given import Quality
+    from faircount.analysis.correction.correct import KnownJudge
+    from faircount.analysis.correction.inputs import Quality
 
 COMBINED = "Combined"
 _BAD_NEWS = {"attacks": "successes", "guardrail": "let through", "benign": "blocked", "tests": "failures"}
@@ -136,7 +137,7 @@ class Asked(Struct, frozen=True):
         if options.judge_quality is None:
             return cls(chosen, None)
         # Only a correction needs judges and labels: most analyses do without.
-        from faircount.analysis.correction.given import read_quality
+        from faircount.analysis.correction.inputs import read_quality
 
         return cls(chosen, read_quality(options.judge_quality, [item.path for item in chosen], options.max_line))
 
@@ -438,7 +439,8 @@ def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: st
     if options.generalise is not None:
         grouping = families.generalised(ledger, grouping, options.generalise)
     matrix = _false_positives(folded, grouping, options, loader)
-    correction, doubts = _corrected(folded, counts, grouping, wanted.quality, options)
+    known, doubts = _known_judge(folded, counts, grouping, wanted.quality, options)
+    correction = None if known is None else known.correction
     found = [*findings_of(folded, wanted.chosen, options), *doubts, *_definition(options), *families.doubts(grouping)]
     analysis = Analysis(
         name=name,
@@ -466,7 +468,7 @@ def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: st
         if aim == "task":
             failed = _failed_cases(folded, options)
             analysis, evidence = replace(analysis, failed_cases=_without_texts(failed)), (failed, *evidence)
-    return _corrected_groups(analysis, ledger, grouping.column, wanted.quality), evidence
+    return _corrected_groups(analysis, ledger, known), evidence
 
 
 def _rates(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Rates:
@@ -575,31 +577,30 @@ def _without_texts(failed: Examples) -> FailedCases:
     return FailedCases(failed.total, tuple(cases))
 
 
-def _corrected_groups(analysis: Analysis, ledger: LedgerView, family: str | None, quality: Quality | None) -> Analysis:
-    if quality is None or analysis.correction is None:
+def _corrected_groups(analysis: Analysis, ledger: LedgerView, known: KnownJudge | None) -> Analysis:
+    if known is None:
         return analysis
-    from faircount.analysis.correction.fooled import fooled
-    from faircount.analysis.correction.groups import known_of, with_corrected_groups
+    from faircount.analysis.correction.correct import with_corrected_groups
+    from faircount.analysis.correction.judge_gaming import attacks_on_the_judge
 
-    known = known_of(analysis, analysis.correction, ledger, quality)
-    corrected = with_corrected_groups(analysis, ledger, family, known)
-    found = fooled(corrected, ledger, family, known)
+    corrected = with_corrected_groups(analysis, ledger, known)
+    found = attacks_on_the_judge(corrected, ledger, known)
     return replace(corrected, findings=integrity.ordered([*corrected.findings, *found]))
 
 
-def _corrected(
+def _known_judge(
     folded: Folded, counts: Counts, grouping: Grouping, quality: Quality | None, options: AnalyzeOptions
-) -> tuple[JudgeCorrection | None, list[Finding]]:
+) -> tuple[KnownJudge | None, list[Finding]]:
     if quality is None:
         # The metrics of tests are what is asked for; the figures of spikee's definition are spikee's.
         asked = folded.aim != "task" and options.definition != "spikee"
-        return None, named.unmeasured(folded.ledger) if asked else []
+        return None, run_judges.unmeasured(folded.ledger) if asked else []
     if folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
-    from faircount.analysis.correction.correcting import correct
+    from faircount.analysis.correction.correct import correct
 
     level, method = options.level, options.correction
-    return correct(folded.ledger, counts, grouping.told, quality, level=level, method=method, family=grouping.column)
+    return correct(folded.ledger, counts, quality, level=level, method=method, family=grouping.column)
 
 
 def _evidence(folded: Folded, options: AnalyzeOptions) -> Iterator[Examples]:

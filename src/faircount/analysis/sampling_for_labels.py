@@ -2,13 +2,12 @@
 
 Entries are drawn apart among those that the judge calls a success and those that it calls a failure, each with more
 labels the more is unknown there. Within a verdict every entry has the same chance, and a facet is spread over evenly:
-entries stand in the order of the facet and every so-manieth is taken. What people see tells nothing of the verdict.
+entries stand in the order of the facet and every k-th is taken. What people see tells nothing of the verdict.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from faircount.reading.raw_rows import RawReader, RawRow, values_reader
 from faircount.reading.readers import open_stream
 from faircount.reading.streams import STDIN
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
+from faircount.stats import allocate_labels, draw_evenly
 from faircount.version import __version__
 
 KIND, SCHEMA = "label-sample", 1
@@ -43,9 +43,6 @@ EARLIER = "earlier_answers"
 
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 _PROMPT_FIELDS = ("input", "content", "text")
-_EXPECTED = {_SUCCESS: 0.8, _FAILURE: 0.05}
-"""What share of either verdict is expected to be a true success: as of a judge that is good, not perfect."""
-_LEAST = 5
 _VALUES_OF_A_FACET = 50
 
 
@@ -142,10 +139,10 @@ def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tup
     parts = {verdict: entries_to_label(ledger, verdict, column) for verdict in (_SUCCESS, _FAILURE)}
     if not any(parts.values()):
         raise InputError("no entry has both a verdict and a text answer, so there is nothing to label")
-    shares = allocation({verdict: len(part) for verdict, part in parts.items()}, options.n)
+    shares = dict(zip(parts, allocate_labels(len(parts[_SUCCESS]), len(parts[_FAILURE]), options.n), strict=True))
     drawn = []
     for verdict, part in parts.items():
-        for entry, value in spread(part, shares[verdict], generator):
+        for entry, value in draw_evenly(part, shares[verdict], generator):
             facet = None if column is None else text_of(ledger, column, value)
             weight = len(part) / shares[verdict]
             drawn.append(_Drawn(entry, verdict, weight, facet, rows_to_label(ledger, entry)))
@@ -163,32 +160,6 @@ def _facet(ledger: LedgerView, asked: str | None) -> str | None:
         if field in ledger.facets and 1 < distinct_values(ledger, ledger.facets[field]) <= _VALUES_OF_A_FACET:
             return field
     return None
-
-
-def allocation(sizes: Mapping[Outcome, int], n: int) -> dict[Outcome, int]:
-    """Share out labels over the verdicts: by size times the expected deviation (Neyman 1934), and a few for each."""
-    deviations = {verdict: math.sqrt(share * (1 - share)) for verdict, share in _EXPECTED.items()}
-    weights = {verdict: size * deviations[verdict] for verdict, size in sizes.items()}
-    total, least = sum(weights.values()), max(1, min(_LEAST, n // 4))
-    wanted = {verdict: max(least, round(n * weight / total)) for verdict, weight in weights.items()}
-    first = min(wanted[_SUCCESS], n - least, sizes[_SUCCESS])
-    second = min(n - first, sizes[_FAILURE])
-    # What one verdict cannot use goes to the other.
-    return {_SUCCESS: min(n - second, sizes[_SUCCESS]), _FAILURE: second}
-
-
-def spread(
-    part: Sequence[tuple[int, int | None]], count: int, generator: random.Random
-) -> list[tuple[int, int | None]]:
-    """Draw `count` entries with equal chances, spread over the values of the facet: systematic, from a random start."""
-    if not count:
-        return []
-    shuffled = list(part)
-    generator.shuffle(shuffled)
-    shuffled.sort(key=lambda pair: (pair[1] is not None, pair[1] or 0))
-    step = len(shuffled) / count
-    start = generator.random() * step
-    return [shuffled[min(len(shuffled) - 1, math.floor(start + place * step))] for place in range(count)]
 
 
 # -- texts ------------------------------------------------------------------------------------------------------

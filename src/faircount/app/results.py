@@ -35,7 +35,7 @@ from faircount.options import Options, options_from
 
 if TYPE_CHECKING:
     from faircount.analysis.checking import Checks
-    from faircount.analysis.comparing.found import Comparison
+    from faircount.analysis.comparing.model import Comparison
     from faircount.analysis.dataset_comparison import DatasetComparison
     from faircount.analysis.gates.judging import GateResult
     from faircount.analysis.one_entry import FoundEntries
@@ -246,7 +246,7 @@ def sample_for_labels(
     *paths: AnyPath, options: Sequence[Options] = (), progress: Progress = ignore, **keywords: Any
 ) -> Sample:
     """Draw entries into a sheet for people to label; options are the fields of `SampleOptions` and `LabelSheet`."""
-    from faircount.analysis.correction.given import DESIGN_SUFFIX
+    from faircount.analysis.correction.inputs import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import design
     from faircount.analysis.sampling_for_labels import sample_for_labels as draw
 

@@ -12,10 +12,10 @@ from faircount.errors import UsageError
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.found import Comparison
+    from faircount.analysis.comparing.model import Comparison
     from faircount.analysis.gates.expression import Gate
     from faircount.analysis.gates.judging import GateResult
-    from faircount.analysis.gates.subjects import Subject
+    from faircount.analysis.gates.subject import Subject
     from faircount.analysis.options import AnalyzeOptions
     from faircount.model import Analysis
     from faircount.options import Options
@@ -49,7 +49,7 @@ def _parsed(texts: Sequence[str], compared: bool | None, known: bool) -> tuple[G
         return ()
     from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, parse
     from faircount.analysis.gates.judging import NEEDS_BASELINE
-    from faircount.analysis.gates.subjects import NEEDS_QUALITY
+    from faircount.analysis.gates.subject import NEEDS_QUALITY
 
     gates = tuple(parse(text) for text in texts)
     for gate in gates:

@@ -250,7 +250,7 @@ def dataset_comparison(
 
 def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet, _: PrintedReport) -> CommandResult:
     """Run `results sample-for-labels`."""
-    from faircount.analysis.correction.given import DESIGN_SUFFIX
+    from faircount.analysis.correction.inputs import DESIGN_SUFFIX
     from faircount.analysis.sampling_for_labels import as_report
     from faircount.app import results
 

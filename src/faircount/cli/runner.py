@@ -22,7 +22,7 @@ from faircount.errors import FaircountError, InputError
 from faircount.options import Options, option_fields
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.found import Comparison
+    from faircount.analysis.comparing.model import Comparison
     from faircount.model import Analysis
     from faircount.report import Report
 

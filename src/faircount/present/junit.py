@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE
-from faircount.analysis.gates.subjects import RATE_OF, Subject
+from faircount.analysis.gates.subject import RATE_OF, Subject
 from faircount.present.markup import Markup, tag
 from faircount.text import clip, visible
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from faircount import formats
 from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, PASSED
-from faircount.analysis.gates.subjects import WIDTH, Subject
+from faircount.analysis.gates.subject import WIDTH, Subject
 from faircount.model import Group
 from faircount.text import clip, visible
 from faircount.version import __version__

@@ -424,3 +424,10 @@ def _combined(x: float, y: float, correlation: float) -> float:
 
 def _odds(share: float) -> float | None:
     return share / (1 - share) if share < 1 else None
+
+
+def shown_sign(difference: Estimate | None, p: float | None, alpha: float) -> int:
+    """Return the sign of a difference that both its interval and its p-value, adjusted or not, show; else 0."""
+    if difference is None or difference.low is None or difference.high is None or p is None or p >= alpha:
+        return 0
+    return 1 if difference.low > 0 else -1 if difference.high < 0 else 0

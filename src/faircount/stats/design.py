@@ -130,12 +130,15 @@ class Design(Struct, frozen=True):
 
         Independent entries have Newcombe's interval and Fisher's exact p. Over families the intervals of both rates are
         combined in the same way (Zou and Donner 2008), and p is the smallest 1 - level whose interval leaves out 0.
+        `effective_n` is the harmonic mean of both rates' own: two samples are worth two of that size.
         """
         (won_a, sizes_a), (won_b, sizes_b) = a, b
         totals = sum(won_a), sum(sizes_a), sum(won_b), sum(sizes_b)
+        worth = [n for n in (self.rate(*counts).effective_n for counts in (a, b)) if n]
+        effective_n = 2 / sum(1 / n for n in worth) if len(worth) == 2 else None
         if not (self.respects(sizes_a) or self.respects(sizes_b)):
             p = fisher_exact(*totals) if totals[1] and totals[3] else None
-            return ClusterDifference(newcombe(*totals, unit=unit, level=self.level), 0, None, p, None, None)
+            return ClusterDifference(newcombe(*totals, unit=unit, level=self.level), 0, None, p, None, effective_n)
 
         def difference(level: float) -> Estimate:
             design = Design(self.families, level)
@@ -144,7 +147,8 @@ class Design(Struct, frozen=True):
 
         found = difference(self.level)
         count = sum(size > 0 for size in (*sizes_a, *sizes_b))
-        return ClusterDifference(found, count, None, _p_of(difference) if found.low is not None else None, None, None)
+        p = _p_of(difference) if found.low is not None else None
+        return ClusterDifference(found, count, None, p, None, effective_n)
 
 
 def widening(found: ClusterEstimate) -> float:
@@ -154,9 +158,12 @@ def widening(found: ClusterEstimate) -> float:
     """
     if found.families < 2:
         return 1.0
-    level = found.estimate.level
-    few = student_critical_value(level, found.families - 1) / critical_value(level)
-    return few**2 * max(1.0, found.design_effect or 1.0)
+    return few_families(found.families, found.estimate.level) * max(1.0, found.design_effect or 1.0)
+
+
+def few_families(count: int, level: float) -> float:
+    """Return (t/z)², by which Student's critical value in place of the normal one widens a variance."""
+    return (student_critical_value(level, count - 1) / critical_value(level)) ** 2
 
 
 def _p_of(difference: Callable[[float], Estimate]) -> float:

@@ -55,6 +55,15 @@ def binomial_at_most(count: int, n: int, probability: float) -> float:
     return 1.0 if count >= n else regularized_beta(n - count, count + 1, 1 - probability)
 
 
+def hypergeometric_at_most(count: int, drawn: int, marked: int, total: int) -> float:
+    """Return the chance of at most `count` marked ones among `drawn` of `total`: Fisher's exact test, one-sided."""
+    ways = sum(
+        math.comb(marked, k) * math.comb(total - marked, drawn - k)
+        for k in range(max(0, drawn - (total - marked)), count + 1)
+    )
+    return ways / math.comb(total, drawn)
+
+
 def log_binomial(n: int, count: int) -> float:
     """Return the logarithm of the number of ways to choose `count` out of n."""
     return math.lgamma(n + 1) - math.lgamma(count + 1) - math.lgamma(n - count + 1)

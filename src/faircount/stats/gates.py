@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.model import Estimate
 from faircount.stats.comparison import farrington_manning, farrington_manning_score, tango, tango_score
-from faircount.stats.distributions import normal_tail
-from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined
+from faircount.stats.distributions import normal_tail, student_critical_value
+from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, critical_value, undefined
 from faircount.stats.roots import crossing
 from faircount.stats.special import log_beta
 
@@ -68,6 +69,40 @@ def non_inferiority_unpaired(
     difference = farrington_manning(*counts, unit=unit, level=_two_sided(alpha, margin))
     z = farrington_manning_score(*counts, margin) if new_n and old_n else None
     return _judged(difference, margin, z)
+
+
+def non_inferiority_by_limits(
+    difference: Estimate, margin: float, *, alpha: float = DEFAULT_ALPHA, degrees: float | None = None
+) -> NonInferiority:
+    """Test by any interval at 1 - α, as of families, that the new rate is less than `margin` above the old one.
+
+    One-sided limits at 1 - α lie nearer to the value than these two-sided ones, by the ratio of the critical values at
+    1 - 2α and at 1 - α: normal, or Student's with so many degrees of freedom. There is neither z nor p.
+    """
+    value, low, high, level = difference.value, difference.low, difference.high, 1 - 2 * alpha
+    if value is None or low is None or high is None:
+        return _judged(replace(difference, low=None, high=None, level=level), margin, None)
+    if degrees is None:
+        share = critical_value(level) / critical_value(1 - alpha)
+    else:
+        share = student_critical_value(level, degrees) / student_critical_value(1 - alpha, degrees)
+    low, high = value - share * (value - low), value + share * (high - value)
+    return _judged(replace(difference, low=low, high=high, level=level), margin, None)
+
+
+def with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
+    """Return a rate of n entries as one of `total` entries, of which the others had so many successes, or lost so many.
+
+    With none and with all of the others, these are worst-case bounds: nobody knows how entries ended that have no
+    outcome (Horowitz and Manski 2000). Cut to at most 1.
+    """
+    if estimate.value is None:
+        return estimate
+    value, low, high = (
+        None if share is None else min(1.0, (share * estimate.n + successes) / total)
+        for share in (estimate.value, estimate.low, estimate.high)
+    )
+    return replace(estimate, value=value, low=low, high=high, n=total)
 
 
 class SequentialTest(Struct, frozen=True):

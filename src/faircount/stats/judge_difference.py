@@ -10,49 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
 from faircount.model import Estimate, Validation
 from faircount.stats.distributions import student_critical_value
-from faircount.stats.judge_error import CorrectionStatus, LabelledPart, rogan_gladen
+from faircount.stats.judge_error import CorrectionStatus, VerdictCounts, rogan_gladen
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
 from faircount.stats.roots import crossing
 
 # A value that lies on a limit is a rounding error beside it.
 _ROUNDING = 1e-9
-
-
-class LabelledSide(Struct, frozen=True):
-    """One side of a comparison: its judged successes, its judged failures, and answers without a verdict, no success.
-
-    An answer without a verdict is a block: there is nothing in it that could be a success.
-    """
-
-    successes: LabelledPart
-    failures: LabelledPart
-    blocked: int = 0
-
-    @property
-    def n(self) -> int:
-        """All answers."""
-        return self.successes.judged + self.failures.judged + self.blocked
-
-    @property
-    def parts(self) -> tuple[LabelledPart, ...]:
-        """The parts that have verdicts."""
-        return tuple(part for part in (self.successes, self.failures) if part.judged)
-
-    @property
-    def shares(self) -> tuple[float, float, float]:
-        """The shares of true successes among judged successes, judged failures and blocks; 0 where there is none."""
-        parts = self.successes, self.failures
-        found, missed = (part.true / part.labelled if part.labelled else 0.0 for part in parts)
-        return found, missed, 0.0
-
-    @property
-    def rate(self) -> float:
-        """The rate of true successes that the labels show."""
-        return math.fsum(part.judged / self.n * part.true / part.labelled for part in self.parts)
 
 
 def corrected_difference(
@@ -124,8 +89,8 @@ def _root(function: Callable[[float], float], end: float, value: float) -> float
 
 
 def two_phase_difference(
-    a: LabelledSide,
-    b: LabelledSide,
+    a: VerdictCounts,
+    b: VerdictCounts,
     *,
     table: Sequence[Sequence[int]] | None = None,
     family_variance: float | None = None,
@@ -148,39 +113,38 @@ def two_phase_difference(
     z = critical_value(level) if families is None else student_critical_value(level, families - 1)
     if table is not None:
         _check_table(a, b, table)
-    n = a.n + b.n if table is None else a.n
-    if not a.n or not b.n or not all(part.labelled for side in (a, b) for part in side.parts):
+    n = a.total + b.total if table is None else a.total
+    if not a.total or not b.total or not all(part.labelled for side in (a, b) for part in side.parts):
         return undefined(unit, level, method, n)
     value = b.rate - a.rate
     # A covariance below 0 widens, as it should; what is above 0 narrows.
     shared = 0.0 if table is None else _shared(a, b, table)
-    within = math.fsum((part.judged / side.n) ** 2 * part.careful_variance for side in (a, b) for part in side.parts)
-    between = math.fsum(_between(side) / side.n for side in (a, b)) - 2 * shared / a.n
+    within = math.fsum(
+        (part.judged / side.total) ** 2 * part.careful_variance for side in (a, b) for part in side.parts
+    )
+    between = math.fsum(_between(side) / side.total for side in (a, b)) - 2 * shared / a.total
     half = z * math.sqrt(max(within + max(between, 0.0), family_variance or 0.0))
     return Estimate(value, _cut(value - half), _cut(value + half), n, unit, level, method)
 
 
-def _between(side: LabelledSide) -> float:
+def _between(side: VerdictCounts) -> float:
     """Return the variance of the share of true successes over the verdicts of one side."""
-    weights = side.successes.judged, side.failures.judged, side.blocked
     squares = ((share - side.rate) ** 2 for share in side.shares)
-    return math.fsum(weight / side.n * square for weight, square in zip(weights, squares, strict=True))
+    return math.fsum(weight / side.total * square for weight, square in zip(side.by_verdict, squares, strict=True))
 
 
-def _shared(a: LabelledSide, b: LabelledSide, table: Sequence[Sequence[int]]) -> float:
+def _shared(a: VerdictCounts, b: VerdictCounts, table: Sequence[Sequence[int]]) -> float:
     """Return the covariance of the shares of true successes over pairs of verdicts."""
     products = (
-        table[row][column] / a.n * (of_a - a.rate) * (of_b - b.rate)
+        table[row][column] / a.total * (of_a - a.rate) * (of_b - b.rate)
         for row, of_a in enumerate(a.shares)
         for column, of_b in enumerate(b.shares)
     )
     return math.fsum(products)
 
 
-def _check_table(a: LabelledSide, b: LabelledSide, table: Sequence[Sequence[int]]) -> None:
-    of_a = [side.judged for side in (a.successes, a.failures)] + [a.blocked]
-    of_b = [side.judged for side in (b.successes, b.failures)] + [b.blocked]
-    if [sum(row) for row in table] != of_a or [sum(column) for column in zip(*table, strict=True)] != of_b:
+def _check_table(a: VerdictCounts, b: VerdictCounts, table: Sequence[Sequence[int]]) -> None:
+    if tuple(map(sum, table)) != a.by_verdict or tuple(map(sum, zip(*table, strict=True))) != b.by_verdict:
         raise ValueError("the table of pairs must add up to the verdicts of both sides")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Literal
 
 from msgspec import Struct
@@ -34,6 +35,14 @@ class CorrectionStatus(enum.StrEnum):
     INCOMPATIBLE_WITH_VALIDATION = "incompatible_with_validation"
     NOT_IDENTIFIABLE = "not_identifiable"
     NO_VERDICTS = "no_verdicts"
+    TOO_FEW_LABELS = "too_few_labels"
+    NOT_RANDOM = "not_random"
+    NO_MEASURED_JUDGE = "no_measured_judge"
+
+    @property
+    def corrects(self) -> bool:
+        """Whether there is a corrected rate."""
+        return self in (CorrectionStatus.OK, CorrectionStatus.CLIPPED)
 
 
 class LabelledPart(Struct, frozen=True):
@@ -52,6 +61,78 @@ class LabelledPart(Struct, frozen=True):
         """The variance of the share of true successes, with one more of either kind than was seen."""
         share = (self.true + 1) / (self.labelled + 2)
         return share * (1 - share) / self.labelled
+
+
+class VerdictCounts(Struct, frozen=True):
+    """Entries by verdict: of a run, a group, one side of a comparison or a family; and what people labelled of them.
+
+    An entry without a verdict ended in an error or a block, or was not judged: it is no success. `times` says how many
+    such families there are. `families` are those of the entries, empty where entries count as independent. `strata`
+    divide the judged entries further, where labels were drawn from each of these parts at a rate of its own.
+    """
+
+    total: int
+    successes: LabelledPart
+    failures: LabelledPart
+    times: int = 1
+    families: tuple[VerdictCounts, ...] = ()
+    strata: tuple[LabelledPart, ...] = ()
+
+    @property
+    def judged(self) -> int:
+        """Entries with a verdict."""
+        return self.successes.judged + self.failures.judged
+
+    @property
+    def labelled(self) -> int:
+        """Entries with a verdict and a label."""
+        return self.successes.labelled + self.failures.labelled
+
+    @property
+    def true(self) -> int:
+        """Entries that people call a success."""
+        return self.successes.true + self.failures.true
+
+    @property
+    def parts(self) -> tuple[LabelledPart, ...]:
+        """The parts that have verdicts."""
+        return tuple(part for part in (self.successes, self.failures) if part.judged)
+
+    @property
+    def by_verdict(self) -> tuple[int, int, int]:
+        """Judged successes, judged failures, and entries without a verdict."""
+        return self.successes.judged, self.failures.judged, self.total - self.judged
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """The shares of true successes among judged successes, judged failures and the rest; 0 where there is none."""
+        found, missed = (
+            part.true / part.labelled if part.labelled else 0.0 for part in (self.successes, self.failures)
+        )
+        return found, missed, 0.0
+
+    @property
+    def rate(self) -> float:
+        """The rate of true successes over all entries that the labels show."""
+        return math.fsum(part.judged / self.total * part.true / part.labelled for part in self.parts)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The counts that a rate is a function of, in the order of a `Gradient`."""
+        s, f = self.successes, self.failures
+        return self.total, s.judged, s.labelled, s.true, f.judged, f.labelled, f.true
+
+    @property
+    def one_by_one(self) -> tuple[list[int], list[float], list[float]]:
+        """The labels, the verdicts on the same entries, and the verdicts on entries without a label."""
+        labels: list[int] = []
+        verdicts: list[float] = []
+        unlabelled: list[float] = []
+        for verdict, part in ((1, self.successes), (0, self.failures)):
+            labels += [1] * part.true + [0] * (part.labelled - part.true)
+            verdicts += [verdict] * part.labelled
+            unlabelled += [verdict] * (part.judged - part.labelled)
+        return labels, verdicts, unlabelled
 
 
 class Correction(Struct, frozen=True):
@@ -133,33 +214,31 @@ def lang_reiczigel(
     """
     correction = rogan_gladen(judged_successes, n, validation, level=level)
     method = "rogan-gladen, lang-reiczigel"
-    if correction.status not in (CorrectionStatus.OK, CorrectionStatus.CLIPPED):
+    if not correction.status.corrects:
         return undefined(unit, level, method, n)
     low, high = _lang_reiczigel_limits(judged_successes, n, validation, level)
     return Estimate(correction.clipped, _clip(low), _clip(high), n, unit, level, method)
 
 
-def two_phase(
-    successes: LabelledPart, failures: LabelledPart, *, unit: str = "entry", level: float = DEFAULT_LEVEL
-) -> Estimate:
-    """Estimate the rate from labels drawn at random among the judged successes and among the judged failures.
+def two_phase(*parts: LabelledPart, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
+    """Estimate the rate from labels drawn at random within each part: among the judged successes, and the failures.
 
-    With q the share judged a success, h true successes among m labels in a part, and PPV and FOR the shares h/m of the
-    two parts, the estimate is q·PPV + (1-q)·FOR. Its variance is q²·PPV'(1-PPV')/m₁ + (1-q)²·FOR'(1-FOR')/m₀ +
-    q(1-q)(PPV-FOR)²/n with (h+1)/(m+2) for the primed shares, so that a part without a surprise is not taken as known
-    (Cochran 1977, chapter 12). The limits are cut to [0, 1]. Undefined when a part that has verdicts has no label.
+    With w the share of entries in a part, and h true successes among its m labels, the estimate is Σw·h/m. Its variance
+    is Σw²·s(1-s)/m + Σw·v·(h/m - h'/m')²/n, the second sum over pairs of parts with the shares w and v. s is
+    (h+1)/(m+2), so that a part without a surprise is not taken as known (Cochran 1977, chapter 12). The limits are cut
+    to [0, 1]. Undefined when a part that has verdicts has no label.
     """
     z = critical_value(level)
-    n, method = successes.judged + failures.judged, "two-phase, post-stratified on the verdict"
-    parts = [part for part in (successes, failures) if part.judged]
-    if not parts or not all(part.labelled for part in parts):
+    n, method = sum(part.judged for part in parts), "two-phase, post-stratified on the verdict"
+    kept = [part for part in parts if part.judged]
+    if not kept or not all(part.labelled for part in kept):
         return undefined(unit, level, method, n)
-    value = math.fsum(part.judged / n * part.true / part.labelled for part in parts)
-    within = math.fsum((part.judged / n) ** 2 * part.careful_variance for part in parts)
-    between = 0.0
-    if len(parts) == 2:
-        difference = successes.true / successes.labelled - failures.true / failures.labelled
-        between = successes.judged / n * failures.judged / n * difference**2 / n
+    value = math.fsum(part.judged / n * part.true / part.labelled for part in kept)
+    within = math.fsum((part.judged / n) ** 2 * part.careful_variance for part in kept)
+    between = math.fsum(
+        one.judged / n * other.judged / n * (one.true / one.labelled - other.true / other.labelled) ** 2 / n
+        for one, other in combinations(kept, 2)
+    )
     half = z * math.sqrt(within + between)
     return Estimate(value, _clip(value - half), _clip(value + half), n, unit, level, method)
 

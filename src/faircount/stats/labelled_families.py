@@ -16,30 +16,11 @@ from msgspec.structs import replace
 from faircount.model import Estimate
 from faircount.stats.clusters import effective_degrees, expected_correlation
 from faircount.stats.distributions import student_critical_value
-from faircount.stats.judge_error import LabelledPart
+from faircount.stats.judge_error import VerdictCounts
 from faircount.stats.proportion import score_limits
 
-
-class LabelledFamily(Struct, frozen=True):
-    """A family: its entries, those with each verdict, how many of these have a label and how many of those are true.
-
-    `times` says how many such families there are.
-    """
-
-    entries: int
-    successes: LabelledPart
-    failures: LabelledPart
-    times: int = 1
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """The counts that a rate is a function of, in the order of a `Gradient`."""
-        s, f = self.successes, self.failures
-        return self.entries, s.judged, s.labelled, s.true, f.judged, f.labelled, f.true
-
-
 Gradient = tuple[float, ...]
-"""By how much a rate grows with each of the counts of `LabelledFamily`."""
+"""By how much a rate grows with each of the counts of `VerdictCounts`."""
 
 
 class FamilyVariance(Struct, frozen=True):
@@ -55,23 +36,22 @@ class FamilyVariance(Struct, frozen=True):
     entries: int
 
 
-def two_phase_gradient(successes: LabelledPart, failures: LabelledPart) -> Gradient:
+def two_phase_gradient(counts: VerdictCounts) -> Gradient:
     """Return the gradient of `two_phase`, the rate over judged entries."""
-    n = successes.judged + failures.judged
-    shares = [part.true / part.labelled if part.labelled else 0.0 for part in (successes, failures)]
-    rate = math.fsum(part.judged * share for part, share in zip((successes, failures), shares, strict=True)) / n
+    parts, shares, n = (counts.successes, counts.failures), counts.shares, counts.judged
+    rate = math.fsum(part.judged * share for part, share in zip(parts, shares, strict=False)) / n
     found = [0.0]
-    for part, share in zip((successes, failures), shares, strict=True):
+    for part, share in zip(parts, shares, strict=False):
         by_label = part.judged / n / part.labelled if part.labelled else 0.0
         found += [(share - rate) / n, -share * by_label, by_label]
     return tuple(found)
 
 
-def prediction_powered_gradient(successes: LabelledPart, failures: LabelledPart, weight: float) -> Gradient:
+def prediction_powered_gradient(counts: VerdictCounts, weight: float) -> Gradient:
     """Return the gradient of `ppi_mean` over judged entries, its weight of the verdicts taken as fixed."""
-    labelled, true = successes.labelled + failures.labelled, successes.true + failures.true
-    others = successes.judged + failures.judged - labelled
-    by_label = -true / labelled**2
+    successes, labelled = counts.successes, counts.labelled
+    others = counts.judged - labelled
+    by_label = -counts.true / labelled**2
     verdict = weight / labelled if labelled else 0.0
     seen = successes.labelled / labelled
     # An entry with a label is none of the others, and each term is one of a ratio.
@@ -82,8 +62,9 @@ def prediction_powered_gradient(successes: LabelledPart, failures: LabelledPart,
     return (0.0, judged[0], with_label[0], 1 / labelled, judged[1], with_label[1], 1 / labelled)
 
 
-def over_all_gradient(gradient: Gradient, rate: float, judged: int, entries: int) -> Gradient:
+def over_all_gradient(gradient: Gradient, rate: float, counts: VerdictCounts) -> Gradient:
     """Return the gradient of the rate over all entries: that over judged ones times the share that is judged."""
+    judged, entries = counts.judged, counts.total
     scaled = [judged / entries * slope for slope in gradient]
     scaled[0] -= rate * judged / entries**2
     scaled[1] += rate / entries
@@ -91,24 +72,23 @@ def over_all_gradient(gradient: Gradient, rate: float, judged: int, entries: int
     return tuple(scaled)
 
 
-def family_variance(gradient: Gradient, families: Iterable[LabelledFamily]) -> FamilyVariance | None:
+def family_variance(gradient: Gradient, families: Iterable[VerdictCounts]) -> FamilyVariance | None:
     """Return the linearised variance of a rate: G/(G-1)·Σ(gradient · counts of a family)², and Σ over entries alike.
 
     For a plain share this is the CR1 variance of `cluster_wilson` (Liang and Zeger 1986; Binder 1983 for functions of
     totals). None with fewer than two families.
     """
-    kinds = [family for family in families if family.entries]
+    kinds = [family for family in families if family.total]
     count = sum(family.times for family in kinds)
     if count < 2:
         return None
     squares = math.fsum(family.times * _dot(gradient, family.counts) ** 2 for family in kinds)
     totals = [sum(family.times * family.counts[place] for family in kinds) for place in range(len(gradient))]
     single = math.fsum(times * _dot(gradient, entry) ** 2 for times, entry in _entries(totals))
-    sizes = [family.entries for family in kinds for _ in range(family.times)]
-    labelled = [family.successes.labelled + family.failures.labelled for family in kinds]
-    true = [family.successes.true + family.failures.true for family in kinds]
+    sizes = [family.total for family in kinds for _ in range(family.times)]
+    labelled = [family.labelled for family in kinds]
     entries = sum(sizes)
-    alike = expected_correlation(true, labelled, [family.times for family in kinds])
+    alike = expected_correlation([family.true for family in kinds], labelled, [family.times for family in kinds])
     typical = sum(size * size for size in sizes) / entries
     return FamilyVariance(
         clustered=count / (count - 1) * squares,

@@ -5,6 +5,7 @@ Families of variants cost entries: with `family_size` m and correlation `icc` wi
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -30,6 +31,7 @@ _LEAST_VARIANCE = 1e-12
 _CLEARLY_LESS = 0.1
 _MOST_SUMMED = 3_000
 _STEP = 1e-5
+_FINE_STEP = 1e-6
 _NO_DIFFERENCE = 1e-12
 _ONE_OF_TWO = "give the base rate for different entries, or the share of discordant entries for the same ones"
 
@@ -121,6 +123,72 @@ def power_paired(
             chance = math.exp(log_binomial(n, flips) + flips * math.log(discordant) + same)
             found.append(chance * (binomial_at_most(worst, flips, 1 - share) if share < 1 else 1.0))
     return math.fsum(found)
+
+
+def least_entries_paired(
+    discordant: float,
+    difference: float,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    family_size: float | None = None,
+    design_effect: float = 1.0,
+) -> int:
+    """Return the least number of pairs that show a difference with the given power by `power_paired`.
+
+    In families of so many variants, their number less 1 are the degrees of freedom.
+    """
+
+    def enough(n: int) -> bool:
+        degrees = degrees_of_families(n, family_size)
+        found = power_paired(n, abs(difference), discordant, alpha=alpha, design_effect=design_effect, degrees=degrees)
+        return found >= power
+
+    return _least(sample_size_paired(discordant, difference, power=power, alpha=alpha).entries, enough)
+
+
+def least_difference_paired(
+    n: int,
+    discordant: float,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    family_size: float | None = None,
+    design_effect: float = 1.0,
+) -> float | None:
+    """Return the least difference that n pairs, of which a given share differ, show with the given power; None if none.
+
+    By `power_paired`, bisected to a millionth.
+    """
+    degrees = degrees_of_families(n, family_size)
+
+    def shows(difference: float) -> bool:
+        found = power_paired(n, difference, discordant, alpha=alpha, design_effect=design_effect, degrees=degrees)
+        return found >= power
+
+    low, high = 0.0, discordant
+    if not shows(high):
+        return None
+    while high - low > _FINE_STEP:
+        middle = (low + high) / 2
+        low, high = (low, middle) if shows(middle) else (middle, high)
+    return high
+
+
+def degrees_of_families(n: int, family_size: float | None) -> float | None:
+    """Return the degrees of freedom of n entries in families of so many variants, None where they are independent."""
+    return None if family_size is None else max(1.0, n / family_size - 1)
+
+
+def _least(start: int, enough: Callable[[int], bool]) -> int:
+    """Return the least number that is enough, which is not far from `start`; all larger ones are taken to be."""
+    low, high = 0, max(start, 1)
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def detectable_paired(
@@ -232,6 +300,30 @@ def sample_size_unpaired(
     if method == "exact":
         n *= (1 + math.sqrt(1 + 4 / (n * abs(rate_a - rate_b)))) ** 2 / 4
     return _whole(n, family_size, icc)
+
+
+def least_entries_unpaired(
+    rate_a: float,
+    rate_b: float,
+    *,
+    power: float = DEFAULT_POWER,
+    alpha: float = DEFAULT_ALPHA,
+    family_size: float | None = None,
+    design_effect: float = 1.0,
+) -> int:
+    """Return the least number of entries of each target that show a difference of two rates with the given power.
+
+    By Fisher's exact test or, in families, by Student's t, with their number less 1 as the degrees of freedom.
+    """
+    exact = sample_size_unpaired(rate_a, rate_b, power=power, alpha=alpha, method="exact").entries
+    if family_size is None:
+        return exact
+
+    def enough(n: int) -> bool:
+        degrees = degrees_of_families(n, family_size)
+        return sample_size_unpaired(rate_a, rate_b, power=power, alpha=alpha, degrees=degrees).n * design_effect <= n
+
+    return _least(exact, enough)
 
 
 def minimum_detectable(

@@ -101,13 +101,17 @@ def jeffreys(
     return Estimate(successes / n, low, high, n, unit, level, "jeffreys")
 
 
-def zero_hits_upper(n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
+def zero_hits_upper(
+    n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL, design_effect: float = 1.0
+) -> Estimate:
     """Estimate a proportion of which no success was seen in n, with the exact one-sided upper limit.
 
-    upper = 1 - (1 - level)^(1/n), at 95% about 3/n (Hanley and Lippman-Hand 1983). With n = 0 it is undefined.
+    upper = 1 - (1 - level)^(D/n) with the design effect D of families, at 95% about 3·D/n (Hanley and Lippman-Hand
+    1983). With n = 0 it is undefined.
     """
     check_counts(0, n)
     check_level(level)
     if n == 0:
         return undefined(unit, level, "zero hits, one-sided")
-    return Estimate(0.0, 0.0, -math.expm1(math.log1p(-level) / n), n, unit, level, "zero hits, one-sided")
+    upper = -math.expm1(math.log1p(-level) / (n / design_effect))
+    return Estimate(0.0, 0.0, upper, n, unit, level, "zero hits, one-sided")

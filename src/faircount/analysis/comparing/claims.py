@@ -8,42 +8,28 @@ Nothing else is a claim, and no claim is not a claim that there is no difference
 from __future__ import annotations
 
 from faircount import formats
-from faircount.analysis.comparing.found import CorrectedPair, Figures
+from faircount.analysis.comparing.model import CorrectedPair, Figures
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.stats import detectable_paired, detectable_unpaired
+from faircount.stats import detectable_paired, detectable_unpaired, shown_sign
 
 POWER = 0.8
 """How often a difference that counts as one that could have been shown would have been."""
-
-
-def agree(figures: Figures, p: float | None, alpha: float) -> int:
-    """Return the sign of a difference that interval and adjusted p-value show, 0 where one of them does not."""
-    difference = figures.difference
-    if difference.value is None or difference.low is None or difference.high is None:
-        return 0
-    if p is None or p >= alpha:
-        return 0
-    return 1 if difference.low > 0 else -1 if difference.high < 0 else 0
 
 
 def supported(sign: int, corrected: CorrectedPair | None, alpha: float) -> int:
     """Return the sign of a raw difference if the corrected one shows it, too, or if nothing was to be corrected."""
     if corrected is None:
         return sign
-    difference = corrected.difference
-    if difference is None or difference.low is None or difference.high is None:
-        return 0
-    if corrected.adjusted_p is not None and corrected.adjusted_p >= alpha:
-        return 0
-    shown = 1 if difference.low > 0 else -1 if difference.high < 0 else 0
-    return sign if shown == sign else 0
+    # Where the corrected difference has no test of its own, that of the raw one is.
+    p = 0.0 if corrected.adjusted_p is None else corrected.adjusted_p
+    return sign if shown_sign(corrected.difference, p, alpha) == sign else 0
 
 
 def detectable(figures: Figures, alpha: float) -> float | None:
     """Return the true difference that pairs like these show in four cases of five, None where there is none.
 
-    It is decided by the rule of `agree`: McNemar's exact test, or Student's t with the design effect of the families.
+    It is decided by the rule of `shown_sign`: McNemar's exact test, or Student's t with the families' design effect.
     """
     n, worth = figures.paired, figures.effective_n
     if not n or not worth:

@@ -13,8 +13,8 @@ from msgspec.structs import asdict, replace
 
 from faircount.analysis import families as families_of
 from faircount.analysis import fields, integrity
-from faircount.analysis.comparing import claims, facets, figures, flips, pairing, scores
-from faircount.analysis.comparing.found import (
+from faircount.analysis.comparing import claims, figures, flips, pairing, scores
+from faircount.analysis.comparing.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,
@@ -25,7 +25,7 @@ from faircount.analysis.comparing.found import (
     Pair,
     Unpaired,
 )
-from faircount.analysis.comparing.sides import Side
+from faircount.analysis.comparing.side import Side
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.results import Folded, fold_files
 from faircount.analysis.words import WORDS
@@ -39,12 +39,12 @@ from faircount.reading.inputs import Input
 from faircount.reading.loading import Loader, Progress, with_cache
 from faircount.reading.streams import STDIN
 from faircount.source_labels import labelled
-from faircount.stats import Design, cochran_q, holm
+from faircount.stats import Design, cochran_q, holm, shown_sign
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.analysis.comparing.corrected import CorrectedSide
-    from faircount.analysis.correction.given import Quality
+    from faircount.analysis.correction.inputs import Quality
 
 MOST_WITH_EACH_OTHER = 3
 """More files than this are compared with the baseline alone."""
@@ -93,7 +93,7 @@ def compare_files(
     quality = None
     if options.judge_quality is not None:
         # Only a correction needs judges and labels: most comparisons do without.
-        from faircount.analysis.correction.given import read_quality
+        from faircount.analysis.correction.inputs import read_quality
 
         quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(
@@ -200,7 +200,7 @@ def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: Co
 
 
 def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> Comparison:
-    chosen = facets.chosen_fields(sides, options)
+    chosen = figures.chosen_fields(sides, options)
     means = [scores.scores_of(side, options.max_line) for side in sides]
     with_each_other = combinations(range(len(sides)), 2)
     with_baseline = ((0, other) for other in range(1, len(sides)))
@@ -209,7 +209,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
     adjusted = holm([pair.p for pair in joined])
     corrected = _corrected_pairs(sides, known, joined, options)
     broken_down = [_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options) for pair in joined]
-    tested = facets.tested([groups for groups, _ in broken_down], options.alpha)
+    tested = figures.tested([groups for groups, _ in broken_down], options.alpha)
     broken_down = [(groups, differing) for groups, (_, differing) in zip(tested, broken_down, strict=True)]
     pairs = tuple(
         _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found, len(joined))
@@ -243,12 +243,13 @@ def _corrected_pairs(
 
     found = []
     for pair in joined:
-        rows = pair.rows
+        rows, codes = pair.rows, (pair.families.codes,) * 2
         if not pair.is_paired:
-            first, second = (np.flatnonzero(sides[place].answered) for place in (pair.a, pair.b))
-            rows = first, second
-        compared = Compared(pair.a, pair.b, rows, pair.families.codes, pair.figures, pair.is_paired)
-        found.append(corrected_pair(sides, known, compared, options))
+            first, second = ((side, np.flatnonzero(side.answered)) for side in (sides[pair.a], sides[pair.b]))
+            rows = first[1], second[1]
+            codes = tuple(figures.families(side, side, at, at, options.cluster).codes for side, at in (first, second))
+        compared = Compared(pair.a, pair.b, rows, codes, pair.figures, pair.is_paired)
+        found.append(corrected_pair(sides, known, compared))
     adjusted = holm([item.p for item in found])
     return [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
 
@@ -298,7 +299,7 @@ def _pair(
     pairs: int,
 ) -> Pair:
     a, b = sides[joined.a], sides[joined.b]
-    sign = claims.agree(joined.figures, adjusted, options.alpha)
+    sign = shown_sign(joined.figures.difference, adjusted, options.alpha)
     claimed = claims.supported(sign, corrected, options.alpha)
     fixed, broken = _flips(a, b, joined, options)
     # Of several pairs of files, Holm's method tests the one that differs most at α divided by their number.
@@ -360,13 +361,13 @@ def _broken_down(
     by: _Groups = {}
     differing: dict[str, int] = {}
     for field in chosen if len(joined.cells) else ():
-        found = facets.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
+        found = figures.broken_down(field, a, b, joined.rows, joined.cells, joined.families.codes, options)
         if found is None:
             continue
         by[field], differing[field] = found
         if joined.figures.undecided:
             matched = joined.matching.a, joined.matching.b
-            by[field] = facets.with_bounds(field, by[field], a, b, matched, joined.bounding, options)
+            by[field] = figures.groups_with_bounds(field, by[field], a, b, matched, joined.bounding, options)
     return by, differing
 
 
@@ -433,7 +434,7 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
     rows = np.flatnonzero(side.answered)
     families = figures.families(side, side, rows, rows, options.cluster)
     rate = figures.figures(figures.cells(side, side, rows, rows), families.codes, options.level, whole=False).rate_a
-    corrected, correction = (known[place].answered, known[place].correction) if known else (None, None)
+    corrected, correction = (known[place].answered, known[place].known.correction) if known else (None, None)
     if corrected is not None:
         corrected = replace(corrected, unit="answered entry")
     source = replace(side.folded.sources[0], label=side.label)

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.comparing.found import Unpaired, UnpairedEntries
-from faircount.analysis.comparing.sides import Side
+from faircount.analysis.comparing.model import Unpaired, UnpairedEntries
+from faircount.analysis.comparing.side import Side
 from faircount.analysis.evidence import lines_again
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.options import MATCHES
@@ -135,7 +135,7 @@ def _keys(ids: Any, contents: Any) -> Any:
 
 
 def _alone(keys: Any) -> Any:
-    """Tell for each key whether it is the only one of its kind."""
+    """Return for each key whether it is the only one of its kind."""
     import numpy as np
 
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -190,7 +190,7 @@ def _with_rewritten(a: tuple[Side, Any, Any], b: tuple[Side, Any, Any], max_line
 
 
 def _same_prompts(a: Side, b: Side, rows_a: Sequence[int], rows_b: Sequence[int], max_line: int) -> list[bool]:
-    """Tell for each pair of entries whether their prompts are the same text."""
+    """Return for each pair of entries whether their prompts are the same text."""
     first = _same(a, b, rows_a[:TRIED_FIRST], rows_b[:TRIED_FIRST], max_line)
     if not any(first):
         return [False] * len(rows_a)

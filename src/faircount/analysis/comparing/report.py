@@ -11,7 +11,7 @@ from faircount.analysis.arrange_groups import FIELD_TITLES
 from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
 from faircount.analysis.comparing.compare import MOST_WITH_EACH_OTHER
-from faircount.analysis.comparing.found import (
+from faircount.analysis.comparing.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from faircount.analysis.comparing.found import Score, Scores
-from faircount.analysis.comparing.sides import Side
+from faircount.analysis.comparing.model import Score, Scores
+from faircount.analysis.comparing.side import Side
 from faircount.errors import FaircountError
 from faircount.reading.readers import open_stream
 from faircount.reading.streams import STDIN, blocks

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.comparing.found import Comparison, Figures
-from faircount.analysis.gates import needed, regression, wording
+from faircount import stats
+from faircount.analysis.comparing.model import Comparison, Figures
+from faircount.analysis.gates import regression, wording
 from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
-from faircount.analysis.gates.subjects import FAMILIES, Subject, of_analysis, of_comparison
+from faircount.analysis.gates.subject import FAMILIES, Subject, of_analysis, of_comparison
 from faircount.analysis.words import WORDS
 from faircount.errors import UsageError
 from faircount.model import Analysis, Estimate
@@ -109,7 +110,7 @@ def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
         if gate.figure == ASR_CORRECTED and corrected is not None and not subject.empty:
             reason = wording.not_corrected(gate, corrected.status, corrected.labels)
             return GateResult(gate, subject, INCONCLUSIVE, reason, estimate)
-        more = needed.without_any(gate.sign, gate.threshold, subject.level)
+        more = stats.entries_without_any(gate.sign, gate.threshold, subject.level)
         return GateResult(gate, subject, INCONCLUSIVE, wording.nothing(gate, more), estimate, more)
     value = {"value": estimate.value, "low": estimate.low, "high": estimate.high}[gate.part]
     if value is None:
@@ -122,9 +123,9 @@ def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
         # What a corrected rate lacks may be labels: no number of entries alone is known to do.
         if gate.figure != ASR_CORRECTED:
             more = (
-                needed.to_tell_apart(estimate, gate.threshold)
+                stats.more_entries(estimate, gate.threshold)
                 if families is None
-                else needed.families_to_tell_apart(estimate, gate.threshold, families)
+                else stats.more_families(estimate, gate.threshold, families)
             )
         reason = f"{reason}; {doubt(gate, more, FAMILY if families is not None else ENTRY)}"
     return GateResult(gate, subject, FAILED if failed else PASSED, reason, estimate, more)

@@ -12,15 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import formats, stats
-from faircount.analysis.comparing.found import CorrectedPair, Figures, File, Pair
-from faircount.analysis.gates import needed
-from faircount.analysis.gates.subjects import RATE_OF, TASK
+from faircount.analysis.comparing.model import CorrectedPair, Figures, File, Pair
+from faircount.analysis.gates.subject import RATE_OF, TASK
 from faircount.analysis.gates.wording import rate_name
 from faircount.errors import UsageError
 from faircount.findings import counted
 from faircount.model import Estimate
-from faircount.stats.distributions import student_critical_value
-from faircount.stats.proportion import critical_value
+from faircount.stats import NonInferiority
 
 PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
 # Intervals that take entries as independent: the tests of `stats.gates` say the same with one-sided limits.
@@ -44,19 +42,20 @@ def judged(figures: Figures, margin: float, aim: str, files: Sequence[File] = ()
     alpha = round(1 - difference.level, 12)
     if not 0 < alpha < 0.5:
         raise UsageError("--fail-on regression needs a --level above 0.5")
-    worse_is_higher = aim != TASK
     if isinstance(figures, Pair) and figures.corrected is not None:
         return _corrected(figures, figures.corrected, margin, alpha, aim)
     # Without an interval, as in a group of one family, nothing is tested either.
     if difference.method not in _PLAIN or difference.low is None:
-        share = _one_sided(alpha, figures.degrees)
-        worsening, state, more = _by_its_limits(difference, margin, alpha, share, worse_is_higher)
+        worsening = _worsening(difference, aim)
+        found = stats.non_inferiority_by_limits(worsening, margin, alpha=alpha, degrees=figures.degrees)
+        more = stats.more_to_narrow(found, alpha) if found.verdict == "not_shown" else None
     elif figures.paired:
-        worsening, state, more = _paired(figures, margin, alpha, worse_is_higher)
+        found, more = _paired(figures, margin, alpha, aim)
     else:
-        worsening, state, more = _unpaired(figures, margin, alpha, worse_is_higher)
-    reason = _sentence(figures, worsening, state, margin, more, paired=bool(figures.paired), aim=aim, files=files)
-    return Change(worsening, state, reason, more)
+        found, more = _unpaired(figures, margin, alpha, aim)
+    state, paired = _STATES[found.verdict], bool(figures.paired)
+    reason = _sentence(figures, found.difference, state, margin, more, paired=paired, aim=aim, files=files)
+    return Change(found.difference, state, reason, more)
 
 
 def bounded(found: Change, figures: Figures, margin: float, aim: str) -> Change:
@@ -89,10 +88,11 @@ def bounded(found: Change, figures: Figures, margin: float, aim: str) -> Change:
 def with_unread(found: Change, unread: int, margin: float) -> Change:
     """Judge the change as if lines that could not be read had been pairs that ended for the best, or for the worst."""
     worsening = found.worsening
-    low, high, n = worsening.low, worsening.high, worsening.n
-    if low is None or high is None or found.state == INCONCLUSIVE:
+    total = worsening.n + unread
+    best = stats.with_others(worsening, -unread, total).low
+    worst = stats.with_others(worsening, unread, total).high
+    if best is None or worst is None or found.state == INCONCLUSIVE:
         return found
-    best, worst = ((limit * n + change) / (n + unread) for limit, change in ((low, -unread), (high, unread)))
     if best > margin if found.state == FAILED else worst < margin:
         return found
     reason = (
@@ -112,52 +112,28 @@ def _moved(found: Change, bound: Change, difference: Estimate, margin: float, ai
     return Change(replace(worsening, value=value, low=low, high=high), state, "", None)
 
 
-_Decided = tuple[Estimate, str, int | None]
+def _worsening(difference: Estimate, aim: str) -> Estimate:
+    """Return a difference as a change for the worse."""
+    value, low, high = difference.value, difference.low, difference.high
+    if aim != TASK or value is None or low is None or high is None:
+        return difference
+    return replace(difference, value=-value, low=-high, high=-low)
 
 
-def _paired(figures: Figures, margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
-    n, only_new, only_old = figures.paired, figures.only_b, figures.only_a
-    worse, better = (only_new, only_old) if worse_is_higher else (only_old, only_new)
+def _paired(figures: Figures, margin: float, alpha: float, aim: str) -> tuple[NonInferiority, int | None]:
+    n, worse, better = figures.paired, figures.only_b, figures.only_a
+    if aim == TASK:
+        worse, better = better, worse
     found = stats.non_inferiority_paired(worse, better, n, margin, alpha=alpha)
-    state = _STATES[found.verdict]
-    more = needed.to_show_regression_paired(worse, better, n, margin, alpha) if state == INCONCLUSIVE else None
-    return found.difference, state, more
+    return found, stats.more_pairs(worse, better, n, margin, alpha) if found.verdict == "not_shown" else None
 
 
-def _unpaired(figures: Figures, margin: float, alpha: float, worse_is_higher: bool) -> _Decided:
+def _unpaired(figures: Figures, margin: float, alpha: float, aim: str) -> tuple[NonInferiority, int | None]:
     new, old = (figures.successes_b, figures.rate_b.n), (figures.successes_a, figures.rate_a.n)
-    if not worse_is_higher:
+    if aim == TASK:
         new, old = (new[1] - new[0], new[1]), (old[1] - old[0], old[1])
     found = stats.non_inferiority_unpaired(*new, *old, margin, alpha=alpha)
-    state = _STATES[found.verdict]
-    more = needed.to_show_regression_unpaired(new, old, margin, alpha) if state == INCONCLUSIVE else None
-    return found.difference, state, more
-
-
-def _one_sided(alpha: float, degrees: float | None) -> float:
-    """Return the share of a two-sided limit's distance at which the one-sided limit of the same level lies."""
-    one_sided, two_sided = 1 - 2 * alpha, 1 - alpha
-    if degrees is None:
-        return critical_value(one_sided) / critical_value(two_sided)
-    return student_critical_value(one_sided, degrees) / student_critical_value(two_sided, degrees)
-
-
-def _by_its_limits(difference: Estimate, margin: float, alpha: float, share: float, worse_is_higher: bool) -> _Decided:
-    """Decide by the interval that the comparison has, its limits drawn in to where one-sided ones lie."""
-    value, low, high, n = difference.value, difference.low, difference.high, difference.n
-    level = 1 - 2 * alpha
-    if value is None or low is None or high is None:
-        return replace(difference, low=None, high=None, level=level), INCONCLUSIVE, None
-    if not worse_is_higher:
-        value, low, high = -value, -high, -low
-    below, above = share * (value - low), share * (high - value)
-    worsening = replace(difference, value=value, low=value - below, high=value + above, level=level)
-    if value + above < margin:
-        return worsening, PASSED, None
-    if value - below > margin:
-        return worsening, FAILED, None
-    limit = above if value < margin else below
-    return worsening, INCONCLUSIVE, needed.to_narrow(abs(margin - value), limit, n, alpha)
+    return found, stats.more_entries_of_each(new, old, margin, alpha) if found.verdict == "not_shown" else None
 
 
 def _corrected(pair: Pair, corrected: CorrectedPair, margin: float, alpha: float, aim: str) -> Change:
@@ -166,11 +142,12 @@ def _corrected(pair: Pair, corrected: CorrectedPair, margin: float, alpha: float
         nothing = stats.undefined("entry", 1 - 2 * alpha, "corrected", pair.difference.n)
         reason = "the change corrected for the judge is undefined: the comparison could not correct it, and says why"
         return Change(nothing, INCONCLUSIVE, reason, None)
-    share = _one_sided(alpha, pair.degrees)
-    worsening, state, _ = _by_its_limits(corrected.difference, margin, alpha, share, aim != TASK)
+    worsening = _worsening(corrected.difference, aim)
+    found = stats.non_inferiority_by_limits(worsening, margin, alpha=alpha, degrees=pair.degrees)
+    state = _STATES[found.verdict]
     # More labels may be what is missing: how many entries would decide is not known.
-    reason = _sentence(corrected, worsening, state, margin, None, paired=bool(pair.paired), aim=aim)
-    return Change(worsening, state, f"corrected for the judge: {reason}", None)
+    reason = _sentence(corrected, found.difference, state, margin, None, paired=bool(pair.paired), aim=aim)
+    return Change(found.difference, state, f"corrected for the judge: {reason}", None)
 
 
 def _sentence(

@@ -13,7 +13,7 @@ from faircount.model import Finding
 from faircount.string_judges import STRING_JUDGES
 from faircount.text import clip, visible
 
-_NAMES_TOLD = 5
+_NAMES_SHOWN = 5
 _BY_THE_TEXT = frozenset(name.casefold() for pair in STRING_JUDGES.items() for name in pair)
 _OF_OTHERS = frozenset(
     ["any", "all", "majority", "not", "combine.anyof", "combine.allof", "combine.majority", "combine.not"]
@@ -26,11 +26,11 @@ def judges_of_run(ledger: LedgerView) -> tuple[str | None, ...]:
     return tuple(name for name, _ in entries_by_judge(ledger)) or (None,)
 
 
-def told(judges: Sequence[str | None]) -> str:
+def judge_names(judges: Sequence[str | None]) -> str:
     """Return the names of judges for a sentence."""
     names = [clip(visible(name), 60) if name is not None else "no judge" for name in judges]
-    more = len(names) - _NAMES_TOLD
-    return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def unmeasured(ledger: LedgerView) -> list[Finding]:
@@ -44,7 +44,7 @@ def unmeasured(ledger: LedgerView) -> list[Finding]:
         return []
     entries = sum(n for _, n in opinions)
     message = (
-        f"this rate rests on an unmeasured judge: {told([name for name, _ in opinions])} judged "
+        f"this rate rests on an unmeasured judge: {judge_names([name for name, _ in opinions])} judged "
         f"{counted(entries, 'entry', 'entries')}; label a sample of them with `faircount results "
         "sample-for-labels`, and give it to --judge-quality"
     )
@@ -52,7 +52,7 @@ def unmeasured(ledger: LedgerView) -> list[Finding]:
 
 
 def _compares_strings(name: str) -> bool:
-    """Tell whether what a judge says is defined by the text itself."""
+    """Return whether what a judge says is defined by the text itself."""
     plain = _plain(name)
     if plain in _BY_THE_TEXT:
         return True

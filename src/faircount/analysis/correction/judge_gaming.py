@@ -9,29 +9,24 @@ finding says which; no figure changes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount import formats
-from faircount.analysis.correction.correcting import SHOWN, Run, measured_rate
-from faircount.analysis.correction.groups import Known, labelled_by_value, widening_of
-from faircount.analysis.correction.sampled import LabelledEntry
+from faircount.analysis.correction.correct import KnownJudge, group_counts
+from faircount.analysis.correction.label_sample import LabelledEntry, labelled_by_value
 from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.findings import counted, finding
 from faircount.ledger.labels import values_of
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Estimate, Finding, Group
-from faircount.stats import holm, wilson
-from faircount.stats.distributions import binomial_at_most
+from faircount.stats import CorrectionStatus, MeasuredCorrector, attacks_that_fool
 from faircount.text import clip, visible
 
 ATTACK_FIELDS = ("jailbreak_type", "instruction_type", "suffix_id", "plugin", ATTACK_FIELD)
 """The fields whose values are attacks, or parts of one."""
-LEAST_LABELS = 5
-"""With fewer labels of its judged successes, no attack can be shown to fool the judge."""
-_MOST = 0.5
 _NAMED = 3
 
 
@@ -42,7 +37,7 @@ class _Suspect(Struct, frozen=True):
     group: Group
 
 
-def fooled(analysis: Analysis, ledger: LedgerView, family: str | None, known: Known) -> list[Finding]:
+def attacks_on_the_judge(analysis: Analysis, ledger: LedgerView, known: KnownJudge) -> list[Finding]:
     """Return a finding if there are attacks that win only by fooling the judge."""
     suspects = [
         _Suspect(field, group)
@@ -50,10 +45,7 @@ def fooled(analysis: Analysis, ledger: LedgerView, family: str | None, known: Kn
         for group in analysis.breakdowns.get(field, ())
         if len(analysis.breakdowns[field]) > 1 and group.value is not None
     ]
-    if known.found is None:
-        found = list(_by_measured_judge(suspects, ledger, family, known))
-    else:
-        found = list(_by_labels(suspects, ledger, family, known.found, known.level))
+    found = list((_by_labels if known.by_labels else _by_measured_judge)(suspects, ledger, known))
     if not found:
         return []
     more = f"; and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
@@ -64,11 +56,10 @@ def fooled(analysis: Analysis, ledger: LedgerView, family: str | None, known: Kn
 # -- by labels of the run ---------------------------------------------------------------------------------------
 
 
-def _by_labels(
-    suspects: Sequence[_Suspect], ledger: LedgerView, family: str | None, found: Sequence[LabelledEntry], level: float
-) -> Iterator[str]:
-    judged = [entry for entry in found if entry.success]
-    families = {} if family is None else values_of(ledger, [entry.key for entry in judged], family)
+def _by_labels(suspects: Sequence[_Suspect], ledger: LedgerView, known: KnownJudge) -> Iterator[str]:
+    assert known.corrector is not None
+    judged = [entry for entry in known.labelled if entry.success]
+    families = {} if known.family is None else values_of(ledger, [entry.key for entry in judged], known.family)
     kin = {key: value for key, value in families.items() if value is not None}
     by_field = {
         field: labelled_by_value(ledger, column_of(ledger, field), judged)
@@ -79,7 +70,7 @@ def _by_labels(
     for own in labels:
         keys = {entry.key for entry in own}
         tested.append((_one_each(own, kin), _one_each((entry for entry in judged if entry.key not in keys), kin)))
-    for suspect, own, shown in zip(suspects, labels, shown_to_fool(tested, level), strict=True):
+    for suspect, own, shown in zip(suspects, labels, attacks_that_fool(tested, known.corrector.level), strict=True):
         corrected = None if suspect.group.corrected is None else suspect.group.corrected.estimate
         # Where people find successes among its judged failures, the attack does win, if unseen.
         if shown and (corrected is None or not corrected.low):
@@ -102,62 +93,30 @@ def _one_each(entries: Iterable[LabelledEntry], kin: dict[int, int]) -> list[boo
     return list(first.values())
 
 
-def shown_to_fool(tested: Sequence[tuple[Sequence[bool], Sequence[bool]]], level: float) -> list[bool]:
-    """Tell for each attack whether it is shown to fool the judge, by labels of its judged successes and the others'."""
-    adjusted = holm([_chance(own, others) for own, others in tested])
-    return [p is not None and p <= 1 - level for p in adjusted]
-
-
-def _chance(own: Sequence[bool], others: Sequence[bool]) -> float | None:
-    """Return the chance of so few true ones, if half of them or as many as of the others were; None if not tested.
-
-    The larger of two tests: the binomial one against a half, and Fisher's exact one, one-sided, against the others.
-    """
-    if len(own) < LEAST_LABELS or not others:
-        return None
-    true = sum(own)
-    against_half = binomial_at_most(true, len(own), _MOST)
-    return min(
-        1.0, max(against_half, hypergeometric_at_most(true, len(own), true + sum(others), len(own) + len(others)))
-    )
-
-
-def hypergeometric_at_most(count: int, drawn: int, marked: int, total: int) -> float:
-    """Return the chance of at most `count` marked ones among `drawn` of `total`, of which so many are marked."""
-    ways = sum(
-        math.comb(marked, k) * math.comb(total - marked, drawn - k)
-        for k in range(max(0, drawn - (total - marked)), count + 1)
-    )
-    return ways / math.comb(total, drawn)
-
-
 # -- by a judge that was measured elsewhere ---------------------------------------------------------------------
 
 
-def _by_measured_judge(
-    suspects: Sequence[_Suspect], ledger: LedgerView, family: str | None, known: Known
-) -> Iterator[str]:
-    if known.correction.status not in SHOWN:
+def _by_measured_judge(suspects: Sequence[_Suspect], ledger: LedgerView, known: KnownJudge) -> Iterator[str]:
+    if not CorrectionStatus(known.correction.status).corrects:
         return
+    corrector = known.corrector
+    assert isinstance(corrector, MeasuredCorrector)
     tested = [suspect for suspect in suspects if suspect.group.tally.judged]
-    level = 1 - (1 - known.level) / max(1, len(tested))
-    widening = {field: widening_of(ledger, family, field, level) for field in {suspect.field for suspect in tested}}
+    # All attacks taken together, by Bonferroni's level.
+    strict = replace(corrector, level=1 - (1 - corrector.level) / max(1, len(tested)))
+    by_field: dict[str, list[_Suspect]] = {}
     for suspect in tested:
-        tally = suspect.group.tally
-        factor = widening[suspect.field].get(suspect.group.value, 1.0)
-        run = Run(tally, 0, level, factor, ())
-        _, corrected = measured_rate(run, known.validation)
-        worth = max(1, math.floor(tally.judged / factor))
-        raw = wilson(math.floor(run.rate * worth), worth, level=level)
-        if corrected is None or corrected.low is None or corrected.high is None or raw.low is None:
-            continue
-        if corrected.low == 0 and corrected.high < raw.low:
-            shown = None if suspect.group.corrected is None else suspect.group.corrected.estimate
-            alarms = 1 - (known.correction.specificity.value or 0.0)
-            yield (
-                f"{_named(suspect, shown)}, and a judge that calls {formats.percent(alarms)} of all failures a success "
-                "would call as many so if none were"
-            )
+        by_field.setdefault(suspect.field, []).append(suspect)
+    for field, of_field in by_field.items():
+        counts = group_counts(ledger, column_of(ledger, field), [suspect.group for suspect in of_field], known)
+        for suspect, of_group in zip(of_field, counts, strict=True):
+            if strict.all_false_alarms(of_group):
+                shown = None if suspect.group.corrected is None else suspect.group.corrected.estimate
+                alarms = 1 - (known.correction.specificity.value or 0.0)
+                yield (
+                    f"{_named(suspect, shown)}, and a judge that calls {formats.percent(alarms)} of all failures a "
+                    "success would call as many so if none were"
+                )
 
 
 # -- in words ---------------------------------------------------------------------------------------------------

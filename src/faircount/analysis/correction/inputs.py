@@ -2,7 +2,9 @@
 
 Whether a file of labels is a sample of this run is decided by what it holds. Labels without responses can only be keyed
 to rows of the run. With responses, they are of this run if at least half of the responses stand in its rows: ids alone
-prove nothing, since every file has an entry 1. Nothing is corrected here.
+prove nothing, since every file has an entry 1. Of a judge that was measured elsewhere, this finds out which one is
+meant. A result file never chooses code: of the judges that rows can name, only those that compare strings are made.
+Nothing is corrected.
 """
 
 from __future__ import annotations
@@ -15,9 +17,16 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from faircount.analysis.correction.run_judges import judge_names
+from faircount.analysis.judges.evaluation import evaluate
+from faircount.analysis.judges.options import MeasureOptions
+from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.summary import Summary, read_summary
+from faircount.components.spec import parse
 from faircount.core.verdict import Decision
 from faircount.errors import InputError, UsageError
+from faircount.judging.factory import TOOLS, make_trusted_only
+from faircount.judging.registry import JUDGES
 from faircount.reading.labelled import LabelOptions
 from faircount.reading.labels import Labels, read_labels
 from faircount.reading.raw_rows import RawReader, values_reader
@@ -63,7 +72,7 @@ def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
 
 
 def _is_summary(path: str) -> bool:
-    """Tell a summary, which is one JSON object over the whole file, from lines of labels."""
+    """Return whether a file is a summary, which is one JSON object over the whole file, not lines of labels."""
     with Path(path).open("rb") as file:
         first = file.readline(_FIRST_LINE).removeprefix(codecs.BOM_UTF8).strip()
     if not first.startswith(b"{"):
@@ -102,7 +111,7 @@ def _by_row(keyed: Labels, *, by_verdict: bool) -> RunLabels:
 
 
 def _stands_in(labels: Labels, results: Sequence[str], max_line: int) -> bool:
-    """Tell whether at least half of the labelled responses stand in the rows of the results."""
+    """Return whether at least half of the labelled responses stand in the rows of the results."""
     told = [item.attempt.response for item in labels]
     wanted = [_plain(text) for text in told if text is not None]
     if not wanted or STDIN in results:
@@ -128,3 +137,102 @@ def _responses(results: Sequence[str], max_line: int) -> Iterator[str]:
 def _plain(text: str) -> str:
     # A sheet spells out what it cannot hold, in the way of `visible`.
     return visible(_SPACES.sub(" ", text[: 2 * _COMPARED]).strip())[:_COMPARED]
+
+
+# -- a judge that was measured elsewhere ------------------------------------------------------------------------
+
+
+class Measured(Struct, frozen=True):
+    """A judge and its counts against labels; `refused` says why there is none.
+
+    `unmeasured` says that it is not the judge of the run, `unsure` why it may not be.
+    """
+
+    judge: str | None
+    counts: Confusion | None
+    refused: str = ""
+    unmeasured: str = ""
+    unsure: str = ""
+
+
+def measured_judge(quality: Quality, run: Sequence[str | None]) -> Measured:
+    """Return what is known of the judge of a run from elsewhere."""
+    if quality.summary is not None:
+        return _from_summary(quality.summary, run)
+    if quality.labels is None:
+        raise AssertionError("a file is a summary, a sample of the run, or labels from elsewhere")
+    return _evaluated(quality.labels, quality.path, run)
+
+
+def _from_summary(summary: Summary, run: Sequence[str | None]) -> Measured:
+    usable = [record for record in summary.judges if record.counts is not None and record.counts.n]
+    if not usable:
+        raise InputError(
+            f"{summary.path}: has no judge with counts (tp, fn, tn, fp), and rates alone do not show their "
+            "uncertainty; `faircount judges evaluate` writes a summary with counts"
+        )
+    if len(run) > 1:
+        return Measured(
+            None, None, f"the rows name several judges ({judge_names(run)}), and one correction cannot cover them all"
+        )
+    matching = [record for record in usable if run[0] is not None and _same(record.called, run[0])]
+    if len(matching) > 1:
+        names = judge_names([record.called for record in matching])
+        return Measured(None, None, f"the summary measures several judges that the rows could mean: {names}")
+    if matching:
+        return Measured(matching[0].called, matching[0].counts, unsure=_parameters_unknown(matching[0].called))
+    names = judge_names([record.called for record in usable])
+    unmeasured = f"the rows name {judge_names(run)}, and the summary measures {names}"
+    if len(usable) > 1:
+        return Measured(None, None, unmeasured, unmeasured)
+    return Measured(usable[0].called, usable[0].counts, unmeasured=unmeasured)
+
+
+def _same(called: str, name: str) -> bool:
+    return _canonical(called) == _canonical(name)
+
+
+def _canonical(name: str) -> str:
+    """Return a name of a judge without its parameters, the same for a short and a canonical name."""
+    try:
+        plain = parse(name).name
+    except UsageError:
+        plain = name
+    prefix, colon, rest = plain.partition(":")
+    plain = rest if colon and prefix.casefold() in TOOLS else plain
+    known = JUDGES.built_in(plain)
+    return plain if known is None else known.name
+
+
+def _parameters_unknown(called: str) -> str:
+    try:
+        call = parse(called)
+    except UsageError:
+        return ""
+    if not call.positional and not call.parameters:
+        return ""
+    return f"the summary measures {judge_names([called])}, and the rows do not record their judge's parameters"
+
+
+def _evaluated(labels: Labels, path: str, run: Sequence[str | None]) -> Measured:
+    if len(run) > 1 or run[0] is None:
+        which = f"several judges ({judge_names(run)})" if len(run) > 1 else "no judge"
+        raise UsageError(f"--judge-quality {path}: the rows name {which}; {_INSTEAD}")
+    try:
+        judge = make_trusted_only(run[0])
+    except UsageError as error:
+        raise UsageError(
+            f"--judge-quality {path}: the rows name the judge {judge_names(run)}, which a result file may not start; "
+            f"{_INSTEAD}"
+        ) from error
+    evaluation = evaluate([judge], labels, MeasureOptions())
+    if not evaluation.qualities:
+        reason = visible(evaluation.errors[0].error)
+        raise InputError(f"{path}: the judge {judge.called} could not be measured with it: {reason}")
+    return Measured(judge.called, evaluation.qualities[0].counts)
+
+
+_INSTEAD = (
+    "measure the judge yourself with `faircount judges evaluate JUDGE --labels FILE -o summary.json`, and name "
+    "that summary"
+)

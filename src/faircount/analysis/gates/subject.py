@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import stats
-from faircount.analysis.comparing.found import ComparedGroup, Comparison, File, Pair
+from faircount.analysis.comparing.model import ComparedGroup, Comparison, File, Pair
 from faircount.analysis.gates.expression import ASR, ASR_CORRECTED, PASS_RATE, SHARES, Gate
 from faircount.errors import UsageError
 from faircount.model import Analysis, CorrectedRate, Estimate, Group, GroupFamilies, Shares, Tally
@@ -132,12 +132,14 @@ class Subject(Struct, frozen=True):
         if gate.figure == ASR_CORRECTED:
             # Over pairs it is the rate of those that were answered; over entries it has all of them below the line.
             total = estimate.n if self.pair is None else estimate.n + part.undecided
-            low, high = _with_others(estimate, 0, total), _with_others(estimate, part.undecided, total)
+            low, high = stats.with_others(estimate, 0, total), stats.with_others(estimate, part.undecided, total)
         elif gate.figure in SHARES:
-            low, high = estimate, _with_others(estimate, part.undecided, estimate.n)
+            low, high = estimate, stats.with_others(estimate, part.undecided, estimate.n)
         if not self.unread:
             return low, high
-        return _with_others(low, 0, low.n + self.unread), _with_others(high, self.unread, high.n + self.unread)
+        return stats.with_others(low, 0, low.n + self.unread), stats.with_others(
+            high, self.unread, high.n + self.unread
+        )
 
     def _refuse_other_aim(self, gate: Gate) -> None:
         right = RATE_OF[self.aim]
@@ -214,17 +216,6 @@ def _of_pair(figures: Pair | ComparedGroup) -> GateFigures:
 
 def _undecided(tally: Tally) -> int:
     return tally.total - tally.success - tally.failure - tally.guardrail
-
-
-def _with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
-    """Return a rate of n entries as one of `total` entries, of which the others had so many successes."""
-    if estimate.value is None:
-        return estimate
-    value, low, high = (
-        None if share is None else min(1.0, (share * estimate.n + successes) / total)
-        for share in (estimate.value, estimate.low, estimate.high)
-    )
-    return replace(estimate, value=value, low=low, high=high, n=total)
 
 
 def _name_in_files(field: str) -> str:
