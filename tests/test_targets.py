@@ -1005,6 +1005,20 @@ def test_every_target_that_is_listed_has_a_sentence() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
+        {"kind": "simulated", "name": "./loud.py:answer"},
+        {"kind": "http", "name": "./loud.py:answer", "file": "target.toml"},
+        {"kind": "plugin", "name": "./loud.py:answer", "timeout": 1.0},
+    ],
+)
+def test_a_journal_loads_no_code_by_a_record_of_another_kind(settings: Mapping[str, Any], folder: Path) -> None:
+    (folder / "loud.py").write_text("raise SystemExit('loaded')\n")
+    with pytest.raises(InputError, match="records another kind"):
+        make_again("target", settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
         {},
         {"kind": "nonsense"},
         {"kind": "openai"},

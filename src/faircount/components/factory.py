@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from faircount.chat.settings import ChatSettings
-from faircount.components.code import Place
+from faircount.components.code import Place, is_local
 from faircount.components.registry import short
 from faircount.components.spec import Kind, Spec, parse
 from faircount.errors import InputError, UsageError
@@ -154,6 +154,8 @@ def spec_of_record(
     chat = record.chat if record.timeout is None else ChatSettings(timeout=record.timeout)
     context = Context(chat=chat, folder=record.folder, tell=tell)
     name, parameters = record.name, record.arguments or record.options
+    if not _fits(how, name):
+        raise InputError(f"the journal names {_one(kind)} {short(name)}, but records another kind: {how}")
     if how == "local":
         if not isinstance(record.place, Place):
             raise msgspec.ValidationError("Expected `object`, got `str` - at `$.place`")
@@ -174,6 +176,15 @@ def spec_of_record(
         given = {"attack_options": record.option, "place": record.place}
         name, parameters = f"{how}:{record.target}", {key: told for key, told in given.items() if told is not None}
     return Spec(kind, name, parameters), context
+
+
+def _fits(how: str, name: str) -> bool:
+    """Return whether a name is one that records of this kind have: a journal must not say one thing and load another."""
+    if how == "simulated":
+        return name.casefold() == how or name.casefold().startswith(f"{how}:")
+    if how == "http":
+        return name.casefold() == how or name.casefold().endswith((".toml", ".json"))
+    return how not in ("plugin", "built-in") or not is_local(name)
 
 
 def _one(kind: Kind) -> str:
