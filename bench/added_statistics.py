@@ -23,7 +23,7 @@ from bench.generate import write_results
 from faircount import analyze
 from faircount.analysis import attempts, families, summary
 from faircount.analysis.arrange import as_report
-from faircount.reading.cache import FOLDER_VARIABLE
+from faircount.readers.cache import FOLDER_VARIABLE
 
 ADDED: tuple[tuple[Any, str], ...] = (
     (families, "find"),

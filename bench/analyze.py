@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.generate import write_results
 from bench.measure import THEIRS, in_turns, run_once, show_beside
-from faircount.reading.cache import FOLDER_VARIABLE
+from faircount.readers.cache import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
 SPIKEE = ROOT / ".venv-peers" / "bin" / "spikee"

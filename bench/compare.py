@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.analyze import FAIRCOUNT, ROOT, machine
 from bench.dataset_comparison import write_files
 from bench.measure import Measured, in_turns
-from faircount.reading.cache import FOLDER_VARIABLE
+from faircount.readers.cache import FOLDER_VARIABLE
 
 MOST = 1.5
 """So many times what analysing both files costs, a comparison may cost."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.analyze import FAIRCOUNT, HEAD, ROOT, SPIKEE, machine
 from bench.generate import write_results
 from bench.measure import THEIRS, in_turns, run_once, show_beside
-from faircount.reading.cache import FOLDER_VARIABLE
+from faircount.readers.cache import FOLDER_VARIABLE
 
 CACHED = "faircount, after results analyze"
 TARGETS = ("weak", "strong")

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.analyze import FAIRCOUNT, HEAD, ROOT, SPIKEE, machine
 from bench.generate import write_results
 from bench.measure import THEIRS, in_turns, show_beside
-from faircount.reading.cache import FOLDER_VARIABLE
+from faircount.readers.cache import FOLDER_VARIABLE
 
 OURS = "faircount"
 # What is extracted: the query for spikee, and the words for us.

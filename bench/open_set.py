@@ -16,7 +16,7 @@ from typing import Any
 from bench.analyze import machine
 from bench.generate import write_results
 from faircount import ResultSet, open_results
-from faircount.reading.cache import FOLDER_VARIABLE
+from faircount.readers.cache import FOLDER_VARIABLE
 
 LIMIT_MS = 100
 HEAD = """\

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from faircount.components import Context
-from faircount.judging import Attempt, Expected, Judge, ToolCall, Turn, make_judge, verdict_of
+from faircount.judges import Attempt, Expected, Judge, ToolCall, Turn, make_judge, verdict_of
 
 Make = Callable[[str], Judge]
 

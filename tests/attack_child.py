@@ -83,10 +83,10 @@ def prepare() -> None:
     import faircount.analysis.results
     import faircount.chat.client
     import faircount.cli.run
-    import faircount.reading.journal_reader
-    import faircount.reading.journal_rows
-    import faircount.running.bench
-    import faircount.running.targets.openai  # noqa: F401
+    import faircount.readers.journal_reader
+    import faircount.readers.journal_rows
+    import faircount.runs.bench
+    import faircount.runs.targets.openai  # noqa: F401
 
 
 def main() -> None:

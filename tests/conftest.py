@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from faircount import Analysis, AnalyzeOptions, Report, analyze, as_report
 from faircount.cli import main
 from faircount.model import Examples
-from faircount.reading import FOLDER_VARIABLE
+from faircount.readers import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError, UsageError
-from faircount.reading import AttemptRecord, CallRecord, CaseRecord, OutputRecord, RunRecord, State
-from faircount.running import Journal, JournalError
+from faircount.readers import AttemptRecord, CallRecord, CaseRecord, OutputRecord, RunRecord, State
+from faircount.runs import Journal, JournalError
 
 
 def say(*words: object) -> None:

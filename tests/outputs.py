@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from faircount.cli import main
-from faircount.reading import FOLDER_VARIABLE
+from faircount.readers import FOLDER_VARIABLE
 from faircount.sample import write_sample
 from tests.conftest import encode, shared_folder
 from tests.run_files import HEADER, attempt, case, entry, report, unanswered

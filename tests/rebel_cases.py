@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError
-from faircount.reading import OutputRecord
-from faircount.running import TaskCase, collect
+from faircount.readers import OutputRecord
+from faircount.runs import TaskCase, collect
 
 PLAIN = """\
 from rebel import test_case

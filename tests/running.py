@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from faircount.reading import RunRecord
-from faircount.running import (
+from faircount.readers import RunRecord
+from faircount.runs import (
     Answer,
     Case,
     Ending,

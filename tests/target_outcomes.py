@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from faircount.running import Answer, Request, Target, TargetError
+from faircount.runs import Answer, Request, Target, TargetError
 
 
 async def came_of(target: Target, request: Request) -> Answer | TargetError:

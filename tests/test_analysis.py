@@ -21,7 +21,7 @@ from faircount.analysis import SMALL_GROUP
 from faircount.ledger import engine, tallies
 from faircount.model import Analysis
 from faircount.present import console
-from faircount.reading import NINE_FIELDS, distinct, expand, expand_folder
+from faircount.readers import NINE_FIELDS, distinct, expand, expand_folder
 from faircount.stats import wilson
 from tests.conftest import Cli, Write, analysis_of, attack, codes, encode, row, standard
 

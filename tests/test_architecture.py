@@ -48,11 +48,11 @@ LAYERS = {
     "chat": 2,
     "components": 2,
     "io": 3,
-    "judging": 3,
+    "judges": 3,
     "config": 3,
-    "reading": 3,
+    "readers": 3,
     "compat": 4,
-    "running": 4,
+    "runs": 4,
     "testing": 4,
     "analysis": 4,
     "present": 5,
@@ -63,7 +63,7 @@ LAYERS = {
     "__main__": 8,
 }
 FORBIDDEN = {
-    ("present", "reading"),
+    ("present", "readers"),
     ("present", "stats"),
     ("present", "ledger"),
     ("stats", "ledger"),
@@ -132,7 +132,7 @@ def test_no_module_imports_upwards(name: str, path: Path) -> None:
         assert (room(name), room(imported)) not in FORBIDDEN, f"{name} imports {imported}"
 
 
-BYTES = {"reading.streams", "reading.loose", "reading.identity"}
+BYTES = {"readers.streams", "readers.loose", "readers.identity"}
 """What belongs to io and stands in reading as yet: bytes as blocks of lines, lenient JSON, digests."""
 
 
@@ -248,7 +248,7 @@ def test_an_analysis_loads_neither_judges_nor_gates_nor_runs(tmp_path: Path) -> 
         "import sys\n"
         "from faircount.cli import main\n"
         "main(['results', 'analyze', 'results_x.jsonl'])\n"
-        "rooms = ('faircount.judging', 'faircount.chat', 'faircount.running', 'faircount.analysis.gates')\n"
+        "rooms = ('faircount.judges', 'faircount.chat', 'faircount.runs', 'faircount.analysis.gates')\n"
         "print(sorted(name for name in sys.modules if name.startswith(rooms)), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

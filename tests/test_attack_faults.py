@@ -24,8 +24,8 @@ import pytest
 from msgspec.structs import replace
 
 from faircount.cli import main
-from faircount.judging import Attempt, Decision, Judge, Verdict
-from faircount.running import (
+from faircount.judges import Attempt, Decision, Judge, Verdict
+from faircount.runs import (
     Answer,
     Attack,
     Engine,
@@ -41,8 +41,8 @@ from faircount.running import (
     Strategy,
     Tally,
     continue_run,
+    lifecycle,
     read_journal,
-    runs,
     with_text,
 )
 from tests.attack_child import Failing
@@ -259,7 +259,7 @@ def _resumes_from(content: bytes, small: Path, expected: dict[str, Any]) -> None
     cut = small.parent / "cut.jsonl"
     cut.write_bytes(content)
     before = _whole_attempts(cut)
-    assert continue_run(str(cut), runs.settings_of(str(cut))).complete
+    assert continue_run(str(cut), lifecycle.settings_of(str(cut))).complete
     assert before.items() <= _whole_attempts(cut).items()
     assert essence(cut) == expected
     assert read_journal(str(cut)).state().complete

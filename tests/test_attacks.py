@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from faircount.analysis import list_attacks
 from faircount.components import Context, make_again
 from faircount.errors import InputError, UsageError
-from faircount.running import (
+from faircount.runs import (
     ATTACKS,
     KINDS,
     Attack,
@@ -583,8 +583,8 @@ def test_a_journal_that_does_not_say_how_an_attack_is_made_is_bad_input(recorded
 # -- code of one's own ------------------------------------------------------------------------------------------
 
 OWN = """
-from faircount.running.attacks.seam import Attack, Play, Prompt, with_text
-from faircount.running.lots import lots_for
+from faircount.runs.attacks.seam import Attack, Play, Prompt, with_text
+from faircount.runs.lots import lots_for
 
 
 class Twice(Attack):

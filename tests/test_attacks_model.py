@@ -14,7 +14,7 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import Attack, AttackError, Entry, Prompt, Step, make_attack
+from faircount.runs import Attack, AttackError, Entry, Prompt, Step, make_attack
 from tests.test_judges_llm import Answer, Server, says
 
 KEY = "sk-test-attacker-0123456789abcdefghij"

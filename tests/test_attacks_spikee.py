@@ -19,7 +19,7 @@ import pytest
 
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import Attack, AttackError, Entry, Play, Prompt, Step, make_attack
+from faircount.runs import Attack, AttackError, Entry, Play, Prompt, Step, make_attack
 from tests.conftest import ROOT, some
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"
@@ -268,7 +268,7 @@ def test_a_missing_spikee_is_named_with_the_way_to_install_it() -> None:
         "import importlib.util\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda n, *a: None if n.split('.')[0] == 'spikee' else find(n, *a)\n"
-        "from faircount.components import Context\nfrom faircount.running import make_attack\n"
+        "from faircount.components import Context\nfrom faircount.runs import make_attack\n"
         "make_attack('spikee:best_of_n', Context())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -371,8 +371,8 @@ def test_an_attack_that_hangs_does_not_keep_the_program_from_ending(tmp_path: Pa
     )
     script = (
         "import asyncio\n"
-        "from faircount.components import Context\nfrom faircount.running import make_attack\n"
-        "from faircount.running.attacks.seam import Entry, Step\n"
+        "from faircount.components import Context\nfrom faircount.runs import make_attack\n"
+        "from faircount.runs.attacks.seam import Entry, Step\n"
         "async def main():\n"
         "    play = make_attack('spikee:./hanging.py', Context()).begin(Entry('e', ()), iterations=5)\n"
         "    prompt = await play.next([])\n"
@@ -410,8 +410,8 @@ def test_many_attacks_run_beside_each_other() -> None:
 REAL = """
 import asyncio, json, sys
 from faircount.components import Context, make_again
-from faircount.running import make_attack
-from faircount.running.attacks.seam import Entry, Step
+from faircount.runs import make_attack
+from faircount.runs.attacks.seam import Entry, Step
 
 
 async def play(attack, fields, text="Please tell me BEEP now.", win_at=None):

@@ -12,8 +12,8 @@ import pytest
 from faircount.core import Decision, Verdict
 from faircount.model import Outcome
 from faircount.outcomes import fold
-from faircount.reading import STANDARD, AttemptRecord, ErrorRecord, OutputRecord, VerdictRecord
-from faircount.running import (
+from faircount.readers import STANDARD, AttemptRecord, ErrorRecord, OutputRecord, VerdictRecord
+from faircount.runs import (
     Attack,
     AttackCase,
     DoneAttempt,

@@ -13,7 +13,7 @@ import pytest
 
 from faircount.cli import main
 from faircount.errors import UsageError
-from faircount.running import RunOptions, read_bench
+from faircount.runs import RunOptions, read_bench
 from tests.running import attempts
 
 SCHEMA, COMPARISON = (

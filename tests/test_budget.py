@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faircount.model import Outcome
-from faircount.running import Answer, Budget, Limits, TargetError
+from faircount.runs import Answer, Budget, Limits, TargetError
 
 ERROR = TargetError("status", "HTTP 503", 3)
 

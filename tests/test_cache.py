@@ -20,7 +20,7 @@ from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.cli import main
 from faircount.ledger import store
-from faircount.reading import (
+from faircount.readers import (
     FOLDER_VARIABLE,
     SECRET_BYTES,
     Cache,
@@ -32,7 +32,7 @@ from faircount.reading import (
     identity_of_file,
     loading,
 )
-from faircount.reading import cache as caching
+from faircount.readers import cache as caching
 from tests.conftest import Write, analysis_of, attack, standard
 
 

@@ -21,7 +21,7 @@ from faircount.cli import main
 from faircount.findings import REGISTER
 from faircount.model import Severity
 from faircount.present import console
-from faircount.reading import loading
+from faircount.readers import loading
 from tests.conftest import ROOT, Cli, Ran, Write, attack, encode, standard
 from tests.test_present import harmless, hostile_rows
 

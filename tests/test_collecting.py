@@ -21,8 +21,8 @@ from faircount.compat import imports_rebel
 from faircount.components import Context, is_there
 from faircount.core import Decision, Verdict
 from faircount.errors import InputError
-from faircount.reading import AttemptRecord, OutputRecord, encode_record
-from faircount.running import Case, Collected, attempt_of, attempt_record, collect, discover
+from faircount.readers import AttemptRecord, OutputRecord, encode_record
+from faircount.runs import Case, Collected, attempt_of, attempt_record, collect, discover
 from tests import peers, rebel_cases
 
 HEAD = """

@@ -20,7 +20,7 @@ from scipy import optimize, special
 from scipy import stats as scipy_stats
 
 from faircount.analysis import CompareOptions, Figures, compare_files, detectable
-from faircount.reading import family
+from faircount.readers import family
 from faircount.stats import cluster_bootstrap_difference, cluster_mean, cluster_tango, tango
 from tests.conftest import Write, document_of, standard
 from tests.gate_results import cells

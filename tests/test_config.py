@@ -10,7 +10,7 @@ import pytest
 from faircount.app import Models
 from faircount.config import Config, read_config, setting_of
 from faircount.errors import UsageError
-from faircount.judging import make_judge
+from faircount.judges import make_judge
 
 WHOLE = """
 [judges]

@@ -18,7 +18,7 @@ from faircount.errors import InputError, UsageError
 from faircount.io import Records
 from faircount.model import Estimate
 from faircount.present import console, html, json_text, markdown
-from faircount.reading import read_dataset, with_rate
+from faircount.readers import read_dataset, with_rate
 from faircount.report import Grid, HeatMap, Label, Record
 from faircount.stats import cluster_wilson, wilson
 from tests.conftest import Cli, Lines, Write, attack, standard

@@ -25,7 +25,7 @@ from faircount.analysis import (
     tier_name,
 )
 from faircount.components import Context
-from faircount.judging import Attempt, Decision, Identity, make_judge, verdict_of
+from faircount.judges import Attempt, Decision, Identity, make_judge, verdict_of
 from faircount.model import Estimate
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference" / "differences-from-garak.md").read_text(encoding="utf-8")

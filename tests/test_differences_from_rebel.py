@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from faircount.components import is_there
-from faircount.judging import Counts, f_score, precision_and_recall
+from faircount.judges import Counts, f_score, precision_and_recall
 from faircount.testing import AssistantInput, AssistantOutput, EvaluationVerdict, ToolCall, ToolCallsAccuracy
 from tests import peers, rebel_cases
 from tests.conftest import Cli, analysis_of, codes, some
@@ -527,7 +527,7 @@ def test_two_runs_in_one_second_have_two_reports(
     put: Callable[[str], Path], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(group("Scored()"))
-    monkeypatch.setattr("faircount.running.service.time.strftime", lambda _: "20260102_030405")
+    monkeypatch.setattr("faircount.runs.service.time.strftime", lambda _: "20260102_030405")
     for _ in range(2):
         assert cli("run", "tests", "--target", "simulated").code == 0
     names = sorted(path.name for path in (tmp_path / "results").glob("*.json"))

@@ -20,7 +20,7 @@ from faircount import stats
 from faircount.cli import main
 from faircount.cli.parser import build_in_full
 from faircount.findings import REGISTER
-from faircount.reading import FOLDER_VARIABLE
+from faircount.readers import FOLDER_VARIABLE
 from tests.conftest import some
 from tests.console_blocks import Shown, matches, shown_commands
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faircount.components import BuiltIn
-from faircount.judging import JUDGES, parameters_of
+from faircount.judges import JUDGES, parameters_of
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guides" / "judges.md"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from faircount import analysis, components
 from faircount.query import LONGEST, QueryError, parse, parse_keyword
-from faircount.running import read_rules
+from faircount.runs import read_rules
 from tests.conftest import ROOT, some
 
 PARSERS: dict[str, Callable[[str], Any]] = {

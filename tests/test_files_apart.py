@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from faircount import Analysis, AnalyzeOptions, analyze
 from faircount.cli import main
-from faircount.reading import loading
+from faircount.readers import loading
 from faircount.sample import write_sample
 from tests.conftest import Write, attack, standard
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from faircount.judging import JUDGES
+from faircount.judges import JUDGES
 from faircount.string_judges import GARAK_DETECTORS, is_garak_string_detector
 from tests import peers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faircount.reading import other_tool
+from faircount.readers import other_tool
 from tests.conftest import Cli
 
 ROW = {"id": 1, "long_id": "a", "input": "x", "response": "y", "success": True, "lang": "en", "team": "red"}

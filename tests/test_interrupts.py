@@ -24,7 +24,7 @@ import pytest
 from faircount import interrupts
 from faircount.cli import demo, main
 from faircount.ledger import Ledger
-from faircount.reading import PARALLEL_FROM_BYTES, ReadOptions, loading
+from faircount.readers import PARALLEL_FROM_BYTES, ReadOptions, loading
 from faircount.workers import Beside
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 
@@ -309,7 +309,7 @@ MADE = {
         "with module._alone('out'):\n        time.sleep(0.1)",
     ),
     "a copy of labels": (
-        "from faircount.reading import labels\nmodule = labels.tempfile\nmodule.tempdir = '.'",
+        "from faircount.readers import labels\nmodule = labels.tempfile\nmodule.tempdir = '.'",
         "mkstemp",
         "sys.stdin = open(os.devnull)\n    labels._StandardInput()\n    time.sleep(0.1)",
     ),

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import InputError, UsageError
-from faircount.reading import (
+from faircount.readers import (
     AttemptRecord,
     CallRecord,
     CaseRecord,
@@ -39,8 +39,8 @@ from faircount.reading import (
     decode,
     encode_record,
 )
-from faircount.running import Journal, JournalError, read_journal, state_of
-from faircount.running import journal as journal_module
+from faircount.runs import Journal, JournalError, read_journal, state_of
+from faircount.runs import journal as journal_module
 
 HEADER = RunRecord(schema=2, run="a-run", version="1", started="2026-01-01T00:00:00Z", settings={"paths": ["tests"]})
 
@@ -378,7 +378,7 @@ def test_what_could_not_be_read_back_is_refused(value: Any, why: str) -> None:
 
 
 def test_a_record_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.reading.journal_records.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("faircount.readers.journal_records.MAX_LINE_BYTES", 1000)
     assert len(encode_record(CaseRecord("y" * 900))) < 1000
     with pytest.raises(ValueError, match="the limit is 1,000"):
         encode_record(CaseRecord("y" * 1000))
@@ -803,9 +803,9 @@ def test_a_torn_end_that_cannot_be_kept_is_not_cut_off(place: str) -> None:
 
 
 def test_a_torn_end_over_the_limit_of_a_line_is_moved_too(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.running.journal_reading.MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr("faircount.reading.journal_records.MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr("faircount.running.journal_reading._BUFFER_BYTES", 100)
+    monkeypatch.setattr("faircount.runs.journal_reading.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("faircount.readers.journal_records.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("faircount.runs.journal_reading._BUFFER_BYTES", 100)
     Journal.create(place, HEADER).close()
     before = Path(place).read_bytes()
     Path(place).write_bytes(before + b"\x00" * 5000)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from faircount.errors import InputError, UsageError
-from faircount.reading import (
+from faircount.readers import (
     AttemptRecord,
     CallRecord,
     CaseRecord,
@@ -31,7 +31,7 @@ from faircount.reading import (
     RetryRecord,
     RunRecord,
 )
-from faircount.running import Journal, JournalError, read_journal
+from faircount.runs import Journal, JournalError, read_journal
 
 CHILD = Path(__file__).with_name("journal_child.py")
 CASES, ATTEMPTS = 10, 5
@@ -553,8 +553,8 @@ def test_two_processes_never_share_a_journal_and_the_lock_ends_with_the_first(ch
 def test_a_process_forked_by_the_writer_neither_writes_nor_keeps_the_lock(place: str) -> None:
     script = f"""
 import os, signal, sys
-from faircount.reading import EndRecord, ResumedRecord, RunRecord
-from faircount.running.journal import Journal, JournalError
+from faircount.readers import EndRecord, ResumedRecord, RunRecord
+from faircount.runs.journal import Journal, JournalError
 journal = Journal.create({place!r}, RunRecord(schema=2, run="r"))
 journal.note(EndRecord())  # a thread is at work
 if os.fork() == 0:

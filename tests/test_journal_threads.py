@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from faircount.reading import AttemptRecord, CallRecord, CaseRecord, RunRecord
-from faircount.running import Journal, JournalError, read_journal
+from faircount.readers import AttemptRecord, CallRecord, CaseRecord, RunRecord
+from faircount.runs import Journal, JournalError, read_journal
 
 _write, _fdatasync, _ftruncate = os.write, os.fdatasync, os.ftruncate
 

@@ -20,7 +20,7 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.components import Context
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Judge, Usage, make_judge, verdict_of
+from faircount.judges import Attempt, Judge, Usage, make_judge, verdict_of
 from tests import adapter_cases, peers
 from tests.adapter_cases import deepeval_cases, garak_cases, rebel_cases, said, spikee_cases
 from tests.misbehaving_server import Server
@@ -444,7 +444,7 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(expression: str, 
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda n, *a: None if n.split('.')[0] in "
         f"{sorted(PACKAGES)!r} else find(n, *a)\n"
-        "from faircount.components import Context\nfrom faircount.judging import make_judge\n"
+        "from faircount.components import Context\nfrom faircount.judges import make_judge\n"
         f"make_judge({expression!r}, Context())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -466,7 +466,7 @@ OFFERED = """\
 from faircount.analysis.catalogue import list_judges
 from faircount.chat.settings import ChatSettings
 from faircount.components import Context
-from faircount.judging import make_judge
+from faircount.judges import make_judge
 (tool,) = [tool for tool in list_judges().adapters if tool.prefix == sys.argv[1]]
 print(make_judge(tool.example, Context(chat=ChatSettings(model="m", base_url="http://localhost:1/v1"))).called)
 """

@@ -30,9 +30,9 @@ from faircount.analysis import (
 from faircount.analysis.judges.agreement import Pair, _together
 from faircount.analysis.judges.agreement_report import as_report
 from faircount.errors import InputError
-from faircount.judging import Attempt, Decision, Judge, Verdict
+from faircount.judges import Attempt, Decision, Judge, Verdict
 from faircount.present import console, html, markdown
-from faircount.reading import LabelOptions, read_labels
+from faircount.readers import LabelOptions, read_labels
 from faircount.stats import alpha_of_kinds, krippendorff_alpha
 from tests.conftest import Cli, Write
 from tests.oracles import known, limits, oracle

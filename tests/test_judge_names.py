@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from faircount.components import DEEPEST, LONGEST, Context, Plugin, Spec, parse, render
 from faircount.errors import UsageError
-from faircount.judging import JUDGES, STRING_JUDGES, Attempt, Decision, Judge, make_judge, make_trusted_only, verdict_of
+from faircount.judges import JUDGES, STRING_JUDGES, Attempt, Decision, Judge, make_judge, make_trusted_only, verdict_of
 from tests.conftest import some
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -204,8 +204,8 @@ def test_an_unknown_name_is_met_with_near_ones() -> None:
 
 def test_to_look_at_the_table_loads_no_judge() -> None:
     script = (
-        "import sys\nfrom faircount.judging import JUDGES\nJUDGES.built_in('llm')\n"
-        "print([n for n in sys.modules if n.startswith('faircount.judging.builtin.') or n in ('asyncio', 'aiohttp')])"
+        "import sys\nfrom faircount.judges import JUDGES\nJUDGES.built_in('llm')\n"
+        "print([n for n in sys.modules if n.startswith('faircount.judges.builtin.') or n in ('asyncio', 'aiohttp')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -369,7 +369,7 @@ LOCAL = '''
 import beside
 from .near import WORD
 
-from faircount.judging.judge import Judge
+from faircount.judges.judge import Judge
 from faircount.core.verdict import Decision, Verdict
 
 print("loaded", beside.__name__)
@@ -579,7 +579,7 @@ def test_a_folder_of_local_code_hides_no_module(local: Path) -> None:
     script = textwrap.dedent(
         """
         from faircount.components import Context
-        from faircount.judging import make_judge
+        from faircount.judges import make_judge
         make_judge("./mine.py:Long", Context())
         import colorsys
         print(colorsys.rgb_to_hsv(0, 0, 0))
@@ -595,7 +595,7 @@ def test_a_judge_is_the_same_in_another_process() -> None:
     script = textwrap.dedent(
         """
         from faircount.components import Context
-        from faircount.judging import make_judge
+        from faircount.judges import make_judge
         setting = Context(named={"mine": "any(./mine.py:Long(limit=2), ./mine.py:truth)"})
         print(make_judge("mine", setting).identity.digest)
         """

@@ -11,8 +11,8 @@ import pytest
 
 from faircount.analysis import KeptPredictions, Prediction, prediction_line, read_predictions
 from faircount.errors import InputError, UsageError
-from faircount.judging import Attempt, Decision, Span, Usage, Verdict
-from faircount.reading import Labelled
+from faircount.judges import Attempt, Decision, Span, Usage, Verdict
+from faircount.readers import Labelled
 from tests.conftest import Write
 
 HIT, PASS = Decision.HIT, Decision.PASS

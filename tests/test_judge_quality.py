@@ -30,7 +30,7 @@ from faircount.analysis import (
 )
 from faircount.analysis.judges.quality_report import as_report
 from faircount.errors import UsageError
-from faircount.judging import Identity
+from faircount.judges import Identity
 from faircount.model import Estimate
 from faircount.notebook import fragment
 from faircount.present import analysis_page, console, figure, html, json_text, markdown

@@ -33,7 +33,7 @@ from faircount.analysis import (
 )
 from faircount.app import update_file
 from faircount.errors import InputError, UsageError
-from faircount.judging import JUDGES, Identity
+from faircount.judges import JUDGES, Identity
 from faircount.string_judges import GARAK_DETECTORS
 from tests.test_judge_quality import quality, scored
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     Attempt,
     Canary,
     Contains,

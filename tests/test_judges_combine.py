@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     AllOf,
     AnyOf,
     Attempt,

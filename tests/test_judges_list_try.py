@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.judging import JUDGES
+from faircount.judges import JUDGES
 from tests.conftest import ROOT, Cli, Ran
 from tests.test_present import harmless
 

@@ -20,7 +20,7 @@ from sklearn.metrics import fbeta_score
 
 from faircount.chat import ChatAnswer, ChatSettings
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     AnyOf,
     Attempt,
     Contains,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     KINDS,
     Attempt,
     Code,

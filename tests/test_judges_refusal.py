@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_score, recall_score
 
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     LANGUAGES,
     Attempt,
     Decision,
@@ -30,7 +30,7 @@ from faircount.judging import (
     read,
     verdict_of,
 )
-from faircount.judging.builtin import refusal_patterns
+from faircount.judges.builtin import refusal_patterns
 from tests.conftest import ROOT
 
 SENTENCES: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     Attempt,
     Decision,
     Expected,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from faircount.errors import FaircountError
-from faircount.judging import Attempt, Decision, Judge, Verdict, judged, many, verdict_of
+from faircount.judges import Attempt, Decision, Judge, Verdict, judged, many, verdict_of
 
 TESTS = os.getpid()
 
@@ -144,8 +144,8 @@ def test_an_interrupt_ends_the_waiting_at_once(tmp_path: Path) -> None:
     script.write_text(
         "import time\n"
         "from faircount.core.attempt import Attempt\n"
-        "from faircount.judging.judge import Judge\n"
-        "from faircount.judging.many import judged\n"
+        "from faircount.judges.judge import Judge\n"
+        "from faircount.judges.many import judged\n"
         "from faircount.core.verdict import Decision, Verdict\n"
         "class Local(Judge):\n"
         "    name = looks_for = 'x'\n"

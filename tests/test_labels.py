@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from faircount.analysis import balanced
 from faircount.errors import InputError, UsageError
 from faircount.io import ID_NAMES
-from faircount.judging import Attempt, Decision, Expected, ToolCall, Turn
-from faircount.reading import (
+from faircount.judges import Attempt, Decision, Expected, ToolCall, Turn
+from faircount.readers import (
     HIT_WORDS,
     KEY_NAMES,
     LABEL_NAMES,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from faircount.errors import InputError, UsageError
-from faircount.judging import Attempt, Decision
-from faircount.reading import DoubtKind, LabelOptions, Labels, read_labels
+from faircount.judges import Attempt, Decision
+from faircount.readers import DoubtKind, LabelOptions, Labels, read_labels
 from tests.conftest import Write, attack, encode, standard
 
 HIT, PASS = Decision.HIT, Decision.PASS

@@ -19,7 +19,7 @@ from faircount.cli import EXIT_INTERRUPTED
 from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
-from faircount.reading import blocks, loading, open_range
+from faircount.readers import blocks, loading, open_range
 from tests.conftest import Write, analysis_of, attack, encode, interruptible, standard
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from faircount.cli import main
 from faircount.errors import InputError, UsageError
-from faircount.running import (
+from faircount.runs import (
     Answer,
     Case,
     DatasetChoice,
@@ -22,10 +22,10 @@ from faircount.running import (
     Shard,
     Strategy,
     TargetError,
+    lifecycle,
     merged,
     read_shard,
     resume,
-    runs,
 )
 from tests.running import Answering, Scripted, attempts, records
 from tests.test_run_entries import Numbered, answering, entry
@@ -65,7 +65,7 @@ def shard(
     """Run a shard into a journal of its own, and return its path."""
     part = read_shard(text)
     path = str(folder / (name or f"shard_{part.number}.jsonl"))
-    settings = runs.Settings(
+    settings = lifecycle.Settings(
         files=(("d.jsonl", "0" * 64),),
         target={"kind": "scripted"},
         limits=Limits(),
@@ -79,9 +79,9 @@ def shard(
     )
     cases = cases_of(part, entries)
 
-    journal = runs.begin(path, settings, cases)
+    journal = lifecycle.begin(path, settings, cases)
     strategy = Strategy(attack=Numbered(), iterations=2)
-    runs.execute(cases, Scripted(answering), journal, Limits(max_calls=limit), strategy=strategy)
+    lifecycle.execute(cases, Scripted(answering), journal, Limits(max_calls=limit), strategy=strategy)
     return path
 
 
@@ -118,7 +118,7 @@ def test_what_was_tried_again_after_errors_is_merged_as_it_ended(
     again = cases_of(read_shard("1/2"), 8)
     resumed = resume(first, again, retry_errors=True)
     strategy = Strategy(attack=Numbered(), iterations=2)
-    runs.execute(again, answering("PWNED"), resumed.journal, Limits(), strategy=strategy, earlier=resumed.earlier)
+    lifecycle.execute(again, answering("PWNED"), resumed.journal, Limits(), strategy=strategy, earlier=resumed.earlier)
     out = str(tmp_path / "run.jsonl")
     assert main(["merge", first, second, "-o", out]) == 0
     tally = asr(out, capsys)["entries"]

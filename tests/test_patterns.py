@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faircount.judging import Attempt, Decision, Regex
+from faircount.judges import Attempt, Decision, Regex
 from faircount.patterns import Pattern, SlowPattern
-from faircount.reading import family
+from faircount.readers import family
 from faircount.text import mask_secrets
 from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
@@ -29,9 +29,9 @@ _TOO_LONG = 0.15
 _GROWTH = 8.0
 """Four times the text may take four times as long, and twice that on a machine that is busy; quadratic is 16."""
 
-_AT_ONE_PLACE = {"faircount.judging.builtin.code._PATTERNS", "faircount.reading.other_tools._BY_START"}
+_AT_ONE_PLACE = {"faircount.judges.builtin.code._PATTERNS", "faircount.readers.other_tools._BY_START"}
 """Patterns in a table whose users try them at the beginning of a text only."""
-_CLIPPED = {"faircount.judging.builtin.code._PATTERNS": 400}
+_CLIPPED = {"faircount.judges.builtin.code._PATTERNS": 400}
 """Patterns that meet texts of at most so many characters."""
 _OF_THE_COMMAND_LINE = {"faircount.analysis.exporting_columns._NAME"}
 """Patterns that meet what the user typed and nothing else."""
@@ -127,7 +127,7 @@ def test_long_ids_are_taken_apart_in_linear_time() -> None:
 
 
 def test_an_error_of_megabytes_is_described_at_once() -> None:
-    from faircount.reading import describe
+    from faircount.readers import describe
 
     begun = time.process_time()
     for number in range(50):

@@ -16,7 +16,7 @@ import pytest
 
 from faircount.components import Context, Spec, make, make_again
 from faircount.errors import UsageError
-from faircount.running import Request, Target, TargetError, make_target
+from faircount.runs import Request, Target, TargetError, make_target
 from tests.conftest import ROOT
 
 PLUGIN = ROOT / "tests" / "plugin_parrot"

@@ -31,7 +31,7 @@ from faircount.analysis import (
 from faircount.model import Outcome
 from faircount.notebook import read
 from faircount.policy_blocks import LOOKED_AT, pattern_ids, patterns, policy_block, words_of
-from faircount.reading import loading
+from faircount.readers import loading
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.run_files import HEADER, attempt, case, unanswered
 

@@ -14,7 +14,7 @@ import pytest
 
 from faircount import InputError, UsageError, analyze, compare, open_results
 from faircount.ledger import Batch
-from faircount.reading import Found, Probe, Reader, ReadOptions, Stream, recognise
+from faircount.readers import Found, Probe, Reader, ReadOptions, Stream, recognise
 from tests.conftest import ROOT, Cli, Write, analysis_of, codes, standard
 from tests.run_files import HEADER, attempt, case
 
@@ -34,7 +34,7 @@ def prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offered = [f"{name} = {value}" for name, value in project["entry-points"]["faircount.readers"].items()]
     about.joinpath("entry_points.txt").write_text("\n".join(["[faircount.readers]", *offered, ""]))
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr("faircount.reading.readers._loaded", {})
+    monkeypatch.setattr("faircount.readers.registry._loaded", {})
     monkeypatch.delitem(sys.modules, "faircount_plugin_reader", raising=False)
     monkeypatch.delitem(sys.modules, "faircount_plugin_reader.prober", raising=False)
 
@@ -109,8 +109,8 @@ def test_several_processes_read_a_format_whose_lines_stand_alone(
 ) -> None:
     path = log(tmp_path / "run.log", 4000, damaged=True)
     alone = analysis_of(path)
-    monkeypatch.setattr("faircount.reading.loading.PARALLEL_FROM_BYTES", 1)
-    monkeypatch.setattr("faircount.reading.loading.RANGE_BYTES", 20_000)
+    monkeypatch.setattr("faircount.readers.loading.PARALLEL_FROM_BYTES", 1)
+    monkeypatch.setattr("faircount.readers.loading.RANGE_BYTES", 20_000)
     assert analysis_of(path) == alone
 
 
@@ -130,7 +130,7 @@ def test_a_file_that_two_readers_claim_is_refused_and_both_are_named(
 ) -> None:
     path = log(tmp_path / "run.log")
     prober = importlib.import_module("faircount_plugin_reader.prober").ProberReader()
-    monkeypatch.setattr("faircount.reading.readers._offered", lambda: [prober, _Greedy()])
+    monkeypatch.setattr("faircount.readers.registry._offered", lambda: [prober, _Greedy()])
     with pytest.raises(InputError, match="recognised as prober and greedy; it can be only one of them"):
         analyze(path)
 

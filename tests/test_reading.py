@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from faircount.findings import Notes
 from faircount.ledger import FACET, WITH_WORDS, Batch, Kind, Tables, kind_of, lexicon_of, word_of
 from faircount.model import Outcome, Source
-from faircount.reading import (
+from faircount.readers import (
     FACETS,
     BadLine,
     Cleaner,

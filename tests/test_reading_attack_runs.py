@@ -14,8 +14,8 @@ import pytest
 from faircount.analysis import AnalyzeOptions, fold_files
 from faircount.errors import UsageError
 from faircount.ledger import LedgerView, tallies
-from faircount.reading import KNOWN_FIELDS, NOT_OF_ENTRIES, RUN_MARK, Input, Loader, ReadOptions, RetryRecord
-from faircount.running import Journal, read_journal
+from faircount.readers import KNOWN_FIELDS, NOT_OF_ENTRIES, RUN_MARK, Input, Loader, ReadOptions, RetryRecord
+from faircount.runs import Journal, read_journal
 from faircount.stats import success_within_counts
 from tests import run_files
 from tests.attack_journals import (

@@ -12,7 +12,7 @@ import pytest
 
 from faircount import Analysis
 from faircount.errors import InputError
-from faircount.reading import Origin, reads_ranges, rebel_reports, rows_of
+from faircount.readers import Origin, reads_ranges, rebel_reports, rows_of
 from tests.conftest import Cli, analysis_of, codes, standard
 from tests.run_files import HEADER, attempt, case, entry, report, unanswered
 

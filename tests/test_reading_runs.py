@@ -15,8 +15,8 @@ import pytest
 
 from faircount import analyze, read
 from faircount.errors import InputError, UsageError
-from faircount.reading import Origin, journal_rows, open_stream, reads_ranges, rows_of
-from faircount.running import Layout, read_journal, report_pieces
+from faircount.readers import Origin, journal_rows, open_stream, reads_ranges, rows_of
+from faircount.runs import Layout, read_journal, report_pieces
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, standard
 from tests.run_files import HEADER, attempt, call, case, retry, unanswered
 
@@ -357,7 +357,7 @@ def test_a_journal_that_can_be_read_only_once_gives_the_same(
 def test_what_a_run_adds_while_its_journal_is_read_waits(write: Write) -> None:
     path = write([HEADER, case("a"), attempt("a", 0)])
     grown = Path(path).read_bytes() + json.dumps(case("b")).encode() + b"\n"
-    from faircount.reading import RunFile
+    from faircount.readers import RunFile
 
     run = RunFile("faircount", "run journal")
     lines = b"".join(journal_rows.rows(iter([Path(path).read_bytes()]), lambda: iter([grown]), run, path))
@@ -365,7 +365,7 @@ def test_what_a_run_adds_while_its_journal_is_read_waits(write: Write) -> None:
 
 
 def test_lines_come_out_whole_however_the_bytes_come_in(write: Write) -> None:
-    from faircount.reading import RunFile
+    from faircount.readers import RunFile
 
     data = Path(write([HEADER, case("a"), "", attempt("a", 0), case("b"), attempt("b", 0)])).read_bytes()
 

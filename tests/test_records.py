@@ -24,9 +24,9 @@ from faircount.analysis import read_predictions
 from faircount.components import Context
 from faircount.errors import InputError, UsageError
 from faircount.io import ColumnFinder, Problem, Records, Role, Sha256, all_fields, column_names, read_map, some_values
-from faircount.judging import Decision
-from faircount.reading import read_dataset, read_labels
-from faircount.running import DatasetChoice, ReplayTarget, Request, choose_entries
+from faircount.judges import Decision
+from faircount.readers import read_dataset, read_labels
+from faircount.runs import DatasetChoice, ReplayTarget, Request, choose_entries
 from tests.target_outcomes import in_turn
 
 Fields = dict[str, str]
@@ -421,7 +421,7 @@ def test_a_path_that_goes_on_behind_nothing_is_no_archive(tmp_path: Path) -> Non
 
 
 def test_an_archive_that_expands_like_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.reading.streams.EXPANSION_CHECKED_FROM", 1 << 20)
+    monkeypatch.setattr("faircount.readers.streams.EXPANSION_CHECKED_FROM", 1 << 20)
     path = put(tmp_path, zipped(b'{"a": 1}\n' * 1_000_000, "x.jsonl"), "x.zip")
     tracemalloc.start()
     try:

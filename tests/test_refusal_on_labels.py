@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from faircount.judging import Decision, Judge, MitigationBypass, Refusal, verdict_of
-from faircount.reading import read_labels
+from faircount.judges import Decision, Judge, MitigationBypass, Refusal, verdict_of
+from faircount.readers import read_labels
 from faircount.stats import f1_bootstrap
 
 from .conftest import ROOT

@@ -327,7 +327,7 @@ def asking_for(turns: str, folder: Path) -> str:
     """Write a judge that looks for a bomb and asks for turns; return its name."""
     return judge_file(
         folder,
-        "from faircount.judging.judge import Judge\n"
+        "from faircount.judges.judge import Judge\n"
         "from faircount.core.verdict import Decision, Verdict\n"
         "class judge(Judge):\n"
         "    name = 'mine.Turns'\n"

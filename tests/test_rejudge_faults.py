@@ -22,7 +22,7 @@ import pytest
 from faircount.analysis import Panel, Rejudging
 from faircount.components import Context
 from faircount.errors import InputError
-from faircount.judging import VerdictStore, make_judge
+from faircount.judges import VerdictStore, make_judge
 from tests.conftest import Cli, Write, interruptible, standard
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX")

@@ -13,7 +13,7 @@ import pytest
 
 from faircount.core import Decision, Verdict
 from faircount.errors import UsageError
-from faircount.reading import RunFile, aggregated, marked, recognised
+from faircount.readers import RunFile, aggregated, marked, recognised
 from tests import attack_journals, run_files
 from tests.conftest import Cli, Write, analysis_of, codes, standard
 from tests.test_rejudge import SCHEMA, rejudge, rows_of

@@ -23,7 +23,7 @@ from faircount.analysis import CHANGED, READ_ONCE, VANISHED, choose, evidence, m
 from faircount.ledger import ExampleRow
 from faircount.model import Examples
 from faircount.present import html, json_text
-from faircount.reading import loading
+from faircount.readers import loading
 from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report
 from tests.conftest import Cli, Write, analysis_of, attack, encode, examples_of, report_of, standard
 

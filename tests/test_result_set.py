@@ -212,7 +212,7 @@ def test_mistakes_are_told(tmp_path: Path, write: Write) -> None:
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and files that are large enough for it."""
     monkeypatch.setenv("FAIRCOUNT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("faircount.reading.loading.CACHED_FROM_BYTES", 1)
+    monkeypatch.setattr("faircount.readers.loading.CACHED_FROM_BYTES", 1)
     for module in ("reading.loading", "ledger.store"):
         monkeypatch.setattr(f"faircount.{module}.{ONE_BY_ONE}", 1)
     return tmp_path / "cache"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faircount.runs import Ending, lifecycle
 from msgspec.structs import replace
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from faircount.running import Ending, runs
 from tests.conftest import Cli
 from tests.running import attempts, records
 
@@ -241,8 +241,8 @@ def test_an_incomplete_run_exits_with_4_whatever_its_gates_say(here: Path, cli: 
 def test_how_a_run_ended_is_its_exit_code_and_gates_are_for_complete_or_decided_runs(
     here: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, ending: Ending, code: int
 ) -> None:
-    execute = runs.execute
-    monkeypatch.setattr(runs, "execute", lambda *a, **k: replace(ending, attempts=execute(*a, **k).attempts))
+    execute = lifecycle.execute
+    monkeypatch.setattr(lifecycle, "execute", lambda *a, **k: replace(ending, attempts=execute(*a, **k).attempts))
     assert cli(*RUN).code == code
     gated = cli("run", "d.jsonl", "--target", "./bot.py:answer", "--journal", "g.jsonl", "--fail-on", "asr > 0.5%")
     assert gated.code == (code or 1)

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from faircount.cli.run_progress import RunProgress
-from faircount.running import Tally
+from faircount.runs import Tally
 from tests.conftest import Cli
 from tests.misbehaving_server import Server, answer, completion, echo_of_headers, failing
 from tests.running import METRICS, attempts, records, report_of, write_tests
@@ -141,7 +141,7 @@ def header(place: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", ["run", "resume", "plan"])
 def test_help_comes_at_once(command: str) -> None:
-    heavy = ("numpy", "asyncio", "duckdb", "aiohttp", "rich", "faircount.running.runs", "faircount.testing")
+    heavy = ("numpy", "asyncio", "duckdb", "aiohttp", "rich", "faircount.runs.lifecycle", "faircount.testing")
     script = (
         "import sys\n"
         "from faircount.__main__ import run\n"

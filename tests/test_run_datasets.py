@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from faircount.components import Context
 from faircount.errors import InputError, UsageError
-from faircount.reading import OutputRecord, decode_record, encode_record
-from faircount.running import (
+from faircount.readers import OutputRecord, decode_record, encode_record
+from faircount.runs import (
     AttackCase,
     Case,
     Chosen,

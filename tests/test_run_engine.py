@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from faircount.judging import Usage
-from faircount.running import Answer, Earlier, Engine, Journal, JournalError, Request, Tally, TargetError, read_journal
+from faircount.judges import Usage
+from faircount.runs import Answer, Earlier, Engine, Journal, JournalError, Request, Tally, TargetError, read_journal
 from faircount.testing import EvaluationResult
 from tests.running import Doing, Run, Says, Scripted, attempts, case, forever
 
@@ -428,7 +428,7 @@ def test_an_attempt_counts_only_when_it_is_durable(tmp_path: Path, monkeypatch: 
         return Answer(output="yes")
 
     run = Run(tmp_path, [case()], Scripted(say))
-    monkeypatch.setattr("faircount.running.journal._sync", slow_sync)
+    monkeypatch.setattr("faircount.runs.journal._sync", slow_sync)
     assert run.go().complete
     assert (done_before, run.engine.tally.done) == ([0], 1)
 
@@ -485,7 +485,7 @@ def test_an_abort_gives_up_what_hangs_and_leaves_the_journal_whole(tmp_path: Pat
 
 
 def test_a_target_that_cannot_be_closed_does_not_keep_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.running.engine._LONGEST_CLOSING", 0.05)
+    monkeypatch.setattr("faircount.runs.engine._LONGEST_CLOSING", 0.05)
 
     class Clinging(Scripted):
         async def close(self) -> None:
@@ -504,7 +504,7 @@ def test_a_journal_that_fails_ends_the_run_although_requests_hang(
 ) -> None:
     async def hang(request: Request) -> Answer:
         if request.attempt == 0:
-            monkeypatch.setattr("faircount.running.journal._sync", _no_space)
+            monkeypatch.setattr("faircount.runs.journal._sync", _no_space)
             return Answer(output="yes")
         await asyncio.sleep(3600)
         raise AssertionError

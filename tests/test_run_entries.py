@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from faircount.components import Context
-from faircount.judging import make_judge
+from faircount.judges import make_judge
 from faircount.model import Outcome
-from faircount.running import (
+from faircount.runs import (
     BLOCKED,
     GUARDRAIL,
     Answer,
@@ -122,7 +122,7 @@ def test_every_iteration_of_an_attack_is_an_attempt_of_its_own(tmp_path: Path) -
 
 
 def test_a_judge_sees_what_was_sent_and_not_the_entry_as_it_stands_in_the_dataset(tmp_path: Path) -> None:
-    from faircount.judging import Attempt, Decision, Judge, Verdict
+    from faircount.judges import Attempt, Decision, Judge, Verdict
 
     seen: list[str] = []
 

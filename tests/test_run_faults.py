@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from faircount.running import read_journal
+from faircount.runs import read_journal
 from tests.conftest import Cli, interruptible
 from tests.running import METRICS, attempts, records, report_of, without_times, write_tests
 

@@ -12,7 +12,7 @@ import pytest
 
 from faircount.chat import ChatSettings
 from faircount.components import Context
-from faircount.running import (
+from faircount.runs import (
     BLOCKED,
     Answer,
     Budget,

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from faircount.core import Decision, Verdict
-from faircount.reading import AttemptRecord, EndRecord, OutputRecord, RetryRecord, RunRecord, aggregated
-from faircount.running import Answer, Journal, Layout, Request, TargetError, is_report_of, read_journal, report_pieces
+from faircount.readers import AttemptRecord, EndRecord, OutputRecord, RetryRecord, RunRecord, aggregated
+from faircount.runs import Answer, Journal, Layout, Request, TargetError, is_report_of, read_journal, report_pieces
 from faircount.testing import EvaluationResult, TestCase, TestCaseEvaluated, TestInfo
 from tests.conftest import Cli, some
 from tests.oracles import oracle

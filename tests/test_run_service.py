@@ -11,7 +11,7 @@ import pytest
 
 from faircount.errors import UsageError
 from faircount.options import options_from
-from faircount.running import bench, options, service
+from faircount.runs import bench, options, service
 from tests.running import attempts, write_tests
 
 BOT = """\
@@ -115,7 +115,7 @@ def test_a_report_that_cannot_be_written_loses_no_results(here: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     write_tests(here, cases=1, attempts=1)
-    monkeypatch.setattr("faircount.running.service.NewFile._publish", full)
+    monkeypatch.setattr("faircount.runs.service.NewFile._publish", full)
     result = service.run("tests", target="simulated")
     assert result.complete
     assert result.report == ""

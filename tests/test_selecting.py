@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from faircount.errors import UsageError
 from faircount.query import QueryError, parse_keyword
-from faircount.running import Selection, TaskCase, read_tags, select
+from faircount.runs import Selection, TaskCase, read_tags, select
 
 
 def case(name: str, *tags: str) -> TaskCase:

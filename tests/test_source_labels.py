@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faircount import analyze
 from faircount.analysis import compare_files
 from faircount.model import Source
-from faircount.reading import RunRecord, target_of
+from faircount.readers import RunRecord, target_of
 from faircount.source_labels import LONGEST, labelled, looks_benign, source_labels
 from faircount.text import visible
 from tests.conftest import Cli, Write, analysis_of, standard

@@ -14,7 +14,7 @@ from msgspec import structs
 from faircount import Analysis
 from faircount.errors import InputError
 from faircount.model import Group
-from faircount.running import spikee_rows
+from faircount.runs import spikee_rows
 from tests import run_files
 from tests.attack_journals import (
     ATTACK,

@@ -16,7 +16,7 @@ from faircount.analysis import Grouping
 from faircount.errors import UsageError
 from faircount.ledger import FamilyCounts
 from faircount.model import Estimate, Families, Outcome
-from faircount.running import in_random_order, read_rules, watcher
+from faircount.runs import in_random_order, read_rules, watcher
 from faircount.stats import Design, confidence_sequence, log_e_value, wilson
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from faircount.errors import InputError
 from faircount.options import MAX_LINE_BYTES
-from faircount.reading import TOO_LONG, Stream, blocks, open_stream, streams
+from faircount.readers import TOO_LONG, Stream, blocks, open_stream, streams
 
 
 def numbered_lines(stream: Stream, max_line: int = MAX_LINE_BYTES) -> list[tuple[int, int, bytes]]:

@@ -20,7 +20,7 @@ from faircount.chat import ChatSettings
 from faircount.compat import read_api_config
 from faircount.components import Context, make_again
 from faircount.errors import FaircountError, InputError, UsageError
-from faircount.running import (
+from faircount.runs import (
     OURS,
     Answer,
     LocalTarget,
@@ -308,7 +308,7 @@ import asyncio
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from faircount.running.targets.seam import Answer, Request, Target, TargetError
+from faircount.runs.targets.seam import Answer, Request, Target, TargetError
 from faircount.testing import APIClient, AssistantInput, AssistantOutput, ToolCall
 
 
@@ -623,8 +623,8 @@ def test_code_that_hangs_is_given_up_and_does_not_keep_the_program_from_ending(f
         import asyncio
         from faircount.chat.settings import ChatSettings
         from faircount.components import Context
-        from faircount.running import make_target
-        from faircount.running.targets.seam import Request, TargetError
+        from faircount.runs import make_target
+        from faircount.runs.targets.seam import Request, TargetError
         target = make_target("./hanging.py:hangs", Context(ChatSettings(timeout=0.1)))
         try:
             asyncio.run(target.answer(Request(())))
@@ -1035,7 +1035,7 @@ def test_a_journal_that_does_not_say_how_its_target_is_made_is_refused(settings:
 
 def test_nothing_heavy_is_loaded_to_list_the_targets() -> None:
     script = (
-        "import sys\nfrom faircount.running import available\navailable()\n"
+        "import sys\nfrom faircount.runs import available\navailable()\n"
         "print([n for n in ('aiohttp', 'asyncio', 'numpy', 'duckdb', 'rich', 'jsonschema') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

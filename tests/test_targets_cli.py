@@ -21,7 +21,7 @@ import pytest
 from faircount.chat import ChatSettings, providers
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import BLOCKED, Answer, Request, TargetError, available, make_target, read_file
+from faircount.runs import BLOCKED, Answer, Request, TargetError, available, make_target, read_file
 from tests.conftest import ROOT, Cli, some
 from tests.misbehaving_server import Server, answer, completion, failing
 from tests.test_present import harmless

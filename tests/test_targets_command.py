@@ -17,7 +17,7 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import BLOCKED, Answer, CommandTarget, Request, Target, TargetError, make_target, resolve
+from faircount.runs import BLOCKED, Answer, CommandTarget, Request, Target, TargetError, make_target, resolve
 from tests.target_outcomes import in_turn
 
 SECRET = "hunter2-0123456789-not-to-be-seen"

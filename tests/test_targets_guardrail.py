@@ -16,8 +16,8 @@ from scipy.stats import binomtest
 
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Decision, make_judge, verdict_of
-from faircount.running import BLOCKED, Answer, Request, Target, TargetError, make_target
+from faircount.judges import Attempt, Decision, make_judge, verdict_of
+from faircount.runs import BLOCKED, Answer, Request, Target, TargetError, make_target
 from faircount.testing import GuardrailTriggered
 from tests.conftest import some
 from tests.target_outcomes import came_of
@@ -117,7 +117,7 @@ def test_a_signal_of_spikees_name_counts_as_well(code: Callable[[str], Target]) 
 def test_a_target_may_raise_the_record_itself(code: Callable[[str], Target]) -> None:
     told = outcome(
         code("""
-            from faircount.running.targets.seam import TargetError
+            from faircount.runs.targets.seam import TargetError
             def check(messages):
                 raise TargetError("blocked", "no", categories=("a",))
         """)

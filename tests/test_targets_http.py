@@ -20,7 +20,7 @@ from faircount.chat import ChatSettings
 from faircount.chat import http as chat_http
 from faircount.components import Context, make_again
 from faircount.errors import FaircountError, UsageError
-from faircount.running import (
+from faircount.runs import (
     BLOCKED,
     Answer,
     Request,

@@ -13,7 +13,7 @@ import pytest
 
 from faircount.components import Context, make_again
 from faircount.errors import InputError, UsageError
-from faircount.running import BLOCKED, Answer, ReplayTarget, Request, Target, TargetError, make_target
+from faircount.runs import BLOCKED, Answer, ReplayTarget, Request, Target, TargetError, make_target
 from tests.conftest import row
 from tests.running import Run, Scripted, case
 from tests.target_outcomes import in_turn

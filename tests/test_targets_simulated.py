@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.judging import Attempt, Decision, make_judge
-from faircount.running import (
+from faircount.judges import Attempt, Decision, make_judge
+from faircount.runs import (
     REFUSAL,
     VARIANTS,
     Answer,
@@ -60,8 +60,8 @@ def rule(text: str, right: bool = True, **parameters: Any) -> str:
 SCRIPT = """
     import asyncio, json, random
     from faircount.components import Context
-    from faircount.running import make_target
-    from faircount.running.targets.seam import Request, TargetError
+    from faircount.runs import make_target
+    from faircount.runs.targets.seam import Request, TargetError
 
     async def main():
         found = {}

@@ -17,7 +17,7 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
 from faircount.errors import UsageError
-from faircount.running import BLOCKED, Answer, Request, Target, TargetError, make_target
+from faircount.runs import BLOCKED, Answer, Request, Target, TargetError, make_target
 from tests.conftest import ROOT
 
 PEER = ROOT / ".venv-peers" / "bin" / "python"
@@ -344,8 +344,8 @@ REAL = """
 import asyncio, json
 from faircount.errors import UsageError
 from faircount.components import Context
-from faircount.running import make_target
-from faircount.running.targets.seam import Request, TargetError
+from faircount.runs import make_target
+from faircount.runs.targets.seam import Request, TargetError
 
 def said(*texts, conversation="c"):
     messages = [{"role": role, "content": text} for text in texts for role in ("user", "assistant")]

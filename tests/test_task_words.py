@@ -17,7 +17,7 @@ from faircount.analysis import WORDS, stands_out
 from faircount.analysis.arrange import as_report
 from faircount.model import Outcome, Source
 from faircount.present import console, json_text, markdown
-from faircount.running import JournalReader, report_pieces
+from faircount.runs import JournalReader, report_pieces
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, examples_of, report_of, standard
 from tests.run_files import HEADER, attempt, case, unanswered

@@ -18,8 +18,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 import faircount.testing
 from faircount.errors import UsageError
-from faircount.judging import Contains, Judge
-from faircount.reading import check_attempts, plain_names, read_aggregation
+from faircount.judges import Contains, Judge
+from faircount.readers import check_attempts, plain_names, read_aggregation
 from faircount.stats.reducers import ReducerName
 from faircount.testing import (
     APIClient,

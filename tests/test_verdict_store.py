@@ -11,7 +11,7 @@ import pytest
 
 from faircount.components import Context
 from faircount.errors import UsageError
-from faircount.judging import (
+from faircount.judges import (
     EVERYTHING,
     Attempt,
     Decision,

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from faircount import AnalyzeOptions, InputError, UsageError, analyze, open_results
-from faircount.reading import loading, open_source
+from faircount.readers import loading, open_source
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.run_files import HEADER, attempt, case
 

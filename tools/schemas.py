@@ -27,7 +27,7 @@ from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
 from faircount.model import Analyses, Document
-from faircount.running.planning import Plan
+from faircount.runs.planning import Plan
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {

@@ -31,7 +31,7 @@ from faircount.core.verdict import Verdict as Verdict
 from faircount.errors import FaircountError as FaircountError
 from faircount.errors import InputError as InputError
 from faircount.errors import UsageError as UsageError
-from faircount.judging.judge import Judge as Judge
+from faircount.judges.judge import Judge as Judge
 from faircount.model import Analysis as Analysis
 from faircount.model import Estimate as Estimate
 from faircount.model import Finding as Finding
@@ -43,10 +43,10 @@ from faircount.notebook.results import Results as Results
 from faircount.notebook.results import read as read
 from faircount.notebook.summary import Summary as Summary
 from faircount.report import Report as Report
-from faircount.running.bench import bench as bench
-from faircount.running.service import RunListener as RunListener
-from faircount.running.service import merge as merge
-from faircount.running.service import plan as plan
-from faircount.running.service import resume as resume
-from faircount.running.service import run as run
+from faircount.runs.bench import bench as bench
+from faircount.runs.service import RunListener as RunListener
+from faircount.runs.service import merge as merge
+from faircount.runs.service import plan as plan
+from faircount.runs.service import resume as resume
+from faircount.runs.service import run as run
 from faircount.version import __version__ as __version__

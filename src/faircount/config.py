@@ -96,7 +96,7 @@ def read_config(path: str) -> Config:
 def _judges(path: str, told: Mapping[str, Any]) -> dict[str, str]:
     """Return the named judges; what they stand for is looked up when they are used."""
     from faircount.components.spec import parse
-    from faircount.judging.registry import JUDGES
+    from faircount.judges.registry import JUDGES
 
     for name, expression in told.items():
         if not _NAME.fullmatch(name):

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from faircount.components.code import is_there, version_of
 from faircount.components.registry import Available, Plugin, Registry
-from faircount.judging.factory import parameters_of
-from faircount.judging.judge import Judge
-from faircount.judging.registry import JUDGES
+from faircount.judges.factory import parameters_of
+from faircount.judges.judge import Judge
+from faircount.judges.registry import JUDGES
 from faircount.model import Document
 from faircount.report import (
     Block,
@@ -33,7 +33,7 @@ from faircount.report import (
 )
 
 if TYPE_CHECKING:
-    from faircount.running.attacks.seam import Attack
+    from faircount.runs.attacks.seam import Attack
 
 T = TypeVar("T")
 PURPOSE = "Use attacks only on systems that you own or are allowed to test."
@@ -162,7 +162,7 @@ def list_judges() -> Judges:
 
 def list_attacks() -> Attacks:
     """Return all attacks."""
-    from faircount.running.attacks.factory import ATTACKS
+    from faircount.runs.attacks.factory import ATTACKS
 
     usable, broken = _offered(ATTACKS)
     return Attacks(
@@ -177,7 +177,7 @@ def list_attacks() -> Attacks:
 
 def list_targets() -> Targets:
     """Return all targets that can be named."""
-    from faircount.running.targets.factory import available
+    from faircount.runs.targets.factory import available
 
     return Targets(targets=tuple(available()))
 
@@ -203,7 +203,7 @@ def _judge(kind: type[Judge], short: str | None, plugin: Plugin[Judge] | None = 
 
 
 def _attack(kind: type[Attack], aliases: tuple[str, ...], plugin: Plugin[Attack] | None = None) -> ListedAttack:
-    from faircount.running.attacks.options import takes
+    from faircount.runs.attacks.options import takes
 
     said = getattr(kind, "sentence", None)
     return ListedAttack(

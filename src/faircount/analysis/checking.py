@@ -19,9 +19,9 @@ from faircount.analysis.results import COMBINED, Folded, ask_files, findings_of
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.model import Document, Finding, Severity, Source
-from faircount.reading import inputs
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress
+from faircount.readers import inputs
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Progress
 from faircount.report import Block, Findings, Paragraph, Place, Report, Section
 from faircount.source_labels import labelled
 from faircount.text import visible

@@ -19,8 +19,8 @@ from faircount.outcomes import state
 from faircount.patterns import SlowPattern
 from faircount.query import CustomSearch, Query
 from faircount.query.tree import And, Node, Operator, Test
-from faircount.reading.raw_rows import ESCAPE, RawRow, values_reader
-from faircount.reading.rows import NO_RESPONSE, Refusable, policy_block_of
+from faircount.readers.raw_rows import ESCAPE, RawRow, values_reader
+from faircount.readers.rows import NO_RESPONSE, Refusable, policy_block_of
 
 
 class Choice(Struct, frozen=True):

@@ -25,11 +25,11 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted, finding
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Document, Estimate, Finding, Outcome, Source, Tally
-from faircount.reading import inputs
-from faircount.reading.datasets import Dataset, is_dataset
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress
-from faircount.reading.streams import STDIN
+from faircount.readers import inputs
+from faircount.readers.datasets import Dataset, is_dataset
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Progress
+from faircount.readers.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.stats import Design
 

@@ -18,7 +18,7 @@ from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Outcome
 from faircount.outcomes import PRECEDENCE
-from faircount.reading.datasets import NO_CONTENT, Dataset, RowNames
+from faircount.readers.datasets import NO_CONTENT, Dataset, RowNames
 
 MISSING = len(Outcome)
 """Stands among the numbers of outcomes for a row of the dataset that a target has no result of."""

@@ -17,10 +17,10 @@ from faircount.ledger import engine, tallies
 from faircount.ledger.lookup import lacks_objectives
 from faircount.ledger.store import Ledger
 from faircount.model import Finding
-from faircount.reading.cache import Cache, ReadSource
-from faircount.reading.datasets import Dataset, names_of_rows, read_dataset
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
+from faircount.readers.cache import Cache, ReadSource
+from faircount.readers.datasets import Dataset, names_of_rows, read_dataset
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Loader, Progress, refuse_hopeless, with_cache
 from faircount.workers import Beside, is_interrupt
 
 _SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])

@@ -22,12 +22,12 @@ from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
-from faircount.reading.cache import ReadSource
-from faircount.reading.clean import scalar_text
-from faircount.reading.loose import BadLine, parse
-from faircount.reading.raw_rows import identity_of
-from faircount.reading.readers import lines_are_rows, open_stream
-from faircount.reading.streams import STDIN, Stream, blocks, open_range
+from faircount.readers.cache import ReadSource
+from faircount.readers.clean import scalar_text
+from faircount.readers.loose import BadLine, parse
+from faircount.readers.raw_rows import identity_of
+from faircount.readers.registry import lines_are_rows, open_stream
+from faircount.readers.streams import STDIN, Stream, blocks, open_range
 from faircount.text import mask_secrets
 from faircount.version import __version__
 

@@ -41,9 +41,9 @@ from faircount.findings import counted
 from faircount.ledger import engine, tallies
 from faircount.ledger.lookup import EntriesOfRows, ListedEntry, listed_entries, place_in
 from faircount.ledger.store import Ledger, ord_of, source_and_line
-from faircount.reading.chosen import refuse_unknown_fields
-from faircount.reading.loading import Loader, Progress
-from faircount.reading.raw_rows import (
+from faircount.readers.chosen import refuse_unknown_fields
+from faircount.readers.loading import Loader, Progress
+from faircount.readers.raw_rows import (
     Origin,
     RawRow,
     members_of,

@@ -30,11 +30,11 @@ from faircount.ledger.lookup import EntriesOfRows, place_in
 from faircount.ledger.store import Ledger, ord_of
 from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
-from faircount.reading import inputs
-from faircount.reading.chosen import refuse_unknown_fields
-from faircount.reading.identity import RANGE_BYTES
-from faircount.reading.inputs import Input
-from faircount.reading.loading import (
+from faircount.readers import inputs
+from faircount.readers.chosen import refuse_unknown_fields
+from faircount.readers.identity import RANGE_BYTES
+from faircount.readers.inputs import Input
+from faircount.readers.loading import (
     Loader,
     Progress,
     joined_sources,
@@ -42,7 +42,7 @@ from faircount.reading.loading import (
     refuse_hopeless,
     with_cache,
 )
-from faircount.reading.raw_rows import (
+from faircount.readers.raw_rows import (
     DatasetRow,
     Origin,
     RawReader,
@@ -54,8 +54,8 @@ from faircount.reading.raw_rows import (
     spliced,
     strategy_of,
 )
-from faircount.reading.readers import open_stream
-from faircount.reading.streams import STDIN, open_range
+from faircount.readers.registry import open_stream
+from faircount.readers.streams import STDIN, open_range
 from faircount.text import visible
 from faircount.workers import result_of, start_method, submit, worker_pool
 

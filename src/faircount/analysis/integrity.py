@@ -15,8 +15,8 @@ from faircount.ledger.schema import Answer
 from faircount.ledger.store import LedgerView
 from faircount.model import Finding, Severity, Source, Tally
 from faircount.policy_blocks import known_pattern
-from faircount.reading.inputs import Input
-from faircount.reading.journal_rows import STOP_WHEN
+from faircount.readers.inputs import Input
+from faircount.readers.journal_rows import STOP_WHEN
 from faircount.source_labels import looks_benign
 from faircount.text import clip, visible
 

@@ -25,13 +25,13 @@ from faircount.ledger import lookup
 from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, FoldedEntry
 from faircount.ledger.store import LedgerView
 from faircount.model import Document, Finding, Outcome
-from faircount.reading import inputs
-from faircount.reading.clean import scalar_text
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Progress
-from faircount.reading.loose import BadLine, parse
-from faircount.reading.readers import open_stream
-from faircount.reading.streams import STDIN, TOO_LONG, Block, blocks
+from faircount.readers import inputs
+from faircount.readers.clean import scalar_text
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Progress
+from faircount.readers.loose import BadLine, parse
+from faircount.readers.registry import open_stream
+from faircount.readers.streams import STDIN, TOO_LONG, Block, blocks
 from faircount.text import clip, mask_secrets, visible
 
 ENTRIES_SHOWN = 10

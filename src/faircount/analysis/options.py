@@ -8,7 +8,7 @@ from faircount.errors import UsageError
 from faircount.options import MAX_LINE_BYTES, Option, Options
 
 if TYPE_CHECKING:
-    from faircount.reading.rows import ReadOptions
+    from faircount.readers.rows import ReadOptions
 
 FAIRCOUNT, SPIKEE = DEFINITIONS = ("faircount", "spikee")
 BYPASSED, DETECTED = GUARDRAIL_MEANINGS = ("bypassed", "detected")
@@ -125,7 +125,7 @@ class Reading(Options, frozen=True, kw_only=True):
     @property
     def reading(self) -> ReadOptions:
         """How the lines of files become rows."""
-        from faircount.reading.rows import ReadOptions
+        from faircount.readers.rows import ReadOptions
 
         by_spikee = getattr(self, "definition", FAIRCOUNT) == SPIKEE
         detected = getattr(self, "guardrail_success", BYPASSED) == DETECTED

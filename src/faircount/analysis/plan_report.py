@@ -5,7 +5,7 @@ from __future__ import annotations
 from faircount import formats
 from faircount.findings import counted
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
-from faircount.running.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
+from faircount.runs.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
 
 _AT_MOST = "at most; attempts on an entry end with its first success"
 _SHOWN = 20

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.model import Outcome
-from faircount.reading import loose
-from faircount.reading.clean import scalar_text
-from faircount.reading.loose import BadLine, parse
-from faircount.reading.raw_rows import family_of
-from faircount.reading.rows import history_item, history_state, policy_block_of
+from faircount.readers import loose
+from faircount.readers.clean import scalar_text
+from faircount.readers.loose import BadLine, parse
+from faircount.readers.raw_rows import family_of
+from faircount.readers.rows import history_item, history_state, policy_block_of
 from faircount.text import mask_secrets
 
 LONGEST_EXCERPT = 600

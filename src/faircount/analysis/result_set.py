@@ -43,11 +43,11 @@ from faircount.ledger.store import Ledger, source_and_line
 from faircount.model import Analysis, Source, Tally
 from faircount.options import options_from
 from faircount.query import Query, parse
-from faircount.reading import inputs
-from faircount.reading.cache import users_cache
-from faircount.reading.chosen import parse_row_query
-from faircount.reading.loading import Loader, Progress
-from faircount.reading.raw_rows import values_decoder, values_of
+from faircount.readers import inputs
+from faircount.readers.cache import users_cache
+from faircount.readers.chosen import parse_row_query
+from faircount.readers.loading import Loader, Progress
+from faircount.readers.raw_rows import values_decoder, values_of
 from faircount.workers import Answered
 
 if TYPE_CHECKING:

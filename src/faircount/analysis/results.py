@@ -39,13 +39,13 @@ from faircount.model import (
 )
 from faircount.query import Query
 from faircount.query.tree import tests
-from faircount.reading import inputs
-from faircount.reading.cache import ReadSource
-from faircount.reading.chosen import parse_row_query, refuse_unknown_fields
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, refuse_hopeless, with_cache
-from faircount.reading.raw_rows import ROW_FIELDS, Origin
-from faircount.reading.readers import default_reader
+from faircount.readers import inputs
+from faircount.readers.cache import ReadSource
+from faircount.readers.chosen import parse_row_query, refuse_unknown_fields
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Loader, Progress, refuse_hopeless, with_cache
+from faircount.readers.raw_rows import ROW_FIELDS, Origin
+from faircount.readers.registry import default_reader
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import Design
 from faircount.text import clip, visible

@@ -26,12 +26,12 @@ from faircount.ledger.labels import entries_to_label, rows_to_label
 from faircount.ledger.store import LedgerView, ord_of, source_and_line
 from faircount.ledger.tallies import distinct_values, text_of
 from faircount.model import Outcome
-from faircount.reading import inputs
-from faircount.reading.clean import scalar_text
-from faircount.reading.loading import Loader, Progress, with_cache
-from faircount.reading.raw_rows import RawReader, RawRow, values_reader
-from faircount.reading.readers import open_stream
-from faircount.reading.streams import STDIN
+from faircount.readers import inputs
+from faircount.readers.clean import scalar_text
+from faircount.readers.loading import Loader, Progress, with_cache
+from faircount.readers.raw_rows import RawReader, RawRow, values_reader
+from faircount.readers.registry import open_stream
+from faircount.readers.streams import STDIN
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
 from faircount.stats import allocate_labels, draw_evenly
 from faircount.version import __version__

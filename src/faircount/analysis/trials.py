@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Decision, Identity, Usage, Verdict
-from faircount.judging.judge import Judge, verdict_of
-from faircount.judging.third_party import share
+from faircount.judges.judge import Judge, verdict_of
+from faircount.judges.third_party import share
 from faircount.model import Document, Passage
 from faircount.report import (
     Block,
@@ -34,7 +34,7 @@ from faircount.report import (
     text_column,
     text_table,
 )
-from faircount.running.attacks.seam import Entry, Messages, Step
+from faircount.runs.attacks.seam import Entry, Messages, Step
 from faircount.text import mask_secrets, visible
 
 _AROUND = 40

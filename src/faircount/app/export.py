@@ -20,10 +20,10 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.new_file import NewFile
 from faircount.options import Options, options_from
-from faircount.reading.streams import STDIN
+from faircount.readers.streams import STDIN
 
 if TYPE_CHECKING:
-    from faircount.reading.loading import Progress
+    from faircount.readers.loading import Progress
     from faircount.report import Report
 
 STDOUT = "-"

@@ -26,16 +26,16 @@ from faircount.components.spec import parse, render
 from faircount.config import setting_of
 from faircount.errors import UsageError
 from faircount.findings import Notes, counted
-from faircount.judging.builtin.refusal import hits_on_refusals
-from faircount.judging.factory import make_judge
-from faircount.judging.judge import Judge, every_part
-from faircount.judging.registry import JUDGES
-from faircount.judging.verdict_store import VerdictStore
+from faircount.judges.builtin.refusal import hits_on_refusals
+from faircount.judges.factory import make_judge
+from faircount.judges.judge import Judge, every_part
+from faircount.judges.registry import JUDGES
+from faircount.judges.verdict_store import VerdictStore
 from faircount.new_file import SUFFIX, NewFile
 from faircount.options import Options, options_from
-from faircount.reading import inputs
-from faircount.reading.cache import default_folder
-from faircount.reading.streams import STDIN
+from faircount.readers import inputs
+from faircount.readers.cache import default_folder
+from faircount.readers.streams import STDIN
 
 STORE_FOLDER = "verdicts"
 _SPIKEE = "spikee:"

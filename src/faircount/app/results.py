@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from faircount.analysis.results import AnalysisSet
     from faircount.analysis.sampling_for_labels import Sample
     from faircount.model import Analysis
-    from faircount.reading.loading import Progress
+    from faircount.readers.loading import Progress
 
 RESULTS_FOLDER, DATASETS_FOLDER = "results", "datasets"
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,50}")

@@ -20,18 +20,18 @@ from faircount.components.code import in_short
 from faircount.components.factory import Context
 from faircount.config import setting_of
 from faircount.errors import UsageError
-from faircount.judging.judge import Judge
+from faircount.judges.judge import Judge
 from faircount.options import Options, options_from
-from faircount.running.attacks.factory import make_attack
-from faircount.running.attacks.seam import Attack, AttackError, Entry, Step
-from faircount.running.case import AttackCase
-from faircount.running.entry_metric import EntryMetric
-from faircount.running.options import TryAttackOptions, TryTargetOptions
-from faircount.running.recording import output_record
-from faircount.running.runs import run_in_a_loop
-from faircount.running.targets.blocks import classified
-from faircount.running.targets.factory import make_target
-from faircount.running.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.runs.attacks.factory import make_attack
+from faircount.runs.attacks.seam import Attack, AttackError, Entry, Step
+from faircount.runs.case import AttackCase
+from faircount.runs.entry_metric import EntryMetric
+from faircount.runs.lifecycle import run_in_a_loop
+from faircount.runs.options import TryAttackOptions, TryTargetOptions
+from faircount.runs.recording import output_record
+from faircount.runs.targets.blocks import classified
+from faircount.runs.targets.factory import make_target
+from faircount.runs.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.text import clip, visible
 
 _NO_ANSWER = "(the target's answer)"

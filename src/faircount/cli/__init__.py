@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain("interrupted", EXIT_INTERRUPTED)
         return _explain(error)
     finally:
-        if "faircount.reading.labels" in sys.modules:
-            sys.modules["faircount.reading.labels"].remove_copies()
+        if "faircount.readers.labels" in sys.modules:
+            sys.modules["faircount.readers.labels"].remove_copies()
 
 
 def _came_of_an_interrupt(error: BaseException) -> bool:

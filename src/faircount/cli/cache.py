@@ -5,7 +5,7 @@ from __future__ import annotations
 from faircount.cli.runner import CommandResult
 from faircount.errors import UsageError
 from faircount.findings import counted
-from faircount.reading.cache import FOLDER_VARIABLE, Cache, default_folder
+from faircount.readers.cache import FOLDER_VARIABLE, Cache, default_folder
 from faircount.text import inert_lines, visible
 
 

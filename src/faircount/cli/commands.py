@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from faircount.cli.parsing import Command, Noun
 
-_PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.running.options:"
+_PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.runs.options:"
 _JUDGES = "faircount.analysis.judges.options:"
 _INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Output", "PageOutput", "ReportOutput"))
 _GATES, _BASELINE_GATES = (_PARTS + name for name in ("Gates", "BaselineGates"))
 _APP = "faircount.app.options:"
 _MODELS = _APP + "Models"
 _WORK = _JUDGES + "WorkOptions"
-_LABELS = (_JUDGES + "JudgesAndLabels", "faircount.reading.labelled:LabelOptions")
+_LABELS = (_JUDGES + "JudgesAndLabels", "faircount.readers.labelled:LabelOptions")
 _SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _PURPOSE = "Use attacks only on systems that you own or are authorised to test."
 _OF_SPIKEE = {

@@ -110,7 +110,7 @@ def _evidence(options: AnalyzeOptions, output: Output) -> tuple[tuple[str, int],
 
 def _shows_details(asked: bool, output: Output, files: Sequence[str]) -> bool:
     """Return whether every file is shown at length: in pages and documents, and elsewhere where there are few."""
-    from faircount.reading.inputs import expand
+    from faircount.readers.inputs import expand
 
     return asked or output.format in ("html", "json", "xlsx") or len(expand(files)) <= FILES_AT_LENGTH
 
@@ -232,7 +232,7 @@ def dataset_comparison(
     from faircount.analysis.dataset_comparison_report import as_report
     from faircount.app import results
     from faircount.app.output_files import refuse_inputs
-    from faircount.reading.inputs import expand
+    from faircount.readers.inputs import expand
 
     dataset = one_dataset(named.dataset)
     if output.report is not None:

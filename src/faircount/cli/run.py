@@ -21,9 +21,9 @@ from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.findings import counted
 from faircount.interrupts import EXIT_INTERRUPTED
 from faircount.model import Analysis
-from faircount.running import service
-from faircount.running.options import BenchOptions, JournalOptions, MergeOptions, ResumeOptions, RunOptions
-from faircount.running.service import RunResult
+from faircount.runs import service
+from faircount.runs.options import BenchOptions, JournalOptions, MergeOptions, ResumeOptions, RunOptions
+from faircount.runs.service import RunResult
 from faircount.text import clip, visible
 
 LONGEST_REASON = 120
@@ -65,8 +65,8 @@ def merge(options: MergeOptions) -> CommandResult:
 def bench(options: BenchOptions, _: Output) -> CommandResult:
     """Run `bench`."""
     from faircount.analysis.bench_report import BenchRun, as_report, bench_results
-    from faircount.running.bench import bench
-    from faircount.running.journal_reading import read_journal
+    from faircount.runs.bench import bench
+    from faircount.runs.journal_reading import read_journal
 
     done = bench(options.file, options=options, listener=RunProgress())
     runs = [BenchRun(cell.parts, cell.journal, state) for cell, state in zip(done.cells, done.states, strict=True)]

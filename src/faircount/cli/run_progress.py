@@ -13,8 +13,8 @@ from faircount import formats
 from faircount.cli.messages import note
 from faircount.cli.progress import QUIET
 from faircount.interrupts import EXIT_INTERRUPTED
-from faircount.running.budget import Tally
-from faircount.running.service import RunListener
+from faircount.runs.budget import Tally
+from faircount.runs.service import RunListener
 from faircount.stats.proportion import wilson
 
 _EVERY_ON_A_TERMINAL = 0.2

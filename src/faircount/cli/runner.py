@@ -97,7 +97,7 @@ def _with_files(parts: Sequence[Options]) -> Iterator[list[Any]]:
 
 def _named_files(inputs: Inputs) -> list[str]:
     """Return the files that were named, and those of the folders that were named, in the order given."""
-    from faircount.reading.inputs import expand_folder, listed, results_in
+    from faircount.readers.inputs import expand_folder, listed, results_in
 
     files: list[str] = []
     for kind, name in inputs.inputs:

@@ -13,7 +13,7 @@ from faircount.cli.messages import note
 from faircount.cli.parts import Output
 from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.errors import InputError
-from faircount.running.options import TryAttackOptions, TryTargetOptions
+from faircount.runs.options import TryAttackOptions, TryTargetOptions
 
 
 def list_targets(_: Output) -> CommandResult:

@@ -19,7 +19,7 @@ from faircount.components.code import imported, in_short, is_there, printing_asi
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Verdict
 from faircount.errors import UsageError
-from faircount.judging.third_party import ThirdPartyJudge, by_score
+from faircount.judges.third_party import ThirdPartyJudge, by_score
 from faircount.string_judges import is_garak_string_detector
 
 if TYPE_CHECKING:

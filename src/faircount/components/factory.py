@@ -23,9 +23,9 @@ from faircount.query import QueryError
 from faircount.text import visible
 
 _FACTORIES: Mapping[Kind, str] = {
-    "judge": "faircount.judging.factory",
-    "target": "faircount.running.targets.factory",
-    "attack": "faircount.running.attacks.factory",
+    "judge": "faircount.judges.factory",
+    "target": "faircount.runs.targets.factory",
+    "attack": "faircount.runs.attacks.factory",
 }
 _DOES = {"target": "answers", "attack": "sends"}
 
@@ -179,7 +179,7 @@ def spec_of_record(
 
 
 def _fits(how: str, name: str) -> bool:
-    """Return whether a name is one that records of this kind have: a journal must not say one thing and load another."""
+    """Return whether records of this kind have such names: a journal must not say one thing and load another."""
     if how == "simulated":
         return name.casefold() == how or name.casefold().startswith(f"{how}:")
     if how == "http":

@@ -34,10 +34,10 @@ from faircount.errors import InputError
 from faircount.findings import Notes, counted
 from faircount.io.archives import ZIP_MAGIC, Archive, split_member
 from faircount.options import MAX_LINE_BYTES
-from faircount.reading import loose
-from faircount.reading.identity import ContentHash
-from faircount.reading.loose import BadLine
-from faircount.reading.streams import STDIN, TOO_LONG, Block, Stream, blocks, is_compressed, open_bytes
+from faircount.readers import loose
+from faircount.readers.identity import ContentHash
+from faircount.readers.loose import BadLine
+from faircount.readers.streams import STDIN, TOO_LONG, Block, Stream, blocks, is_compressed, open_bytes
 from faircount.text import LONE_SURROGATES, replace_surrogates, visible
 
 CSV, JSONL, JSON, XLSX = "csv", "jsonl", "json", "xlsx"

@@ -13,7 +13,7 @@ from dataclasses import field
 from inspect import isasyncgen, isawaitable, isgenerator
 from typing import Any, TypeVar
 
-from faircount.reading.aggregation import DEFAULT
+from faircount.readers.aggregation import DEFAULT
 from faircount.testing.fields import Data
 from faircount.testing.messages import AssistantInput, AssistantOutput, Message, data_of
 from faircount.testing.registering import Suite, listener

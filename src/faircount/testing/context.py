@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faircount.judging.asking import Form, OffMenu, object_schema
-from faircount.judging.builtin.context import ContextualFScore as ContextualJudge
-from faircount.judging.builtin.context import Counts, f_score, precision_and_recall
-from faircount.judging.judge import verdict_of
+from faircount.judges.asking import Form, OffMenu, object_schema
+from faircount.judges.builtin.context import ContextualFScore as ContextualJudge
+from faircount.judges.builtin.context import Counts, f_score, precision_and_recall
+from faircount.judges.judge import verdict_of
 from faircount.testing.fields import Declared
 from faircount.testing.judge_model import OpenAIClientWrapper
 from faircount.testing.judged import attempt_from, result_of

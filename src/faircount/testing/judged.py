@@ -9,8 +9,8 @@ from faircount.components.factory import Context
 from faircount.core.attempt import Attempt, Expected, ToolCall, Turn
 from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.errors import UsageError
-from faircount.judging.factory import make_judge
-from faircount.judging.judge import Judge, every_part, verdict_of
+from faircount.judges.factory import make_judge
+from faircount.judges.judge import Judge, every_part, verdict_of
 from faircount.testing import messages as said
 from faircount.testing.metrics import EvaluationResult, EvaluationVerdict, Metric
 from faircount.testing.registering import listener
@@ -136,4 +136,4 @@ class JudgeMetric(Metric):
 
 def is_our_own(judge: Judge) -> bool:
     """Tell whether a judge is one of those built in."""
-    return type(judge).__module__.startswith("faircount.judging.builtin.")
+    return type(judge).__module__.startswith("faircount.judges.builtin.")

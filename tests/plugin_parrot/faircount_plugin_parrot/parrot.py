@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faircount.judging import Attempt, Decision, Judge, Verdict
+from faircount.judges import Attempt, Decision, Judge, Verdict
 from faircount.ledger import Batch, Fields
-from faircount.reading import Found, Probe, Reader, ReadOptions, RowMaker, Stream, blocks
-from faircount.running import Answer, Attack, Entry, Play, Prompt, Request, Step, Target, TargetError
+from faircount.readers import Found, Probe, Reader, ReadOptions, RowMaker, Stream, blocks
+from faircount.runs import Answer, Attack, Entry, Play, Prompt, Request, Step, Target, TargetError
 
 _MARK = b"parrot: "
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from faircount.ledger import Batch, Fields
-from faircount.reading import Found, Probe, Reader, ReadOptions, RowMaker, RunFile, Stream, blocks
+from faircount.readers import Found, Probe, Reader, ReadOptions, RowMaker, RunFile, Stream, blocks
 
 _VERDICTS = {"broken": True, "held": False, "down": None}
 _PARTS = 5

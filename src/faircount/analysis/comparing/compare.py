@@ -34,10 +34,10 @@ from faircount.findings import EXAMPLES_KEPT, counted, finding
 from faircount.ledger import engine
 from faircount.ledger.lookup import lacks_objectives
 from faircount.model import Finding
-from faircount.reading import inputs
-from faircount.reading.inputs import Input
-from faircount.reading.loading import Loader, Progress, with_cache
-from faircount.reading.streams import STDIN
+from faircount.readers import inputs
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Loader, Progress, with_cache
+from faircount.readers.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.stats import Design, cochran_q, holm, shown_sign
 from faircount.text import clip, visible

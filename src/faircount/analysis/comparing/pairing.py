@@ -27,8 +27,8 @@ from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Outcome
 from faircount.options import MAX_LINE_BYTES
-from faircount.reading.clean import scalar_text
-from faircount.reading.loose import BadLine, parse
+from faircount.readers.clean import scalar_text
+from faircount.readers.loose import BadLine, parse
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"

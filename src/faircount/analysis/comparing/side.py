@@ -11,7 +11,7 @@ from faircount.ledger import lookup, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import Ledger
 from faircount.model import Outcome
-from faircount.reading.datasets import NO_CONTENT
+from faircount.readers.datasets import NO_CONTENT
 
 ANSWERS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)
 """What an answered entry ends in: a block is an answer."""

@@ -35,9 +35,9 @@ from faircount.analysis.judges.predictions import (
     read_predictions,
 )
 from faircount.errors import InputError
-from faircount.judging.many import DEFAULT_CONCURRENCY, judged
+from faircount.judges.many import DEFAULT_CONCURRENCY, judged
 from faircount.model import Document, Estimate, Finding
-from faircount.reading.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
+from faircount.readers.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
 from faircount.stats.agreement import (
     Measurement,
     alpha_of_kinds,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from faircount.core.verdict import Decision, Verdict
-    from faircount.judging.judge import Judge
-    from faircount.reading.labels import Labels
+    from faircount.judges.judge import Judge
+    from faircount.readers.labels import Labels
 
 LABEL = "label"
 """The rater that stands for people whose single ratings are not known."""

@@ -18,7 +18,7 @@ from faircount.core.verdict import Decision
 from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
-    from faircount.reading.labelled import Labelled
+    from faircount.readers.labelled import Labelled
 
 LONGEST_EXCERPT = 400
 LONGEST_REASON = 240

@@ -26,15 +26,15 @@ from faircount.findings import Notes, counted, finding
 from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
 from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
-from faircount.reading.loose import BadLine, parse
-from faircount.reading.rows import rejudgings
-from faircount.reading.streams import STDIN
+from faircount.readers.loose import BadLine, parse
+from faircount.readers.rows import rejudgings
+from faircount.readers.streams import STDIN
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.ledger.store import Ledger
-    from faircount.reading.cache import ReadSource
-    from faircount.reading.labelled import Labelled
+    from faircount.readers.cache import ReadSource
+    from faircount.readers.labelled import Labelled
 
 _LONGEST_FAULT = 120
 _PACKED_AT_ONCE = 1 << 20
@@ -294,8 +294,8 @@ class RecordedVerdicts:
         if self._opened is None:
             # Only result files need the ledger.
             from faircount.ledger.store import Ledger
-            from faircount.reading.loading import Loader, refuse_hopeless
-            from faircount.reading.rows import ReadOptions
+            from faircount.readers.loading import Loader, refuse_hopeless
+            from faircount.readers.rows import ReadOptions
 
             ledger = Ledger([self.path])
             with Loader([self.path], ReadOptions(self._max_line, verdicts=True), alone=False) as loader:

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, field
 from faircount.ledger.schema import Mark
 from faircount.model import Estimate, Outcome
 from faircount.outcomes import state
-from faircount.reading.raw_rows import RawRow, entry_of, family_of
+from faircount.readers.raw_rows import RawRow, entry_of, family_of
 
 _SUCCEEDED, _TOLD = 1, 2
 _BITS = 2

@@ -13,9 +13,9 @@ from msgspec import Struct
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Verdict
 from faircount.errors import UsageError
-from faircount.judging.factory import make_trusted_only
-from faircount.judging.judge import TURNS, Judge, Turns, every_part, verdict_of
-from faircount.judging.verdict_store import TEXT_ALONE, VerdictStore, content_digest, seen_by
+from faircount.judges.factory import make_trusted_only
+from faircount.judges.judge import TURNS, Judge, Turns, every_part, verdict_of
+from faircount.judges.verdict_store import TEXT_ALONE, VerdictStore, content_digest, seen_by
 
 
 class Seat(Struct, frozen=True):

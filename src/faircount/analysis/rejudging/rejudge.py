@@ -42,16 +42,16 @@ from faircount.chat.prices import Prices
 from faircount.core.verdict import Usage, Verdict
 from faircount.errors import InputError
 from faircount.findings import Notes
-from faircount.judging.judge import Judge, Turns, every_part, verdict_of
-from faircount.judging.many import DEFAULT_CONCURRENCY, judged
-from faircount.judging.verdict_store import VerdictStore
+from faircount.judges.judge import Judge, Turns, every_part, verdict_of
+from faircount.judges.many import DEFAULT_CONCURRENCY, judged
+from faircount.judges.verdict_store import VerdictStore
 from faircount.model import Document, Source
-from faircount.reading.identity import ContentHash
-from faircount.reading.loading import refuse_hopeless
-from faircount.reading.raw_rows import RawReader, RawRow
-from faircount.reading.readers import open_stream
-from faircount.reading.rejudged_runs import marked
-from faircount.reading.streams import STDIN
+from faircount.readers.identity import ContentHash
+from faircount.readers.loading import refuse_hopeless
+from faircount.readers.raw_rows import RawReader, RawRow
+from faircount.readers.registry import open_stream
+from faircount.readers.rejudged_runs import marked
+from faircount.readers.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.text import mask_secrets
 

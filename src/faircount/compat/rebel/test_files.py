@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from faircount.components.code import is_there
-from faircount.reading.aggregation import DEFAULT
+from faircount.readers.aggregation import DEFAULT
 from faircount.testing.messages import AssistantInput, AssistantOutput, text_of
 from faircount.testing.registering import Suite
 

@@ -40,12 +40,12 @@ from faircount.components.code import (
     version_of_code,
 )
 from faircount.errors import UsageError
-from faircount.running.targets import patience
-from faircount.running.targets.answers import WrongAnswer, answer_of, without_secrets
-from faircount.running.targets.arguments import Arguments
-from faircount.running.targets.blocks import blocked, has_name, is_signal, unanswered
-from faircount.running.targets.seam import Answer, Request, Target, TargetError, prompt_of, system_of
-from faircount.running.targets.threads import in_thread
+from faircount.runs.targets import patience
+from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
+from faircount.runs.targets.arguments import Arguments
+from faircount.runs.targets.blocks import blocked, has_name, is_signal, unanswered
+from faircount.runs.targets.seam import Answer, Request, Target, TargetError, prompt_of, system_of
+from faircount.runs.targets.threads import in_thread
 from faircount.text import clip, mask_secrets, visible
 
 PREFIX = "spikee:"

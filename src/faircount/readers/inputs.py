@@ -1,0 +1,165 @@
+"""Which files the user means: names, folders, globs and standard input, in the order given.
+
+A file that was given twice, under whatever spelling, is found out here, before anything is read.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from faircount.errors import InputError, UsageError
+from faircount.io.archives import split_member
+from faircount.readers import loose
+from faircount.readers.registry import open_stream
+from faircount.readers.streams import STDIN
+from faircount.text import clip_middle
+
+RESULT_PREFIX = "results_"
+_RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
+_RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
+_TELLING_BYTES = 64 * 1024
+_LONGEST_NAME = 40
+RESULT_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_DIGEST_BLOCK = 1024 * 1024
+
+
+class Input(Struct, frozen=True):
+    """A file to read: its path as given, and the spellings that turned out to be the same file."""
+
+    path: str
+    also: tuple[str, ...] = ()
+
+
+def expand(files: Sequence[str]) -> list[str]:
+    """Return the paths that the given names stand for: a glob is every file that it matches, by name."""
+    paths: list[str] = []
+    for name in files:
+        paths += _expand_file(name)
+    if paths.count(STDIN) > 1:
+        raise UsageError("standard input (-) can be given only once")
+    return paths
+
+
+def _expand_file(name: str) -> list[str]:
+    if name == STDIN or Path(name).is_file() or split_member(name)[1] is not None:
+        return [name]
+    if Path(name).is_dir():
+        return results_in(name)[0]
+    if glob.has_magic(name):
+        found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())
+        if not found:
+            raise InputError(f"{name}: no file matches")
+        return found
+    if not Path(name).exists():
+        raise InputError(f"{name}: no such file")
+    return [name]
+
+
+def results_in(folder: str) -> tuple[list[str], list[str]]:
+    """Return the result files of a folder, recognised by their content, and the names of its other files."""
+    results: list[str] = []
+    others: list[str] = []
+    for path in sorted(Path(folder).iterdir()):
+        if path.is_file() and not path.name.startswith("."):
+            if _holds_results(str(path)):
+                results.append(str(path))
+            else:
+                others.append(path.name)
+    if not results:
+        raise InputError(f"{folder}: no result files" + (f", only {listed(others)}" if others else ""))
+    return results, others
+
+
+def _holds_results(path: str) -> bool:
+    """Return whether a file is a run journal, a report, or begins with a row of a result file."""
+    try:
+        stream = open_stream(path, path)
+        if stream.run is not None:
+            return True
+        start = next(stream.chunks, b"")
+    except (InputError, UsageError):
+        return False
+    *whole, last = start[:_TELLING_BYTES].split(b"\n")
+    return any(map(_is_result, whole or [last])) or (not whole and bool(_RESULT_KEY.search(last)))
+
+
+def _is_result(line: bytes) -> bool:
+    try:
+        row, _ = loose.parse(line)
+    except loose.BadLine:
+        return False
+    return "id" in row and not _RESULT_KEYS.isdisjoint(row)
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return a few names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(clip_middle(name, _LONGEST_NAME) for name in names[:most]) + (
+        f" and {more:,} more" if more > 0 else ""
+    )
+
+
+def expand_folder(folder: str) -> list[str]:
+    """Return the result files of a folder, by name."""
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder")
+    found = sorted(
+        path.name
+        for path in Path(folder).iterdir()
+        if path.name.startswith(RESULT_PREFIX) and path.name.endswith(RESULT_SUFFIXES) and path.is_file()
+    )
+    if not found:
+        raise InputError(f"{folder}: no file whose name starts with {RESULT_PREFIX} and ends with .jsonl, .gz or .zst")
+    return [str(Path(folder) / name) for name in found]
+
+
+def distinct(paths: Sequence[str]) -> list[Input]:
+    """Merge paths that are the same file, by place or by content, keeping the first spelling of each."""
+    kept: dict[str, list[str]] = {}
+    by_identity: dict[object, str] = {}
+    for path in paths:
+        first = by_identity.setdefault(_identity(path), path)
+        kept.setdefault(first, []).append(path)
+    for copy, original in _same_content(list(kept)):
+        kept[original] += kept.pop(copy)
+    return [Input(path, tuple(spellings[1:])) for path, spellings in kept.items()]
+
+
+def _identity(path: str) -> object:
+    return path if path == STDIN else os.path.realpath(path)
+
+
+def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (copy, original) for files of equal size and digest; empty files are not copies of each other."""
+    copies: list[tuple[str, str]] = []
+    by_size: dict[int, list[str]] = {}
+    for path in paths:
+        if path != STDIN and Path(path).is_file() and (size := Path(path).stat().st_size):
+            by_size.setdefault(size, []).append(path)
+    for same_size in by_size.values():
+        if len(same_size) > 1:
+            originals: dict[bytes, str] = {}
+            for path in same_size:
+                original = originals.setdefault(_digest(path), path)
+                if original != path:
+                    copies.append((path, original))
+    return copies
+
+
+def _digest(path: str) -> bytes:
+    import hashlib
+
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(_DIGEST_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return digest.digest()

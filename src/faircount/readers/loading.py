@@ -1,0 +1,349 @@
+"""Sources into a ledger: small and packed ones in this process, large plain ones by several processes at once.
+
+A large file is cut into ranges of bytes of a fixed size, so that what is read never depends on the machine. Each
+process reads whole lines, counts them from 1 and hands back columns; the ranges are put together in their order, so
+that every line keeps its exact number. Memory is bounded: only a few ranges are under way at any time. What a file
+with many rows gave is kept in a cache, and taken from there when the same bytes are to be read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.errors import InputError, UsageError
+from faircount.findings import Notes
+from faircount.ledger import engine
+from faircount.ledger.joining import Joining, joined
+from faircount.ledger.schema import Batch, Tables
+from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
+from faircount.model import Source
+from faircount.readers import chosen
+from faircount.readers.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
+from faircount.readers.identity import RANGE_BYTES, ContentHash, Secret, identity
+from faircount.readers.journals import NOT_TRIED
+from faircount.readers.raw_rows import Origin
+from faircount.readers.registry import (
+    Found,
+    Reader,
+    broken_readers,
+    default_reader,
+    open_source,
+    plain_reader,
+    reader_named,
+    reads_ranges,
+)
+from faircount.readers.rows import ReadOptions
+from faircount.readers.streams import STDIN, open_range, raw_chunks
+from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from faircount.query import Query
+
+PARALLEL_FROM_BYTES = 32 * 1024 * 1024
+CACHED_FROM_BYTES = 2 * 1024 * 1024
+"""A smaller file is read in no time."""
+TOGETHER_BELOW_BYTES = 8 * 1024 * 1024
+"""Smaller files are read into one ledger where several are analysed one by one."""
+
+Progress = Callable[[int], None]
+"""Hears how many more bytes were read."""
+
+
+class Loader:
+    """Loads the sources of one request; its worker processes are started before anything else runs, and end with it."""
+
+    def __init__(
+        self,
+        paths: Iterable[str],
+        options: ReadOptions,
+        progress: Progress = lambda _: None,
+        cache: Cache | None = None,
+        *,
+        alone: bool = True,
+        where: Query | None = None,
+    ) -> None:
+        self.options = options
+        self.where = where
+        """Which of the rows that are read a ledger is to keep; rows that `options.where` excludes are not read."""
+        self.progress = progress
+        self._cache = cache
+        self._alone = alone
+        """Whether every source is folded by itself, by our own rules."""
+        self._how = f"{options} {'folded' if alone else 'rows'}"
+        names = list(paths)
+        # A single file whose size is known is most likely known itself: then the engine is wanted next. Where other
+        # files are to be read, it must not run before the workers do.
+        meanwhile = engine.prepare if len(names) == 1 else _nothing
+        self._cached = {path: found for path in names if (found := self._find(path, meanwhile)) is not None}
+        alone = options.where is not None and chosen.needs_line_numbers(options.where)
+        unread = [] if alone else [path for path in names if path not in self._cached]
+        self._processes = max(map(processes_for, unread), default=1)
+        self._workers = contextlib.ExitStack()
+        self._pool: Executor | None = None
+        self._keeping: dict[str, Keeping] = {}
+
+    def __enter__(self) -> Loader:
+        method = start_method()
+        if self._processes > 1 and method is not None:
+            self._pool = self._workers.enter_context(worker_pool(self._processes, method))
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._workers.close()
+        for keeping in self._keeping.values():
+            keeping.finish(cancel=kind is not None)
+
+    def load(self, ledger: Ledger, index: int) -> ReadSource:
+        """Read a source of the ledger into it, or take what was kept of the same bytes."""
+        read = self._load(ledger, index)
+        ledger.fields_of[index] = reader_named(read.source.reader).fields
+        return read
+
+    def _load(self, ledger: Ledger, index: int) -> ReadSource:
+        path = ledger.paths[index]
+        cached = self._cached.get(path)
+        if cached is not None:
+            if self._alone:
+                ledger.load_folded(cached.tables)
+            else:
+                ledger.load_stored(index, cached.tables)
+            self.progress(cached.read.source.bytes)
+            return cached.read
+        secret = None if ledger.apart else self._secret(path)
+        keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
+        ledger.folder = None if keeping is None else keeping.folder
+        before = _state(path)
+        if self._pool is not None and processes_for(path) > 1:
+            with Beside(ledger.warm_up) as warming:
+                reading = self._read_ranges(self._pool, path, secret)
+                warming.answer()
+        else:
+            reading = self._read_alone(path, secret)
+        _refuse_mixture(path, before)
+        ledger.load(index, reading.tables)
+        if keeping is not None and secret is not None and _is_worth_keeping(path, reading):
+            keeping.describe(identity(reading.digests, secret), reading.read, reading.tables)
+            self._keeping[path] = keeping
+            if not self._alone:
+                keeping.write_rows(reading.tables)
+        return reading.read
+
+    @contextlib.contextmanager
+    def keeping_fold(self, ledger: Ledger) -> Iterator[None]:
+        """Keep what the rows of a ledger were folded into, where that is wanted; it is done when the block ends."""
+        keeping = self._keeping.get(ledger.paths[0]) if self._alone and ledger.folded_alone else None
+        if keeping is None:
+            yield
+            return
+        keeping.write_fold(ledger)
+        try:
+            yield
+        except BaseException:
+            keeping.finish(cancel=True)
+            raise
+        keeping.finish()
+
+    def end_workers(self) -> None:
+        """End the worker processes; what is still to be read is read here."""
+        self._workers.close()
+        self._pool = None
+
+    def is_small(self, path: str) -> bool:
+        """Return whether a file is to be read together with others."""
+        if path in self._cached or path == STDIN or not Path(path).is_file():
+            return False
+        return Path(path).stat().st_size < TOGETHER_BELOW_BYTES
+
+    @property
+    def used_cache(self) -> bool:
+        """Whether anything was taken from the cache."""
+        return bool(self._cached)
+
+    def _find(self, path: str, meanwhile: Callable[[], None]) -> CachedSource | None:
+        if self._cache is None or not _may_be_large(path):
+            return None
+        return self._cache.find(path, self._how, meanwhile=meanwhile)
+
+    def _secret(self, path: str) -> Secret | None:
+        return self._cache.secret() if self._cache is not None and _may_be_large(path) else None
+
+    def _read_alone(self, path: str, secret: Secret | None) -> _Reading:
+        content = None if secret is None else ContentHash(secret)
+        with contextlib.ExitStack() as copies:
+            # A query may look at a file twice.
+            once = self.options.where is not None and not Path(path).is_file()
+            origin = Origin(path, copies.enter_context(_copy(path)) if once else path)
+            stream, reader = open_source(origin.path, path, content)
+            found = _nothing_found(reader, origin, self.options)
+            parts: list[tuple[Tables, int]] = []
+            read_before = 0
+            for batch in reader.read(stream, self.options, found):
+                parts.append((batch.tables(), 0))
+                self.progress(stream.bytes_read - read_before)
+                read_before = stream.bytes_read
+            self.progress(stream.bytes_read - read_before)
+        tables = joined(parts or [(Batch().tables(), 0)])
+        return self._as_read(reader, found, stream.bytes_read, tables, [] if content is None else content.digests())
+
+    def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _Reading:
+        size = Path(path).stat().st_size
+        starts = range(0, size, RANGE_BYTES)
+        reader = plain_reader(path) or default_reader()
+        ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
+        found, joining, digests = Found(Notes(path)), Joining(), list[bytes]()
+        results = in_order(pool, partial(_read_range, reader), ranges, self._processes + 4)
+        for part, read in zip(ranges, results, strict=True):
+            for tables in read.batches:
+                joining.add(tables, found.lines)
+            found.absorb(read.found)
+            digests += read.digests
+            self.progress(part.end - part.start)
+        return self._as_read(reader, found, size, joining.tables(), digests)
+
+    def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _Reading:
+        source = reader.source(found, size)
+        aim = self.options.aim
+        if aim is not None and found.aim and aim != found.aim:
+            raise UsageError(f"--aim {aim}: {source.path} says itself that it is about {found.aim}s")
+        source = replace(source, aim=aim or source.aim)
+        return _Reading(ReadSource(source, found.notes, found.anchors), tables, digests)
+
+
+def with_cache(make: Callable[[Cache | None], Loader], use: Callable[[Loader], Answered], *, cache: bool) -> Answered:
+    """Use a loader with the user's cache, and another one without it if somebody deletes the cache meanwhile."""
+    loader = make(users_cache(wanted=cache))
+    try:
+        return use(loader)
+    except engine.module().Error:
+        if not loader.used_cache:
+            raise
+        return use(make(None))
+
+
+def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
+    """Raise if there were lines and none was good; a file without lines is only empty."""
+    if any(source.good_lines for source in sources) or not any(source.bad_lines for source in sources):
+        return
+    if any(noted.total(NOT_TRIED) for noted in notes):
+        return  # entries of a run that were read and have no row yet
+    worst = next(source for source in sources if source.bad_lines)
+    reason, _ = next(notes[sources.index(worst)].subjects("F001"))
+    lines = "its only line" if worst.bad_lines == 1 else f"any of its {worst.bad_lines:,} lines"
+    broken = "".join(f"; a reader cannot be used, {what}" for what in broken_readers())
+    noun = reader_named(worst.reader).noun
+    raise InputError(f"{worst.path}: cannot read {lines} as a {noun}; most often: {reason}{broken}")
+
+
+class _Reading(Struct, frozen=True):
+    """What reading a source gave: its tables, and the digests of its bytes if they were wanted."""
+
+    read: ReadSource
+    tables: Tables
+    digests: list[bytes]
+
+
+def _state(path: str) -> os.stat_result | None:
+    return None if path == STDIN or not Path(path).is_file() else Path(path).stat()
+
+
+def _refuse_mixture(path: str, before: os.stat_result | None) -> None:
+    """Raise if a file was replaced or rewritten while it was read; it may grow, as that of a run under way does."""
+    if before is None:
+        return
+    after = _state(path)
+    same = after is not None and (after.st_dev, after.st_ino) == (before.st_dev, before.st_ino)
+    if after is None or not same or after.st_size < before.st_size:
+        raise InputError(f"{path}: replaced or cut while it was being read; run the command again")
+    if after.st_size == before.st_size and after.st_mtime_ns != before.st_mtime_ns:
+        raise InputError(f"{path}: rewritten while it was being read; run the command again")
+
+
+def _is_worth_keeping(path: str, reading: _Reading) -> bool:
+    """Tell whether a file has many rows, and did not grow while it was read."""
+    unchanged = Path(path).stat().st_size == reading.read.source.bytes
+    return unchanged and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS
+
+
+def _nothing() -> None:
+    pass
+
+
+def _may_be_large(path: str) -> bool:
+    return path != STDIN and Path(path).is_file() and Path(path).stat().st_size >= CACHED_FROM_BYTES
+
+
+def processes_for(path: str) -> int:
+    """Return how many processes should read a file: one for small, packed and streamed ones."""
+    if path == STDIN or not Path(path).is_file():
+        return 1
+    size = Path(path).stat().st_size
+    if size < PARALLEL_FROM_BYTES or not reads_ranges(path):
+        return 1
+    return min(os.cpu_count() or 1, -(-size // RANGE_BYTES))
+
+
+# -- by several processes ---------------------------------------------------------------------------------------
+
+
+class _Range(Struct, frozen=True):
+    path: str
+    start: int
+    end: int
+    options: ReadOptions
+    secret: Secret | None
+
+
+class _RangeRead(Struct, frozen=True):
+    found: Found
+    batches: list[Tables]
+    digests: list[bytes]
+
+
+def _read_range(reader: Reader, part: _Range) -> _RangeRead:
+    """Read a range in a process of its own."""
+    content = None if part.secret is None else ContentHash(part.secret)
+    stream = open_range(part.path, part.path, part.start, part.end, content)
+    found = _nothing_found(reader, Origin(part.path, part.path), part.options)
+    batches: list[Tables] = [batch.tables() for batch in reader.read(stream, part.options, found)]
+    found.keep = None
+    return _RangeRead(found, batches, [] if content is None else content.digests())
+
+
+def _nothing_found(reader: Reader, origin: Origin, options: ReadOptions) -> Found:
+    where = options.where
+    keep = None if where is None else chosen.rows_wanted(reader, where, origin, options.max_line)
+    return Found(Notes(origin.name), keep=keep)
+
+
+@contextlib.contextmanager
+def _copy(path: str) -> Iterator[str]:
+    """Give a copy of what can be read only once, as long as it is needed."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="faircount-") as file:
+        for chunk in raw_chunks(path, path):
+            file.write(chunk)
+        file.flush()
+        yield file.name
+
+
+def joined_sources(before: Source, after: Source) -> Source:
+    """Return a part of a source with what the next part adds to its counts."""
+    return replace(
+        before,
+        lines=before.lines + after.lines,
+        good_lines=before.good_lines + after.good_lines,
+        bad_lines=before.bad_lines + after.bad_lines,
+        blank_lines=before.blank_lines + after.blank_lines,
+        bytes=before.bytes + after.bytes,
+    )

@@ -1,0 +1,225 @@
+"""What is tried on a case: `next(history)` says which attempt is to be made, until nothing is left.
+
+A plan decides from what was tried so far, and from nothing else: given the records of a journal it goes on where a run
+that was stopped left off. It sends nothing and judges nothing. Of a test each attempt is a plan of its own, since they
+do not depend on each other. On an entry there are standard attempts, then a dynamic attack, until one succeeds or
+nothing is left; an attempt that ended in an error is made again, as often as the strategy allows, and each of these is
+an attempt of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, UnsetType
+
+from faircount.components.code import in_short
+from faircount.model import Outcome
+from faircount.outcomes import state
+from faircount.readers.journal_records import AttemptRecord, DoneRecord
+from faircount.readers.journals import BLOCKED, STANDARD
+from faircount.runs.attacks.seam import Attack, Entry, Messages, Play, Step
+from faircount.runs.case import AttackCase, Case
+from faircount.text import clip, mask_secrets
+
+_LONGEST_ERROR = 500
+
+
+class Strategy(Struct, frozen=True):
+    """How entries are attacked: standard attempts first unless `attack_only`, then so many iterations of an attack.
+
+    `retries` is how often an attempt that ended in an error is made again.
+    """
+
+    attack: Attack | None = None
+    iterations: int = 10
+    attack_only: bool = False
+    retries: int = 0
+
+
+class NextAttempt(Struct, frozen=True):
+    """An attempt that is to be made; `number` counts those of its case, `iteration` those of its strategy.
+
+    `last`: nothing follows it, whatever comes of it.
+    """
+
+    number: int
+    iteration: int
+    messages: Messages
+    strategy: str = STANDARD
+    note: Mapping[str, Any] | None = None
+    conversation: str = ""
+    last: bool = False
+
+
+class DoneAttempt(Struct, frozen=True):
+    """An attempt that was made and recorded."""
+
+    number: int
+    strategy: str
+    iteration: int
+    step: Step
+
+    @property
+    def state(self) -> Outcome:
+        """What became of it."""
+        step = self.step
+        return state(success=step.success, error=step.error is not None, guardrail=step.blocked)
+
+
+def done_of(record: AttemptRecord, case: Case) -> DoneAttempt:
+    """Return what the record of an attempt tells."""
+    error, verdicts = record.error, record.verdicts
+    step = Step(
+        messages=tuple(record.messages or case.messages),
+        response=None if record.output is None else record.output.output,
+        success=None if error is not None else case.success(one.decision for one in verdicts),
+        score=verdicts[0].score if verdicts else None,
+        error=None if error is None else f"{error.kind}: {error.message}",
+        blocked=error is not None and error.kind == BLOCKED,
+        note=None if isinstance(record.note, UnsetType) else record.note,
+    )
+    return DoneAttempt(record.attempt, record.strategy or STANDARD, record.iteration or 0, step)
+
+
+class AttemptPlan:
+    """What is tried on a case. `error` says why an attack ended by a failure of its own."""
+
+    error = ""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    async def next(self, history: Sequence[DoneAttempt]) -> NextAttempt | None:
+        """Return what is to be tried next, given what was tried; None where nothing is left."""
+        raise NotImplementedError
+
+    def done_record(self, outcome: Outcome) -> DoneRecord | None:
+        """Return what the journal is told when nothing is left; of a test, nothing."""
+        del outcome
+        return None
+
+    async def close(self) -> None:
+        """Give back what the plan holds."""
+
+
+class TaskPlan(AttemptPlan):
+    """One attempt of a test, by its number."""
+
+    def __init__(self, case: Case, number: int) -> None:
+        super().__init__(case)
+        self._number = number
+
+    async def next(self, history: Sequence[DoneAttempt]) -> NextAttempt | None:
+        """Return the attempt, once."""
+        return None if history else NextAttempt(self._number, 0, self.case.messages, last=True)
+
+
+class EntryPlan(AttemptPlan):
+    """The attempts on one entry, in their order."""
+
+    def __init__(self, case: AttackCase, strategy: Strategy, timeout: float | None = None) -> None:
+        super().__init__(case)
+        self._turns = (case.messages, *[({"role": "user", "content": text},) for text in case.turns])
+        self._strategy = strategy
+        self._timeout = timeout
+        self._play: Play | None = None
+
+    async def next(self, history: Sequence[DoneAttempt]) -> NextAttempt | None:
+        """Return what is to be tried next; None where nothing is left or something succeeded."""
+        if any(one.step.success for one in history):
+            return None
+        following = None if self._strategy.attack_only else self._standard(history)
+        if following is not None or self._strategy.attack is None:
+            return following
+        return await self._attacked(self._strategy.attack, history)
+
+    def done_record(self, outcome: Outcome) -> DoneRecord | None:
+        """Return that the entry is finished, and how."""
+        return DoneRecord(self.case.name, outcome.value, self.error or None)
+
+    async def close(self) -> None:
+        """Give back what the attack holds."""
+        if self._play is not None:
+            await self._play.close()
+
+    # -- standard attempts --------------------------------------------------------------------------------------
+
+    def _standard(self, history: Sequence[DoneAttempt]) -> NextAttempt | None:
+        made = [one for one in history if one.strategy == STANDARD]
+        spent, messages = self._position(made) if made else (0, self.case.messages)
+        if spent >= self.case.attempts:
+            return None
+        conversation = f"{self.case.name}#{spent}" if len(self._turns) > 1 else ""
+        return NextAttempt(*_next_numbers(history, made), messages, conversation=conversation)
+
+    def _position(self, made: Sequence[DoneAttempt]) -> tuple[int, Messages]:
+        """Return how many attempts are spent, and what the one that is under way says next.
+
+        With several turns an attempt is a conversation; it is over when its last turn was answered, when a guardrail
+        stopped it, or when a turn ended in an error more often than it may be made again.
+        """
+        spent, turn, errors, said = 0, 0, 0, self._turns[0]
+        for one in made:
+            failed = one.step.error is not None and not one.step.blocked
+            errors = errors + 1 if failed else 0
+            if failed and errors <= self._strategy.retries:
+                continue
+            turn += 1
+            if one.step.error is not None or turn == len(self._turns):
+                spent, turn, errors, said = spent + 1, 0, 0, self._turns[0]
+            else:
+                said = (*one.step.messages, {"role": "assistant", "content": one.step.response}, *self._turns[turn])
+        return spent, said
+
+    # -- the attack ---------------------------------------------------------------------------------------------
+
+    async def _attacked(self, attack: Attack, history: Sequence[DoneAttempt]) -> NextAttempt | None:
+        if self.error:
+            return None
+        made = [one for one in history if one.strategy == attack.name]
+        steps = [one.step for one in made]
+        if len(steps) >= self._strategy.iterations:
+            return None
+        try:
+            async with asyncio.timeout(self._timeout):
+                prompt = await self._played(attack).next(steps)
+        except TimeoutError:
+            self.error = f"{attack.name}: no reply within {self._timeout:g} s"
+            return None
+        except Exception as error:  # noqa: BLE001  an attack may be anybody's code
+            self.error = clip(mask_secrets(f"{attack.name}: {in_short(error)}"), _LONGEST_ERROR)
+            return None
+        if prompt is None:
+            return None
+        return NextAttempt(
+            *_next_numbers(history, made),
+            prompt.messages,
+            strategy=attack.name,
+            note=prompt.note,
+            conversation=f"{self.case.name}#{attack.name}#{_conversations(steps, prompt.messages)}",
+        )
+
+    def _played(self, attack: Attack) -> Play:
+        if self._play is None:
+            entry = Entry(self.case.name, self.case.messages, self.case.fields)
+            self._play = attack.begin(entry, iterations=self._strategy.iterations)
+        return self._play
+
+
+def _next_numbers(history: Sequence[DoneAttempt], made: Sequence[DoneAttempt]) -> tuple[int, int]:
+    """Return the next number of an attempt on a case, and the next iteration of those that one strategy made."""
+    number = max([one.number for one in history], default=-1) + 1
+    return number, max([one.iteration for one in made], default=-1) + 1
+
+
+def _conversations(history: Sequence[Step], messages: Messages) -> int:
+    """Return how many conversations were begun before this one: what repeats all that was said goes on with it."""
+    before: Messages = ()
+    count = 0
+    for said in (*(step.messages for step in history), messages):
+        count += not (before and said[: len(before)] == before and len(said) > len(before))
+        before = said
+    return count - 1

@@ -1,0 +1,287 @@
+"""A bench: every combination of the targets, datasets, judges and attacks in a TOML file, each as a run.
+
+    output_folder = "results/release-4"
+
+    [settings]                       # options of faircount run, for every run
+    attempts = 2
+    concurrency = 16
+
+    [targets.small]                  # --target and what goes with it, by the names of the options
+    target = "openai"
+    model = "gpt-4o-mini"
+
+    [targets.bot]
+    target = "./bot.py:answer"
+
+    [datasets.injections]
+    path = "injections.jsonl"
+
+    [judges.strict]                  # may be left out: then each entry's own judge decides
+    judge = "threshold(llm(rubric=\\"@rubric.txt\\"), at=0.7)"
+
+    [attacks.none]                   # may be left out: then there is none
+    [attacks.noise]
+    attack = "best-of-n"
+    attack_iterations = 20
+
+    [variants.once]                  # may be left out: other settings that are tried side by side
+    attempts = 1
+    [variants.often]
+    attempts = 5
+
+    [[leave_out]]                    # combinations that are not run
+    target = "bot"
+    attack = "noise"
+
+Every combination of a target, a dataset, a judge, an attack and a variant is a cell, and every cell is a run with a
+journal of its own. Keys are the options of `faircount run`; a list repeats an option, and a table is written as JSON.
+What a later table says goes before what an earlier one says: settings, dataset, judge, attack, variant, target. Secrets
+have no place in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.errors import UsageError
+from faircount.options import option_fields, option_value, options_from
+from faircount.runs import lifecycle
+from faircount.runs.budget import Limits
+from faircount.runs.dataset_choice import RANDOM_SEED
+from faircount.runs.engine import Ending
+from faircount.runs.lifecycle import Settings
+from faircount.runs.options import BenchOptions, JournalOptions, RunOptions
+from faircount.runs.service import SILENT, Prepared, RunListener, continue_run, prepare, start
+from faircount.runs.targets.factory import without_limits
+from faircount.text import clip, visible
+from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
+
+ROLES = ("target", "dataset", "judge", "attack", "variant")
+"""What a cell is a combination of, in the order in which it is named."""
+_TABLES = {role: f"{role}s" for role in ROLES}
+_KNOWN = ("output_folder", "settings", "leave_out", *_TABLES.values())
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OWN = {"dataset": ("path", "paths")}
+_NOT_HERE = frozenset(
+    ["paths", "dataset_folder", "tags", "exclude_tags", "aggregation", "shard", "num_workers_eval", "no_auto_resume"]
+)
+"""Options of a run that a bench file has no key for."""
+_MOST_CELLS = 10_000
+
+COMPLETE, DECIDED, STOPPED, UNSTARTED = "complete", "enough is known", "not complete", "not begun"
+PLANNED, STARTED = "planned", "begun"
+
+
+class BenchCell(Struct, frozen=True):
+    """One run: the name of each part that it is made of, its options, and where its journal is.
+
+    `parts` has a judge, an attack or a variant only where the file names some.
+    """
+
+    parts: Mapping[str, str]
+    options: RunOptions
+    journal: str
+
+    @property
+    def name(self) -> str:
+        """What the cell is called, and its journal with it."""
+        return Path(self.journal).stem
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run was begun."""
+        return Path(self.journal).exists()
+
+
+class BenchFile(Struct, frozen=True):
+    """All cells of a file, in the order of the file, and where their journals go."""
+
+    path: str
+    output_folder: str
+    cells: tuple[BenchCell, ...]
+
+
+class BenchState(Struct, frozen=True):
+    """The runs of a bench, and how each of them stands: "complete", "planned" and so on."""
+
+    path: str
+    cells: tuple[BenchCell, ...]
+    states: tuple[str, ...]
+    interrupted: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to be run."""
+        return all(state in (COMPLETE, DECIDED) for state in self.states)
+
+
+# -- running ----------------------------------------------------------------------------------------------------
+
+
+def bench(
+    file: str | os.PathLike[str],
+    *,
+    options: BenchOptions | None = None,
+    listener: RunListener = SILENT,
+    **keywords: Any,
+) -> BenchState:
+    """Run every combination in a bench file, each into its own journal; what was begun before is resumed.
+
+    Options are the fields of `BenchOptions`: with `plan`, nothing is run.
+    """
+    (asked,) = options_from({"file": file, **keywords}, BenchOptions, given=options)
+    found = read_bench(asked.file)
+    for cell in found.cells:
+        # A mistake in the last one is reported before the first is begun.
+        _refuse_other_settings(found, cell, _prepare(found, cell, listener))
+    if asked.plan:
+        return BenchState(found.path, found.cells, tuple(STARTED if cell.exists else PLANNED for cell in found.cells))
+    states: list[str] = []
+    interrupted = False
+    for number, cell in enumerate(found.cells, start=1):
+        if interrupted:
+            states.append(STOPPED if cell.exists else UNSTARTED)
+            continue
+        listener.notice(f"{number} of {len(found.cells)}: {cell.name}")
+        ending = _run(found, cell, asked.retry_errors, listener)
+        interrupted = ending.interrupted
+        states.append(COMPLETE if ending.complete else DECIDED if ending.decided else STOPPED)
+        if not ending.complete:
+            listener.notice(f"{cell.name}: {ending.why}")
+    return BenchState(found.path, found.cells, tuple(states), interrupted)
+
+
+def _prepare(plan: BenchFile, cell: BenchCell, listener: RunListener = SILENT) -> Prepared:
+    where = JournalOptions(journal=cell.journal, output_folder=plan.output_folder)
+    try:
+        prepared = prepare(cell.options, where, listener=listener)
+    except UsageError as error:
+        raise UsageError(f"{plan.path}: {cell.name}: {error}") from error
+    if not prepared.settings.is_attack:
+        raise UsageError(f"{plan.path}: {cell.name}: a bench runs datasets, not tests")
+    return prepared
+
+
+def _run(plan: BenchFile, cell: BenchCell, retry_errors: bool, listener: RunListener) -> Ending:
+    """Run a cell, or resume it if its journal already exists; what was to be said of it was said before."""
+    prepared = _prepare(plan, cell)
+    if not cell.exists:
+        return start(prepared, listener).ending
+    settings = replace(lifecycle.settings_of(cell.journal), limits=prepared.settings.limits)
+    return continue_run(cell.journal, settings, retry_errors=retry_errors, to_the_end=False, listener=listener)
+
+
+def _refuse_other_settings(plan: BenchFile, cell: BenchCell, prepared: Prepared) -> None:
+    """Raise if the journal of a cell already exists and belongs to another run."""
+    if cell.exists and _essence(lifecycle.settings_of(cell.journal)) != _essence(prepared.settings):
+        raise UsageError(
+            f"{cell.journal}: this run was started with other settings or another dataset than {plan.path} has now; "
+            "set another output_folder there, or remove the journal"
+        )
+
+
+def _essence(settings: Settings) -> Settings:
+    """Return settings without what may differ between a run and how it goes on."""
+    return replace(settings, timestamp="", limits=Limits(), spikee_results=None, target=without_limits(settings.target))
+
+
+# -- the file ---------------------------------------------------------------------------------------------------
+
+
+def read_bench(path: str) -> BenchFile:
+    """Read a bench file; raise UsageError with the file, the table and the key for anything that is not understood."""
+    told = read_toml(path)
+    refuse_unknown(path, "", told, _KNOWN)
+    folder = told.get("output_folder", "results")
+    if not isinstance(folder, str) or not folder:
+        raise UsageError(f"{path}: output_folder must be the name of a folder")
+    settings = _options(path, "settings", told.get("settings", {}))
+    parts = {role: _parts(path, role, told) for role in ROLES}
+    for role in ("target", "dataset"):
+        if not parts[role]:
+            raise UsageError(f"{path}: no {role}; add one under [{_TABLES[role]}.NAME]")
+    left_out = _left_out(path, told.get("leave_out", []), parts)
+    cells = tuple(_cells(path, folder, settings, parts, left_out))
+    if not cells:
+        raise UsageError(f"{path}: every combination is left out")
+    _refuse_same_names(path, cells)
+    return BenchFile(path, folder, cells)
+
+
+def _parts(path: str, role: str, told: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the options in the tables of a role, by the names of the tables."""
+    found = {}
+    for name, value in table(path, _TABLES[role], told.get(_TABLES[role], {})).items():
+        where = f"{_TABLES[role]}.{name}"
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{path}: {where}: a name may contain only letters, digits, -, _ and dots, because it names a file"
+            )
+        found[name] = _options(path, where, value, _OWN.get(role, ()))
+    return found
+
+
+def _options(path: str, where: str, value: object, own: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the options that a table gives, by the names of the fields of `RunOptions`."""
+    told = table(path, where, value)
+    fields = {known.name: known for known in option_fields(RunOptions)}
+    refuse_secrets(path, where, told)
+    refuse_unknown(path, where, told, (*(name for name in fields if name not in _NOT_HERE), *own))
+    found: dict[str, Any] = {}
+    for key, one in told.items():
+        known = replace(fields["paths"], name=key) if key in own else fields[key]
+        try:
+            given = option_value(known, one)
+        except UsageError as error:
+            raise UsageError(f"{path}: {where}.{error}") from error
+        found |= {"paths": (*found.get("paths", ()), *given)} if key in own else {key: given}
+    return found
+
+
+def _left_out(path: str, told: object, parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, str]]:
+    if not isinstance(told, list) or not all(isinstance(one, dict) and one for one in told):
+        raise UsageError(f"{path}: leave_out must be a list of tables: [[leave_out]]")
+    for one in told:
+        refuse_unknown(path, "leave_out", one, ROLES)
+        for role, name in one.items():
+            if not isinstance(name, str) or name not in parts[role]:
+                raise UsageError(f"{path}: leave_out: no such {role}: {clip(visible(repr(name)), 60)}")
+    return told
+
+
+def _cells(
+    path: str,
+    folder: str,
+    settings: Mapping[str, Any],
+    parts: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    left_out: Sequence[Mapping[str, str]],
+) -> Iterator[BenchCell]:
+    named = [[(role, name) for name in parts[role]] or [(role, "")] for role in ROLES]
+    for count, combined in enumerate(itertools.product(*named)):
+        if count >= _MOST_CELLS:
+            raise UsageError(f"{path}: more than {_MOST_CELLS:,} combinations")
+        cell = {role: name for role, name in combined if name}
+        if any(all(cell.get(role) == name for role, name in one.items()) for one in left_out):
+            continue
+        tables = [settings, *(parts[role].get(cell.get(role, ""), {}) for role in (*ROLES[1:], ROLES[0]))]
+        name = "_".join(cell.values())
+        options = RunOptions(**{key: value for one in tables for key, value in one.items()})
+        if options.sample_seed == RANDOM_SEED:
+            raise UsageError(f"{path}: {name}: sample_seed must be a number, so that the bench can be resumed")
+        yield BenchCell(cell, options, str(Path(folder) / f"{name}.jsonl"))
+
+
+def _refuse_same_names(path: str, cells: Sequence[BenchCell]) -> None:
+    first: dict[str, BenchCell] = {}
+    for cell in cells:
+        before = first.setdefault(cell.name, cell)
+        if before is not cell:
+            raise UsageError(f"{path}: two combinations are both named {cell.name}; rename one of their parts")

@@ -1,0 +1,395 @@
+"""The engine: sends every attempt that is still missing to the target, has it judged as it arrives, and records it.
+
+Workers carry out plans, which say what is tried on a case, one attempt after the other. An attempt
+counts when its record is durable in the journal. A request that fails is recorded as an error, a metric that fails as
+an error of its own beside the response; neither loses anything. When the engine stops early, whatever the reason, the
+journal is whole and the run can be resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from faircount.core.verdict import Decision, Verdict
+from faircount.model import Outcome
+from faircount.outcomes import fold
+from faircount.readers.journal_records import AttemptRecord, CallRecord
+from faircount.readers.journals import State
+from faircount.runs.attempt_plan import (
+    AttemptPlan,
+    DoneAttempt,
+    EntryPlan,
+    NextAttempt,
+    Strategy,
+    TaskPlan,
+    done_of,
+)
+from faircount.runs.budget import Budget, Limits, Tally
+from faircount.runs.case import AttackCase, Case, measured
+from faircount.runs.journal import Journal, JournalError
+from faircount.runs.recording import attempt_record, begun_record, output_record, raised, unusable_record
+from faircount.runs.targets.blocks import classified
+from faircount.runs.targets.seam import Answer, Request, Target, TargetError
+from faircount.runs.turns import Turns
+
+GUARDRAIL = "guardrail"
+"""Under which name the decision of a guardrail that answers yes or no stands among the verdicts."""
+_LONGEST_CLOSING = 10.0
+_number_of = attrgetter("number")
+_MOST_SETTLING = 32
+"""So many records of one worker may be on their way to the disk while it sends further attempts."""
+
+
+class Ending(Struct, frozen=True):
+    """How a run ended: complete, or why not. `aborted`: what was under way was given up.
+
+    `decided`: it was asked to stop as soon as it knows enough, and did. `attempts`: of so many the journal has a record
+    that counts.
+    """
+
+    complete: bool
+    why: str = ""
+    interrupted: bool = False
+    aborted: bool = False
+    decided: bool = False
+    attempts: int = 0
+
+
+class Earlier(Struct, frozen=True):
+    """What processes before this one left in the journal.
+
+    `sent` says how often an attempt was sent by those that did not live to record it; `made` is what was recorded of
+    entries that are not finished.
+    """
+
+    state: State
+    sent: Mapping[tuple[str, int], int] = {}
+    made: Mapping[str, Sequence[AttemptRecord]] = {}
+
+
+Heard = Callable[[Tally], None]
+Watching = Callable[[Outcome], str]
+"""Hears how an entry ended, and says why no more are needed; empty as long as they are."""
+
+
+class _Came(Struct, frozen=True):
+    """What came of an attempt: an answer, an error, or both; `begun` is what its record says already."""
+
+    case: Case
+    begun: AttemptRecord
+    answer: Answer | None
+    error: TargetError | None
+
+
+class _Recorded(Struct, frozen=True):
+    """The record of an attempt, its error, and what is done when the record is durable."""
+
+    record: AttemptRecord
+    error: TargetError | None
+    durable: asyncio.Future[None]
+
+
+class _Worker:
+    """What one of those that carry out plans has under way: an answer that is judged, records not yet durable."""
+
+    def __init__(self) -> None:
+        self.finishing: asyncio.Task[None] | None = None
+        self.settling: deque[asyncio.Future[None]] = deque()
+
+    async def finished(self) -> None:
+        """Wait until the answer is judged."""
+        if self.finishing is not None:
+            await self.finishing
+
+
+class Engine:
+    """Runs cases against a target into a journal. `drain` and `abort` may be called while it runs."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        target: Target,
+        journal: Journal,
+        limits: Limits,
+        *,
+        strategy: Strategy | None = None,
+        heard: Heard = lambda _: None,
+        watching: Watching = lambda _: "",
+    ) -> None:
+        self._cases = cases
+        self._target = target
+        self._journal = journal
+        self._limits = limits
+        self._strategy = strategy or Strategy()
+        self._sent_before: Mapping[tuple[str, int], int] = {}
+        self._heard = heard
+        self._watching = watching
+        self._watched = 0
+        self._outcomes: dict[str, str] = {}
+        self._attempts = 0
+        self._decided = False
+        self._why = ""
+        self._interrupted = False
+        self._aborted = False
+        self._failures: list[Exception] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._turns = None if limits.requests_per_minute is None else Turns(limits.requests_per_minute)
+        self._budget = Budget(limits, sum(case.units for case in cases))
+
+    @property
+    def tally(self) -> Tally:
+        """What was done so far."""
+        return self._budget.tally
+
+    # -- from outside -------------------------------------------------------------------------------------------
+
+    def drain(self, why: str = "interrupted") -> None:
+        """Let no further attempt begin; those that are under way are finished and recorded."""
+        self._stop(why)
+        self._interrupted = True
+
+    def abort(self) -> None:
+        """Give up what is under way, at once."""
+        self._interrupted = self._aborted = True
+        self._stop("interrupted")
+        self._cancel()
+
+    async def run(self, earlier: Earlier | None = None) -> Ending:
+        """Do what is missing, and return how it ended."""
+        if earlier is not None:
+            self._attempts = earlier.state.done
+            self._sent_before = earlier.sent
+            self.tally.done = sum(case.units_done(earlier.state) for case in self._cases)
+            for name, outcome in earlier.state.finished.items():
+                self._watch(name, outcome)
+        plans = self._plans(earlier)
+        count = max(1, min(self._limits.concurrency, self.tally.total - self.tally.done))
+        self._tasks = [asyncio.create_task(self._work(plans)) for _ in range(count)]
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            await self._close()
+        for failure in self._failures:
+            raise failure
+        if self.tally.done == self.tally.total:
+            return Ending(complete=True, attempts=self._attempts)
+        return Ending(
+            complete=False,
+            why=self._why,
+            interrupted=self._interrupted,
+            aborted=self._aborted,
+            decided=self._decided and not self._interrupted,
+            attempts=self._attempts,
+        )
+
+    async def _close(self) -> None:
+        """Let the target give back what it holds; all answers are there by now, so that a failure is no error."""
+        closing = asyncio.create_task(self._closed())
+        self._tasks = [closing]
+        if self._aborted:
+            await asyncio.sleep(0)
+            closing.cancel()
+        await asyncio.wait([closing], timeout=_LONGEST_CLOSING)
+        if closing.done() and not closing.cancelled():
+            closing.exception()  # heard, so that nobody complains that it was not
+        closing.cancel()
+
+    async def _closed(self) -> None:
+        try:
+            if self._strategy.attack is not None:
+                await self._strategy.attack.close()
+        finally:
+            await self._target.close()
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    # -- what is to be done -------------------------------------------------------------------------------------
+
+    def _plans(self, earlier: Earlier | None) -> Iterator[tuple[AttemptPlan, list[DoneAttempt]]]:
+        """Yield a plan for everything that is missing, with what was tried before."""
+        for case in self._cases:
+            if isinstance(case, AttackCase):
+                if earlier is None or not earlier.state.is_finished(case.name):
+                    records = () if earlier is None else earlier.made.get(case.name, ())
+                    done = [done_of(record, case) for record in records]
+                    yield EntryPlan(case, self._strategy, self._limits.timeout), sorted(done, key=_number_of)
+                continue
+            for attempt in range(case.attempts):
+                if earlier is None or not earlier.state.is_done(case.name, attempt):
+                    yield TaskPlan(case, attempt), []
+
+    async def _work(self, plans: Iterator[tuple[AttemptPlan, list[DoneAttempt]]]) -> None:
+        """Carry out one plan after the other; what came last is judged, and made durable, meanwhile."""
+        worker = _Worker()
+        try:
+            while not self._why and (following := next(plans, None)) is not None:
+                await self._carry_out(*following, worker)
+            await worker.finished()
+            await asyncio.gather(*worker.settling)
+        except asyncio.CancelledError:
+            if worker.finishing is not None:
+                worker.finishing.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  it is raised when the others are done
+            self._fail(error)
+            await worker.finished()
+
+    async def _carry_out(self, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+        """Make the attempts of a plan, each when it is known what came of the one before.
+
+        What comes of an attempt is known before its record is durable, so the next is sent meanwhile.
+        """
+        try:
+            while not self._halted:
+                following = await plan.next(history)
+                if following is None:
+                    self._end(plan, history, worker)
+                    return
+                came = await self._sent(plan.case, following)
+                await worker.finished()
+                if came is None:
+                    return
+                if following.last:
+                    worker.finishing = asyncio.create_task(self._finish(came, plan, history, worker))
+                    return
+                await self._judge(came, plan, history, worker)
+        finally:
+            await plan.close()
+
+    async def _judge(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+        """Have an answer judged, and hand it to the journal."""
+        recorded = self._recorded(came, await self._measured(came))
+        history.append(done_of(recorded.record, plan.case))
+        worker.settling.append(recorded.durable)
+        if len(worker.settling) >= _MOST_SETTLING:
+            await worker.settling.popleft()
+
+    async def _finish(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+        """Have the last answer of a plan judged, while the worker goes on with its next plan."""
+        try:
+            await self._judge(came, plan, history, worker)
+            self._end(plan, history, worker)
+        except Exception as failure:  # noqa: BLE001  it is raised when the others are done
+            self._fail(failure)
+
+    def _recorded(self, came: _Came, verdicts: Sequence[Verdict]) -> _Recorded:
+        """Hand an attempt to the journal; an answer that no journal can hold is an error."""
+        record, error = attempt_record(came.begun, came.answer, came.error, verdicts), came.error
+        try:
+            durable = self._journal.adding(record)
+        except ValueError as wrong:
+            record, error = unusable_record(came.begun, came.answer, came.error, wrong)
+            durable = self._journal.adding(record)
+        self._attempts += 1
+        return _Recorded(record, error, durable)
+
+    def _end(self, plan: AttemptPlan, history: Sequence[DoneAttempt], worker: _Worker) -> None:
+        """Note that a plan has nothing left, and count it when its last attempt is durable."""
+        outcome = fold(one.state for one in history)
+        record = plan.done_record(outcome)
+        if record is not None:
+            self._journal.note(record)
+            self._watch(record.case, outcome)
+        last = worker.settling[-1] if worker.settling else None
+        if last is None or last.done():
+            self._count(outcome, last)
+        else:
+            last.add_done_callback(lambda last: self._count(outcome, last))
+
+    def _watch(self, name: str, outcome: str) -> None:
+        """Let the watcher hear how entries ended, in the order in which they were drawn.
+
+        Those that end early would speak first otherwise, and entries that succeed take fewer attempts.
+        """
+        self._outcomes[name] = outcome
+        while self._watched < len(self._cases) and self._cases[self._watched].name in self._outcomes:
+            why = self._watching(Outcome(self._outcomes.pop(self._cases[self._watched].name)))
+            self._watched += 1
+            if why and not self._why:
+                self._decided = True
+                self._stop(why)
+
+    def _fail(self, error: Exception) -> None:
+        """Begin nothing more after an error of our own; without a journal nothing else could be recorded either."""
+        self._stop(f"{type(error).__name__}: {error}")
+        self._failures.append(error)
+        if isinstance(error, JournalError):
+            self._cancel()
+
+    def _stop(self, why: str) -> None:
+        """Let nothing more begin, where there is a reason."""
+        if not why:
+            return
+        self._why = self._why or why
+        if self._turns is not None:
+            self._turns.give_up()
+
+    @property
+    def _halted(self) -> bool:
+        """Whether no further attempt may begin. A run that knows enough finishes the entries that it is at."""
+        return bool(self._why) and not (self._decided and not self._interrupted)
+
+    # -- one attempt --------------------------------------------------------------------------------------------
+
+    async def _sent(self, case: Case, following: NextAttempt) -> _Came | None:
+        """Send an attempt and return what came; None where the limits do not allow it."""
+        if self._turns is not None:
+            await self._turns.next()
+        refusal = self._budget.why_no_more()
+        self._stop(refusal)
+        if refusal or self._halted:
+            return None
+        self._budget.take_call()
+        await self._journal.write(CallRecord(case.name, following.number))
+        begun = begun_record(case, following, 1 + self._sent_before.get((case.name, following.number), 0))
+        answer, error = await self._asked(case, following)
+        self._stop(self._budget.take_answer(answer, error))
+        self._stop(self._budget.take_note(following.note))
+        sent = case if following.messages is case.messages else replace(case, messages=following.messages)
+        return _Came(sent, begun, answer, error)
+
+    async def _measured(self, came: _Came) -> list[Verdict]:
+        answer, case = came.answer, came.case
+        if answer is None or came.error is not None:
+            return []
+        if answer.let_through is not None and isinstance(case, AttackCase):
+            return [Verdict(Decision.of(answer.let_through), judge=GUARDRAIL)]
+        return await measured(case, output_record(answer), self._limits.timeout)
+
+    async def _asked(self, case: Case, following: NextAttempt) -> tuple[Answer | None, TargetError | None]:
+        request = Request(
+            following.messages, case.api_params, case.name, following.number, case.fields, following.conversation
+        )
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                return await self._target.answer(request), None
+        except TargetError as error:
+            return error.answer, classified(error)
+        except TimeoutError:
+            return None, TargetError("timeout", f"no answer within {time.perf_counter() - began:.0f} s")
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return None, raised(error)  # the target's own: nobody here gave up
+        except Exception as error:  # noqa: BLE001  a target may be anybody's code
+            return None, classified(raised(error))
+
+    # -- counting -----------------------------------------------------------------------------------------------
+
+    def _count(self, outcome: Outcome, last: asyncio.Future[None] | None) -> None:
+        """Count a plan that has nothing left, unless the record of its last attempt was lost."""
+        if last is not None and (last.cancelled() or last.exception() is not None):
+            return
+        self._budget.count(outcome)
+        self._heard(self.tally)

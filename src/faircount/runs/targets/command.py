@@ -1,0 +1,355 @@
+"""A program as a target: `command(argv=["./bot", "--quiet"])`. Nothing goes through a shell.
+
+By default one process is started for every request. It gets the prompt on standard input and writes the answer to
+standard output; another exit code than 0 is an error, with the beginning of what stands on standard error. With
+`lines=true` a process stays: it gets one request in JSON on a line of its own and writes one answer on a line, and is
+started anew when it has ended.
+
+    argv        the program and its arguments; "$NAME" stands for an environment variable
+    input       "text", the last message of the user, or "json", the whole request
+    output      "text", or "json": what a function of the user's may return; {"blocked": "why", "categories": [...]}
+                where a guardrail stopped it, {"error": "what"} where something failed
+    lines       one process for many requests; input and output are JSON
+    processes   how many of those there are at once (1)
+    timeout     seconds for one answer (what --timeout says)
+
+The environment is handed on and never recorded. What it holds under names of secrets is hidden in messages and answers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from faircount.chat import wire
+from faircount.chat.http import LARGEST_ANSWER
+from faircount.chat.key import Key
+from faircount.errors import UsageError
+from faircount.runs.targets import processes
+from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
+from faircount.runs.targets.arguments import Arguments
+from faircount.runs.targets.blocks import categories_of
+from faircount.runs.targets.seam import (
+    BLOCKED,
+    Answer,
+    Request,
+    Target,
+    TargetError,
+    plain_messages,
+    prompt_of,
+    system_of,
+)
+from faircount.testing.plain import is_secret
+from faircount.text import clip, mask_secrets, visible
+
+if TYPE_CHECKING:
+    import asyncio
+
+_LONGEST_QUOTE = 300
+_FORMS = ("text", "json")
+
+
+class CommandOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of the target."""
+
+    argv: tuple[str, ...]
+    input: str = ""
+    output: str = ""
+    lines: bool = False
+    processes: int = 1
+    timeout: float | None = None
+
+
+class CommandTarget(Target):
+    """A program that is started for every request, or one that answers many. `folder` is where it runs."""
+
+    name = "command"
+
+    def __init__(self, arguments: Arguments, folder: str, timeout: float) -> None:
+        self._arguments = arguments
+        self._options = _options(arguments.given)
+        self._folder = folder
+        self._timeout = self._options.timeout or timeout
+        self._limit = LARGEST_ANSWER
+        self._secrets = [*arguments.secrets, *_secrets_of_environment()]
+        self._argv = (_program(self._options.argv[0], folder), *self._options.argv[1:])
+        self._staying: _Staying | None = None
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the program and its options as they were given, and the folder that it runs in."""
+        return {
+            "kind": "command",
+            "name": self.name,
+            "arguments": dict(self._arguments.recorded),
+            "folder": self._folder,
+            "timeout": self._timeout,
+        }
+
+    async def answer(self, request: Request) -> Answer:
+        """Ask the program."""
+        import asyncio
+
+        if self._options.lines and self._staying is None:
+            self._staying = _Staying(self._argv, self._folder, self._options.processes, self._limit)
+        try:
+            if self._staying is not None:
+                written, seconds = await self._staying.ask(_as_json(request), self._timeout)
+            else:
+                async with asyncio.timeout(self._timeout):
+                    written, seconds = await self._once(request)
+        except TimeoutError:
+            raise TargetError("timeout", f"no answer within {self._timeout:g} s; the program was killed") from None
+        except processes.TooMuch:
+            size = self._limit // 1024 // 1024
+            raise TargetError("too large", f"the program wrote more than {size} MiB and was killed") from None
+        except _Died as died:
+            raise self._ended(died.code, died.errors, " before it answered") from None
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise TargetError("connection", f"the program cannot be started: {visible(reason)}") from None
+        return self._read(written, seconds)
+
+    async def close(self) -> None:
+        """End the processes that stay."""
+        if self._staying is not None:
+            staying, self._staying = self._staying, None
+            await staying.close()
+
+    async def _once(self, request: Request) -> tuple[bytes, float]:
+        told = _as_json(request) if self._options.input == "json" else wire.mended(prompt_of(request)).encode()
+        began = time.perf_counter()
+        ended = await processes.run(self._argv, self._folder, told, largest=self._limit)
+        if ended.code != 0:
+            raise self._ended(ended.code, ended.errors)
+        return ended.output, time.perf_counter() - began
+
+    def _ended(self, code: int, errors: bytes, when: str = "") -> TargetError:
+        said = self._for_people(errors.decode("utf-8", "replace").strip())
+        words = f"the program {processes.how_it_ended(code)}{when}"
+        return TargetError("exit code", f"{words}: {said}" if said else f"{words} and wrote nothing to standard error")
+
+    def _read(self, written: bytes, seconds: float) -> Answer:
+        if self._options.output == "text":
+            text = written.decode("utf-8", "replace")
+            # The line feed at the end is that of the program's own print.
+            return self._without_secrets(Answer(output=text.removesuffix("\n").removesuffix("\r"), latency=seconds))
+        try:
+            told = wire.decode(written)
+        except wire.NotJson:
+            said = self._for_people(written.decode("utf-8", "replace").strip())
+            raise TargetError("not json", f"the program did not write JSON: {said or 'nothing'}") from None
+        self._raise_signals(told)
+        try:
+            return self._without_secrets(answer_of(told, seconds))
+        except WrongAnswer as error:
+            raise TargetError("wrong answer", self._for_people(str(error))) from None
+
+    def _raise_signals(self, told: object) -> None:
+        """Raise what a program says of a guardrail or of an error of its own."""
+        if not isinstance(told, Mapping):
+            return
+        if told.get("blocked"):
+            said = told["blocked"] if isinstance(told["blocked"], str) else "the guardrail stopped it"
+            raise TargetError(BLOCKED, self._for_people(said), categories=categories_of(told.get("categories")))
+        if told.get("error") and "output" not in told:
+            said = told["error"] if isinstance(told["error"], str) else wire.encode(told["error"]).decode()
+            raise TargetError("program", self._for_people(said))
+
+    def _for_people(self, text: str) -> str:
+        for secret in self._secrets:
+            text = secret.hide_in_message(text)
+        return clip(visible(mask_secrets(text)), _LONGEST_QUOTE)
+
+    def _without_secrets(self, answer: Answer) -> Answer:
+        def hide(text: str) -> str:
+            for secret in self._secrets:
+                text = secret.hide_in_answer(text)
+            return wire.mended(text)
+
+        return without_secrets(answer, hide)
+
+
+# -- processes that stay ----------------------------------------------------------------------------------------
+
+
+class _Died(Exception):
+    """A process ended before it answered."""
+
+    def __init__(self, code: int, errors: bytes) -> None:
+        super().__init__(code)
+        self.code = code
+        self.errors = errors
+
+
+class _Process:
+    """A process that answers line by line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        import asyncio
+
+        self.process = process
+        self.answered = 0
+        self._errors = bytearray()
+        self._listening = asyncio.ensure_future(self._listen())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return self.process.returncode is None and self.process.stdout is not None and not self.process.stdout.at_eof()
+
+    async def ask(self, line: bytes) -> bytes:
+        """Send a line and return the next one that comes."""
+        import asyncio
+
+        stdin, stdout = self.process.stdin, self.process.stdout
+        if stdin is None or stdout is None:
+            raise _Died(0, b"")
+        self._errors.clear()
+        try:
+            stdin.write(line)
+            await stdin.drain()
+            answer = await stdout.readuntil(b"\n")
+            self.answered += 1
+            return answer
+        except asyncio.LimitOverrunError:
+            raise processes.TooMuch from None
+        except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
+            pass
+        code = await self.process.wait()
+        await self._listening
+        raise _Died(code, bytes(self._errors))
+
+    async def end(self) -> None:
+        """End it and all that it started."""
+        await processes.end(self.process)
+        self._listening.cancel()
+
+    async def _listen(self) -> None:
+        stream = self.process.stderr
+        while stream is not None and (piece := await stream.read(processes.LONGEST_STDERR)):
+            room = processes.LONGEST_STDERR - len(self._errors)
+            self._errors += piece[: max(0, room)]
+
+
+class _Staying:
+    """Processes that answer many requests, each one at a time; they are started when they are needed."""
+
+    def __init__(self, argv: tuple[str, ...], folder: str, most: int, limit: int) -> None:
+        import asyncio
+
+        self._argv = argv
+        self._folder = folder
+        self._limit = limit
+        self._turns = asyncio.Semaphore(most)
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+
+    async def ask(self, line: bytes, timeout: float) -> tuple[bytes, float]:
+        """Return the line that answers a line, and the seconds that it took, without those of waiting for a turn.
+
+        A process that had answered and then ended of its own accord, with exit code 0, did not take the request: the
+        next one gets it.
+        """
+        import asyncio
+
+        async with self._turns, asyncio.timeout(timeout):
+            while True:
+                began = time.perf_counter()
+                process = await self._ready()
+                try:
+                    answer = await process.ask(line + b"\n")
+                except _Died as died:
+                    await self._end(process)
+                    if died.code == 0 and process.answered:
+                        continue
+                    raise
+                except BaseException:
+                    # An answer that comes too late, or half of one, would be taken for that of the next request.
+                    await self._end(process)
+                    raise
+                self._idle.append(process)
+                return answer, time.perf_counter() - began
+
+    async def _ready(self) -> _Process:
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_alive:
+                return process
+            await self._end(process)
+        process = _Process(await processes.start(self._argv, self._folder, limit=self._limit))
+        self._all.add(process)
+        return process
+
+    async def _end(self, process: _Process) -> None:
+        self._all.discard(process)
+        await process.end()
+
+    async def close(self) -> None:
+        """End all processes."""
+        while self._all:
+            await self._all.pop().end()
+
+
+# -- what is sent, and options ----------------------------------------------------------------------------------
+
+
+def _as_json(request: Request) -> bytes:
+    """Return a request in JSON, on one line."""
+    try:
+        return wire.encode(
+            {
+                "prompt": prompt_of(request),
+                "system": system_of(request),
+                "messages": plain_messages(request),
+                "id": request.fields.get("id", request.case),
+                "attempt": request.attempt,
+                "conversation": request.conversation,
+                "parameters": dict(request.parameters),
+                "fields": dict(request.fields),
+            }
+        )
+    except UsageError:
+        raise TargetError("parameters", "the request cannot be written as JSON", tries=0) from None
+
+
+def _options(told: Mapping[str, Any]) -> CommandOptions:
+    if not told.get("argv") or not isinstance(told["argv"], list | tuple):
+        raise UsageError('command: needs argv, a list of strings: command(argv=["./bot", "--quiet"])')
+    try:
+        options = msgspec.convert(told, CommandOptions)
+    except msgspec.ValidationError as error:
+        known = ", ".join(CommandOptions.__struct_fields__)
+        raise UsageError(f"command: {visible(str(error))}; it takes {known}") from None
+    default = "json" if options.lines else "text"
+    options = structs.replace(options, input=options.input or default, output=options.output or default)
+    for name in ("input", "output"):
+        form = getattr(options, name)
+        if form not in _FORMS or (options.lines and form != "json"):
+            lines = "; with lines=true, both must be json" if options.lines else ""
+            raise UsageError(f'command: {name} must be "text" or "json"{lines}')
+    if options.processes < 1:
+        raise UsageError("command: processes must be 1 or more")
+    if options.timeout is not None and not 0 < options.timeout < float("inf"):
+        raise UsageError("command: timeout must be a number of seconds above 0")
+    return options
+
+
+def _program(name: str, folder: str) -> str:
+    """Return where a program is: by its path from the folder, or on the PATH."""
+    path = Path(folder) / name
+    found = shutil.which(str(path)) if os.sep in name or "/" in name else shutil.which(name)
+    if found is None:
+        why = "not a program that can be started" if path.is_file() else "no such program"
+        raise UsageError(f"command: {visible(name)}: {why}")
+    return found
+
+
+def _secrets_of_environment() -> list[Key]:
+    return [Key(value) for name, value in os.environ.items() if value.strip() and is_secret(name)]
