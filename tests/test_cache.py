@@ -19,6 +19,7 @@ from xxhash import xxh3_128_digest
 from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.cli import main
+from faircount.io import content_hash
 from faircount.ledger import store
 from faircount.readers import (
     FOLDER_VARIABLE,
@@ -28,7 +29,6 @@ from faircount.readers import (
     ReadOptions,
     Secret,
     SpikeeReader,
-    identity,
     identity_of_file,
     loading,
 )
@@ -337,8 +337,8 @@ def test_clearing_removes_what_is_ours_and_nothing_else(
 def test_a_file_has_one_identity_however_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, step: int
 ) -> None:
-    monkeypatch.setattr(identity, "RANGE_BYTES", 100)
-    monkeypatch.setattr(identity, "_STEP", 10)
+    monkeypatch.setattr(content_hash, "RANGE_BYTES", 100)
+    monkeypatch.setattr(content_hash, "_STEP", 10)
     data = bytes(i * 7 % 251 for i in range(size))
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -346,8 +346,8 @@ def test_a_file_has_one_identity_however_it_is_read(
     content = ContentHash(secret)
     for start in range(0, size, step):
         content.update(data[start : start + step])
-    assert identity.identity(content.digests(), secret) == identity_of_file(str(path), secret)
-    assert identity.identity(content.digests(), secret) != identity_of_file(str(path), a_secret(6))
+    assert content_hash.identity(content.digests(), secret) == identity_of_file(str(path), secret)
+    assert content_hash.identity(content.digests(), secret) != identity_of_file(str(path), a_secret(6))
 
 
 def a_secret(number: int) -> Secret:
@@ -382,9 +382,9 @@ def test_ranges_of_several_processes_have_the_identity_of_the_file(
     write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(lines())
-    for module in (identity, loading):
+    for module in (content_hash, loading):
         monkeypatch.setattr(module, "RANGE_BYTES", 500)
-    monkeypatch.setattr(identity, "_STEP", 500)
+    monkeypatch.setattr(content_hash, "_STEP", 500)
     secret = Cache(folder).secret()
     assert secret is not None
     size = Path(path).stat().st_size
@@ -392,7 +392,7 @@ def test_ranges_of_several_processes_have_the_identity_of_the_file(
     for start in range(0, size, 500):
         part = loading._Range(path, start, min(start + 500, size), ReadOptions(), secret)
         digests += loading._read_range(SpikeeReader(), part).digests
-    assert identity.identity(digests, secret) == identity_of_file(path, secret)
+    assert content_hash.identity(digests, secret) == identity_of_file(path, secret)
 
 
 # -- a real large file ----------------------------------------------------------------------------------------

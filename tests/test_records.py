@@ -421,7 +421,7 @@ def test_a_path_that_goes_on_behind_nothing_is_no_archive(tmp_path: Path) -> Non
 
 
 def test_an_archive_that_expands_like_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.readers.streams.EXPANSION_CHECKED_FROM", 1 << 20)
+    monkeypatch.setattr("faircount.io.streams.EXPANSION_CHECKED_FROM", 1 << 20)
     path = put(tmp_path, zipped(b'{"a": 1}\n' * 1_000_000, "x.jsonl"), "x.zip")
     tracemalloc.start()
     try:

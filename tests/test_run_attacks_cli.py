@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faircount.runs import Ending, lifecycle
 from msgspec.structs import replace
 from scipy.optimize import brentq
 from scipy.special import betaln
 
+from faircount.runs import Ending, lifecycle
 from tests.conftest import Cli
 from tests.running import attempts, records
 

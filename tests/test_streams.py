@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.errors import InputError
+from faircount.io import streams
 from faircount.options import MAX_LINE_BYTES
-from faircount.readers import TOO_LONG, Stream, blocks, open_stream, streams
+from faircount.readers import TOO_LONG, Stream, blocks, open_stream
 
 
 def numbered_lines(stream: Stream, max_line: int = MAX_LINE_BYTES) -> list[tuple[int, int, bytes]]:

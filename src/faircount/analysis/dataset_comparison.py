@@ -23,13 +23,13 @@ from faircount.analysis.dataset_reading import ReadAll, ReadTarget, read_all
 from faircount.analysis.options import ALL, DatasetComparisonOptions
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted, finding
+from faircount.io.streams import STDIN
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Document, Estimate, Finding, Outcome, Source, Tally
 from faircount.readers import inputs
 from faircount.readers.datasets import Dataset, is_dataset
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
-from faircount.readers.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.stats import Design
 

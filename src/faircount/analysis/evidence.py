@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from faircount.analysis.passages import apart, passage, repeated_from
 from faircount.analysis.recorded import metrics_in_words
 from faircount.errors import FaircountError
+from faircount.io.lenient_json import BadLine, parse
+from faircount.io.streams import STDIN, Stream, blocks, open_range
 from faircount.ledger import lookup, tallies
 from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
@@ -24,10 +26,8 @@ from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.readers.cache import ReadSource
 from faircount.readers.clean import scalar_text
-from faircount.readers.loose import BadLine, parse
 from faircount.readers.raw_rows import identity_of
 from faircount.readers.registry import lines_are_rows, open_stream
-from faircount.readers.streams import STDIN, Stream, blocks, open_range
 from faircount.text import mask_secrets
 from faircount.version import __version__
 

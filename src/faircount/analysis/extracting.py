@@ -25,6 +25,8 @@ from faircount.analysis.choosing import Choice, Chooser
 from faircount.analysis.options import ExtractOptions, SelectOptions
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted
+from faircount.io.content_hash import RANGE_BYTES
+from faircount.io.streams import STDIN, open_range
 from faircount.ledger import engine
 from faircount.ledger.lookup import EntriesOfRows, place_in
 from faircount.ledger.store import Ledger, ord_of
@@ -32,7 +34,6 @@ from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.readers import inputs
 from faircount.readers.chosen import refuse_unknown_fields
-from faircount.readers.identity import RANGE_BYTES
 from faircount.readers.inputs import Input
 from faircount.readers.loading import (
     Loader,
@@ -55,7 +56,6 @@ from faircount.readers.raw_rows import (
     strategy_of,
 )
 from faircount.readers.registry import open_stream
-from faircount.readers.streams import STDIN, open_range
 from faircount.text import visible
 from faircount.workers import result_of, start_method, submit, worker_pool
 

@@ -21,6 +21,8 @@ from faircount.analysis.results import Folded, ask_files
 from faircount.analysis.words import WORDS
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
+from faircount.io.lenient_json import BadLine, parse
+from faircount.io.streams import STDIN, TOO_LONG, Block, blocks
 from faircount.ledger import lookup
 from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, FoldedEntry
 from faircount.ledger.store import LedgerView
@@ -29,9 +31,7 @@ from faircount.readers import inputs
 from faircount.readers.clean import scalar_text
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
-from faircount.readers.loose import BadLine, parse
 from faircount.readers.registry import open_stream
-from faircount.readers.streams import STDIN, TOO_LONG, Block, blocks
 from faircount.text import clip, mask_secrets, visible
 
 ENTRIES_SHOWN = 10

@@ -21,6 +21,7 @@ from faircount.analysis.options import AnalyzeOptions, SampleOptions
 from faircount.analysis.results import fold_files
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
+from faircount.io.streams import STDIN
 from faircount.ledger import engine
 from faircount.ledger.labels import entries_to_label, rows_to_label
 from faircount.ledger.store import LedgerView, ord_of, source_and_line
@@ -31,7 +32,6 @@ from faircount.readers.clean import scalar_text
 from faircount.readers.loading import Loader, Progress, with_cache
 from faircount.readers.raw_rows import RawReader, RawRow, values_reader
 from faircount.readers.registry import open_stream
-from faircount.readers.streams import STDIN
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
 from faircount.stats import allocate_labels, draw_evenly
 from faircount.version import __version__

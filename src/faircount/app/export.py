@@ -18,9 +18,9 @@ from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, i
 from faircount.app.results import WrittenRows
 from faircount.errors import InputError, UsageError
 from faircount.findings import counted
+from faircount.io.streams import STDIN
 from faircount.new_file import NewFile
 from faircount.options import Options, options_from
-from faircount.readers.streams import STDIN
 
 if TYPE_CHECKING:
     from faircount.readers.loading import Progress

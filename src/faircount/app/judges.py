@@ -34,13 +34,13 @@ from faircount.core.attempt import Attempt, Expected
 from faircount.core.verdict import Verdict
 from faircount.errors import InputError, UsageError
 from faircount.interrupts import uninterrupted
+from faircount.io.streams import STDIN
 from faircount.judges.factory import make_judge
 from faircount.judges.judge import Judge, every_part
 from faircount.new_file import NewFile, whole_file
 from faircount.options import Options, options_from
 from faircount.readers.labelled import Labelled, LabelOptions
 from faircount.readers.labels import read_labels, saved_row
-from faircount.readers.streams import STDIN
 
 if TYPE_CHECKING:
     from faircount.analysis.judges.agreement import Agreement

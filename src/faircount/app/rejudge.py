@@ -26,6 +26,7 @@ from faircount.components.spec import parse, render
 from faircount.config import setting_of
 from faircount.errors import UsageError
 from faircount.findings import Notes, counted
+from faircount.io.streams import STDIN
 from faircount.judges.builtin.refusal import hits_on_refusals
 from faircount.judges.factory import make_judge
 from faircount.judges.judge import Judge, every_part
@@ -35,7 +36,6 @@ from faircount.new_file import SUFFIX, NewFile
 from faircount.options import Options, options_from
 from faircount.readers import inputs
 from faircount.readers.cache import default_folder
-from faircount.readers.streams import STDIN
 
 STORE_FOLDER = "verdicts"
 _SPIKEE = "spikee:"

@@ -21,8 +21,8 @@ from faircount.cli.parts import Output, ReportOutput
 from faircount.cli.progress import CountingBar
 from faircount.cli.runner import CommandResult
 from faircount.errors import InputError, UsageError
+from faircount.io.streams import STDIN
 from faircount.readers.labelled import LabelOptions
-from faircount.readers.streams import STDIN
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".gz", ".zst")
 _LONGEST = 64 * 1024 * 1024

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from faircount.errors import InputError, UsageError
-from faircount.readers.streams import CHUNK_BYTES, EXPANSION_CHECKED_FROM, MAX_EXPANSION, STDIN, Stream
+from faircount.io.streams import CHUNK_BYTES, EXPANSION_CHECKED_FROM, MAX_EXPANSION, STDIN, Stream
 from faircount.text import LONE_SURROGATES, clip, visible
 
 if TYPE_CHECKING:

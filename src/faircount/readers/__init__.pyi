@@ -1,3 +1,12 @@
+from faircount.io.content_hash import SECRET_BYTES as SECRET_BYTES
+from faircount.io.content_hash import ContentHash as ContentHash
+from faircount.io.content_hash import Secret as Secret
+from faircount.io.content_hash import identity_of_file as identity_of_file
+from faircount.io.lenient_json import BadLine as BadLine
+from faircount.io.streams import TOO_LONG as TOO_LONG
+from faircount.io.streams import Stream as Stream
+from faircount.io.streams import blocks as blocks
+from faircount.io.streams import open_range as open_range
 from faircount.readers.aggregation import aggregated as aggregated
 from faircount.readers.aggregation import check_attempts as check_attempts
 from faircount.readers.aggregation import plain_names as plain_names
@@ -10,10 +19,6 @@ from faircount.readers.datasets import read_dataset as read_dataset
 from faircount.readers.datasets import with_rate as with_rate
 from faircount.readers.entry_rows import NOT_OF_ENTRIES as NOT_OF_ENTRIES
 from faircount.readers.error_kinds import describe as describe
-from faircount.readers.identity import SECRET_BYTES as SECRET_BYTES
-from faircount.readers.identity import ContentHash as ContentHash
-from faircount.readers.identity import Secret as Secret
-from faircount.readers.identity import identity_of_file as identity_of_file
 from faircount.readers.inputs import Input as Input
 from faircount.readers.inputs import distinct as distinct
 from faircount.readers.inputs import expand as expand
@@ -56,7 +61,6 @@ from faircount.readers.labels import read_labels as read_labels
 from faircount.readers.labels import saved_row as saved_row
 from faircount.readers.loading import PARALLEL_FROM_BYTES as PARALLEL_FROM_BYTES
 from faircount.readers.loading import Loader as Loader
-from faircount.readers.loose import BadLine as BadLine
 from faircount.readers.other_tools import other_tool as other_tool
 from faircount.readers.raw_rows import Origin as Origin
 from faircount.readers.raw_rows import RawReader as RawReader
@@ -82,7 +86,3 @@ from faircount.readers.spikee_rows import KNOWN_FIELDS as KNOWN_FIELDS
 from faircount.readers.spikee_rows import RUN_MARK as RUN_MARK
 from faircount.readers.spikee_rows import Row as Row
 from faircount.readers.spikee_rows import RowDecoder as RowDecoder
-from faircount.readers.streams import TOO_LONG as TOO_LONG
-from faircount.readers.streams import Stream as Stream
-from faircount.readers.streams import blocks as blocks
-from faircount.readers.streams import open_range as open_range

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faircount.errors import UsageError
+from faircount.io import lenient_json as loose
 from faircount.query import Query, parse
-from faircount.readers import loose
 from faircount.readers.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
 from faircount.readers.registry import Keep, Reader
 from faircount.readers.spikee_rows import Row

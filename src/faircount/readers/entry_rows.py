@@ -13,11 +13,11 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from faircount.core.verdict import Decision, Verdict
+from faircount.io.lenient_json import BadLine
 from faircount.model import Outcome
 from faircount.readers.aggregation import any_hit
 from faircount.readers.journal_records import RunRecord
 from faircount.readers.journals import STANDARD, AttackFailure
-from faircount.readers.loose import BadLine
 from faircount.readers.run_rows import (
     GuardrailBlock,
     RunAttempt,

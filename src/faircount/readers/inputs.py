@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
+from faircount.io import lenient_json as loose
 from faircount.io.archives import split_member
-from faircount.readers import loose
+from faircount.io.streams import STDIN
 from faircount.readers.registry import open_stream
-from faircount.readers.streams import STDIN
 from faircount.text import clip_middle
 
 RESULT_PREFIX = "results_"

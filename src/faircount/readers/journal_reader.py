@@ -21,6 +21,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from faircount.core.verdict import Verdict
 from faircount.errors import InputError
+from faircount.io.lenient_json import BadLine
+from faircount.io.streams import TOO_LONG as LINE_TOO_LONG
+from faircount.io.streams import Block, Stream, blocks
 from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.readers import journal_rows
 from faircount.readers.aggregation import all_passed
@@ -37,7 +40,6 @@ from faircount.readers.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, 
 from faircount.readers.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunRecord, decode_header, decode_record
 from faircount.readers.journal_rows import STOP_WHEN, TOO_LONG, stop_rule_of, target_of
 from faircount.readers.journals import BLOCKED, LONGEST_REASON, NOT_TRIED, STANDARD, is_of_attack, no_case
-from faircount.readers.loose import BadLine
 from faircount.readers.registry import Found, Probe, Reader
 from faircount.readers.rows import EMPTY, ReadOptions
 from faircount.readers.run_rows import (
@@ -56,8 +58,6 @@ from faircount.readers.run_rows import (
 )
 from faircount.readers.spikee import SpikeeReader
 from faircount.readers.spikee_rows import is_utf8
-from faircount.readers.streams import TOO_LONG as LINE_TOO_LONG
-from faircount.readers.streams import Block, Stream, blocks
 from faircount.text import clip
 
 NAME = "run journal"

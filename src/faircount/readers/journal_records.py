@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError
-from faircount.readers.loose import MAX_DEPTH, BadLine, depth, parse
+from faircount.io.lenient_json import MAX_DEPTH, BadLine, depth, parse
 from faircount.text import clip, visible
 
 SCHEMA = 2

@@ -19,6 +19,7 @@ from typing import Any
 
 from faircount.core.verdict import Verdict
 from faircount.errors import InputError
+from faircount.io.lenient_json import BadLine
 from faircount.readers.aggregation import all_passed
 from faircount.readers.entry_rows import Attacked, attack_of, attacked, row_of_entry
 from faircount.readers.journal_records import (
@@ -33,7 +34,6 @@ from faircount.readers.journal_records import (
     decode_record,
 )
 from faircount.readers.journals import NOT_TRIED, State, is_of_attack
-from faircount.readers.loose import BadLine
 from faircount.readers.run_rows import (
     BAD,
     RunAttempt,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from faircount.io.lenient_json import BadLine
 from faircount.model import Outcome
 from faircount.readers.journal_records import (
     MAX_ATTEMPT,
@@ -24,7 +25,6 @@ from faircount.readers.journal_records import (
     RetryRecord,
     RunRecord,
 )
-from faircount.readers.loose import BadLine
 from faircount.text import clip, visible
 
 Numbered = CallRecord | AttemptRecord | RetryRecord

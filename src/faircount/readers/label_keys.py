@@ -24,6 +24,7 @@ from faircount.errors import InputError, UsageError
 from faircount.findings import counted
 from faircount.io.columns import listed
 from faircount.io.records import Records, Sha256, without_surrogates
+from faircount.io.streams import STDIN
 from faircount.ledger.schema import Mark
 from faircount.readers import inputs
 from faircount.readers.clean import scalar_text
@@ -43,7 +44,6 @@ from faircount.readers.labelled import (
 from faircount.readers.raw_rows import RawReader, RawRow, values_decoder, values_of
 from faircount.readers.registry import open_stream
 from faircount.readers.spikee import mark_of, parent_id_of
-from faircount.readers.streams import STDIN
 
 _PROMPT_FIELDS = ("input", "content", "text")
 _MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), ("notes.judge_args", "judge_args"))

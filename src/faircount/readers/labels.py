@@ -28,6 +28,7 @@ from faircount.errors import InputError, UsageError
 from faircount.interrupts import uninterrupted
 from faircount.io.columns import listed
 from faircount.io.records import Sha256
+from faircount.io.streams import STDIN
 from faircount.readers import inputs
 from faircount.readers.clean import scalar_text
 from faircount.readers.label_columns import LabelFile, label_file
@@ -44,7 +45,6 @@ from faircount.readers.labelled import (
     LabelState,
     ResultsSource,
 )
-from faircount.readers.streams import STDIN
 
 _SPOOL_STEP = 1024 * 1024
 _REASONS_TOLD = 3

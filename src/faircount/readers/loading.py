@@ -20,6 +20,8 @@ from msgspec.structs import replace
 
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes
+from faircount.io.content_hash import RANGE_BYTES, ContentHash, Secret, identity
+from faircount.io.streams import STDIN, open_range, raw_chunks
 from faircount.ledger import engine
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
@@ -27,7 +29,6 @@ from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.model import Source
 from faircount.readers import chosen
 from faircount.readers.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
-from faircount.readers.identity import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.readers.journals import NOT_TRIED
 from faircount.readers.raw_rows import Origin
 from faircount.readers.registry import (
@@ -41,7 +42,6 @@ from faircount.readers.registry import (
     reads_ranges,
 )
 from faircount.readers.rows import ReadOptions
-from faircount.readers.streams import STDIN, open_range, raw_chunks
 from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
 
 if TYPE_CHECKING:

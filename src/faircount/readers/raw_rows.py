@@ -17,19 +17,19 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from faircount.findings import Notes
+from faircount.io import lenient_json as loose
+from faircount.io.lenient_json import BadLine
+from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks
 from faircount.ledger.lookup import identity
 from faircount.ledger.schema import Mark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.model import Source
-from faircount.readers import loose
 from faircount.readers.clean import scalar_text
-from faircount.readers.loose import BadLine
 from faircount.readers.registry import open_stream
 from faircount.readers.rows import EMPTY, ReadOptions
 from faircount.readers.spikee import SpikeeLines, attack_name_of, mark_of, parent_id_of
 from faircount.readers.spikee_families import FAMILY_FIELDS, family
 from faircount.readers.spikee_rows import Row, RowDecoder, is_utf8
-from faircount.readers.streams import STDIN, TOO_LONG, Block, Stream, blocks
 
 ESCAPE = b"\\u"
 """Begins an escape that can stand for any character."""

@@ -21,10 +21,11 @@ from xxhash import xxh3_128_digest
 
 from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError
+from faircount.io.lenient_json import BadLine, parse
+from faircount.io.streams import Stream
 from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.readers.aggregation import all_passed
 from faircount.readers.attempt_rows import RowMaker, as_json, facts_of
-from faircount.readers.loose import BadLine, parse
 from faircount.readers.other_tools import other_tool
 from faircount.readers.registry import Found, Probe, Reader
 from faircount.readers.rows import ReadOptions
@@ -49,7 +50,6 @@ from faircount.readers.run_rows import (
     verdict_of,
 )
 from faircount.readers.spikee import SpikeeReader
-from faircount.readers.streams import Stream
 
 NAME = "REBEL report"
 CASES = "test_cases"

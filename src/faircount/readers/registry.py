@@ -17,11 +17,11 @@ from msgspec import Struct, field
 
 from faircount.errors import InputError
 from faircount.findings import Notes
+from faircount.io.content_hash import ContentHash
+from faircount.io.streams import STDIN, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
 from faircount.ledger.schema import Batch, Fields
 from faircount.model import Source
-from faircount.readers.identity import ContentHash
 from faircount.readers.rows import ReadOptions
-from faircount.readers.streams import STDIN, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
 
 if TYPE_CHECKING:
     from faircount.components.registry import Registry

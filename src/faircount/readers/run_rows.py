@@ -18,13 +18,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from faircount.core.verdict import Decision, Verdict
+from faircount.io.lenient_json import BadLine
 from faircount.model import Outcome, Source
 from faircount.outcomes import state
 from faircount.policy_blocks import policy_block
 from faircount.readers.aggregation import DEFAULT, aggregated
 from faircount.readers.journal_records import DECISIONS
 from faircount.readers.journals import BLOCKED, STANDARD
-from faircount.readers.loose import BadLine
 
 MOST_TAGS = 8
 """So many tags are fields of their own; of all others only the list tells."""

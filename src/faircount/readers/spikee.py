@@ -21,6 +21,8 @@ from msgspec import UNSET, Raw
 from xxhash import xxh3_64_intdigest
 
 from faircount.findings import Notes
+from faircount.io.lenient_json import BadLine, parse, whole_number
+from faircount.io.streams import TOO_LONG, Block, Stream, blocks
 from faircount.ledger.schema import (
     REJUDGED,
     Answer,
@@ -35,7 +37,6 @@ from faircount.ledger.schema import (
 )
 from faircount.patterns import SlowPattern
 from faircount.readers.clean import LARGEST_COUNT, Cleaner, scalar_text
-from faircount.readers.loose import BadLine, parse, whole_number
 from faircount.readers.registry import Found, Probe, Reader
 from faircount.readers.rows import (
     EMPTY,
@@ -54,7 +55,6 @@ from faircount.readers.rows import (
 )
 from faircount.readers.spikee_families import FAMILY_FIELDS, family
 from faircount.readers.spikee_rows import RUN_MARK, Row, RowDecoder, is_utf8
-from faircount.readers.streams import TOO_LONG, Block, Stream, blocks
 
 NINE_FIELDS = (
     "jailbreak_type",

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from faircount.components.factory import Context
 from faircount.errors import UsageError
+from faircount.io.lenient_json import BadLine
 from faircount.judges.factory import make_judge, make_trusted_only
 from faircount.judges.judge import Judge
 from faircount.judges.parameters import written
 from faircount.judges.registry import JUDGES, STRING_JUDGES
-from faircount.readers.loose import BadLine
 from faircount.runs.case import Case
 from faircount.runs.entry_metric import EntryMetric
 from faircount.text import clip, visible

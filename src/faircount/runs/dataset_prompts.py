@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faircount.readers.loose import BadLine
+from faircount.io.lenient_json import BadLine
 from faircount.text import clip, visible
 
 Message = Mapping[str, Any]

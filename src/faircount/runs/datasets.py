@@ -13,11 +13,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faircount.errors import InputError, UsageError
+from faircount.io.lenient_json import MAX_DEPTH, BadLine
 from faircount.io.records import Records, Sha256, all_fields, holds_records, without_suffixes
 from faircount.patterns import SlowPattern
 from faircount.query import parse
 from faircount.readers.labelled import Doubt, DoubtKind, Doubts
-from faircount.readers.loose import MAX_DEPTH, BadLine
 from faircount.readers.registry import Probe, default_reader, recognise
 from faircount.runs.case import AttackCase, Case, Chosen
 from faircount.runs.dataset_choice import RANDOM_SEED, DatasetChoice, settled

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from faircount.errors import InputError
+from faircount.io.lenient_json import BadLine
 from faircount.readers.journal_records import (
     MAX_LINE_BYTES,
     AttemptRecord,
@@ -24,7 +25,6 @@ from faircount.readers.journal_records import (
     decode_record,
 )
 from faircount.readers.journals import Line, State
-from faircount.readers.loose import BadLine
 from faircount.text import clip, visible
 
 _BUFFER_BYTES = 1024 * 1024

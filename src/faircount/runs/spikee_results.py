@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from faircount.errors import InputError
+from faircount.io.lenient_json import BadLine
 from faircount.judges.registry import JUDGES
 from faircount.readers.entry_rows import Attacked, row_of_entry
 from faircount.readers.journal_records import ATTACK, RunRecord
 from faircount.readers.journal_rows import EntryGathering
 from faircount.readers.journals import State
-from faircount.readers.loose import BadLine
 from faircount.readers.run_rows import RunAttempt
 from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.text import visible

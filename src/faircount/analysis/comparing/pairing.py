@@ -23,12 +23,12 @@ from faircount.analysis.evidence import lines_again
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.options import MATCHES
 from faircount.findings import EXAMPLES_KEPT
+from faircount.io.lenient_json import BadLine, parse
 from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Outcome
 from faircount.options import MAX_LINE_BYTES
 from faircount.readers.clean import scalar_text
-from faircount.readers.loose import BadLine, parse
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"

@@ -17,8 +17,8 @@ from msgspec import Struct
 from faircount.analysis.comparing.model import Score, Scores
 from faircount.analysis.comparing.side import Side
 from faircount.errors import FaircountError
+from faircount.io.streams import STDIN, blocks
 from faircount.readers.registry import open_stream
-from faircount.readers.streams import STDIN, blocks
 from faircount.stats import cluster_mean
 
 NO_SCORES = "The files hold verdicts and no scores."

@@ -25,13 +25,13 @@ from faircount.analysis.judges.summary import Summary, read_summary
 from faircount.components.spec import parse
 from faircount.core.verdict import Decision
 from faircount.errors import InputError, UsageError
+from faircount.io.streams import STDIN
 from faircount.judges.factory import TOOLS, make_trusted_only
 from faircount.judges.registry import JUDGES
 from faircount.readers.labelled import LabelOptions
 from faircount.readers.labels import Labels, read_labels
 from faircount.readers.raw_rows import RawReader, values_reader
 from faircount.readers.registry import open_stream
-from faircount.readers.streams import STDIN
 from faircount.text import visible
 
 DESIGN_SUFFIX = ".design.json"

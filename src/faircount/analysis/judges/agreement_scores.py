@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from faircount.io.records import Records, some_values
+from faircount.io.streams import STDIN
 from faircount.readers.label_values import is_number, ratings_in
 from faircount.readers.labels import Labels
-from faircount.readers.streams import STDIN
 
 Scores = tuple[tuple[str, float], ...]
 """Raters, and what number each gave."""

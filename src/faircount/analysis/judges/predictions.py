@@ -23,12 +23,12 @@ from faircount.analysis.recorded import masked, recorded
 from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError, UsageError
 from faircount.findings import Notes, counted, finding
+from faircount.io.lenient_json import BadLine, parse
 from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
+from faircount.io.streams import STDIN
 from faircount.model import Finding
 from faircount.options import MAX_LINE_BYTES
-from faircount.readers.loose import BadLine, parse
 from faircount.readers.rows import rejudgings
-from faircount.readers.streams import STDIN
 from faircount.text import clip, visible
 
 if TYPE_CHECKING:

@@ -42,16 +42,16 @@ from faircount.chat.prices import Prices
 from faircount.core.verdict import Usage, Verdict
 from faircount.errors import InputError
 from faircount.findings import Notes
+from faircount.io.content_hash import ContentHash
+from faircount.io.streams import STDIN
 from faircount.judges.judge import Judge, Turns, every_part, verdict_of
 from faircount.judges.many import DEFAULT_CONCURRENCY, judged
 from faircount.judges.verdict_store import VerdictStore
 from faircount.model import Document, Source
-from faircount.readers.identity import ContentHash
 from faircount.readers.loading import refuse_hopeless
 from faircount.readers.raw_rows import RawReader, RawRow
 from faircount.readers.registry import open_stream
 from faircount.readers.rejudged_runs import marked
-from faircount.readers.streams import STDIN
 from faircount.source_labels import labelled
 from faircount.text import mask_secrets
 

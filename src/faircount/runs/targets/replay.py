@@ -25,11 +25,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from faircount.errors import InputError
 from faircount.findings import Notes
+from faircount.io import lenient_json as loose
+from faircount.io.lenient_json import BadLine
 from faircount.io.records import Records, report_to, some_fields
 from faircount.policy_blocks import known_pattern
-from faircount.readers import loose
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, decode, decode_record
-from faircount.readers.loose import BadLine
 from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.runs.targets.answers import WrongAnswer, answer_of
 from faircount.runs.targets.blocks import categories_of

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from msgspec import Struct
 
 from faircount.errors import InputError, UsageError
+from faircount.io.content_hash import ContentHash
 from faircount.options import MAX_LINE_BYTES
-from faircount.readers.identity import ContentHash
 
 if TYPE_CHECKING:
     from faircount.readers.run_rows import RunFile
