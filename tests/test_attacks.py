@@ -31,9 +31,9 @@ from faircount.runs import (
     Prompt,
     Step,
     cut,
-    lots_for,
     make_attack,
     read_options,
+    rng_for,
     with_text,
     wording_of,
 )
@@ -206,8 +206,8 @@ def test_pieces_are_the_payload_and_kept_ones_are_what_was_matched(text: str, pa
 
 
 def test_lots_hang_on_their_values_alone() -> None:
-    assert lots_for(7, "e1", 3).random() == lots_for(7, "e1", 3).random()
-    drawn = {lots_for(*parts).random() for parts in ((7, "e1", 3), (8, "e1", 3), (7, "e2", 3), (7, "e1", 4))}
+    assert rng_for(7, "e1", 3).random() == rng_for(7, "e1", 3).random()
+    drawn = {rng_for(*parts).random() for parts in ((7, "e1", 3), (8, "e1", 3), (7, "e2", 3), (7, "e1", 4))}
     assert len(drawn) == 4
 
 
@@ -411,7 +411,7 @@ def test_marks_that_say_nothing_are_passed_over(marks: Any) -> None:
 
 @given(text=st.text(min_size=1, max_size=80), seed=st.integers(0, 100))
 def test_parts_put_together_are_the_payload(text: str, seed: int) -> None:
-    parts = cut(wording_of(entry(text, exclude_from_transformations_regex=r"\d[\w ]*\d")), lots_for(seed))
+    parts = cut(wording_of(entry(text, exclude_from_transformations_regex=r"\d[\w ]*\d")), rng_for(seed))
     assert "".join(parts) == text
     assert 1 <= len(parts) <= 6
 
@@ -583,8 +583,8 @@ def test_a_journal_that_does_not_say_how_an_attack_is_made_is_bad_input(recorded
 # -- code of one's own ------------------------------------------------------------------------------------------
 
 OWN = """
-from faircount.runs.attacks.seam import Attack, Play, Prompt, with_text
-from faircount.runs.lots import lots_for
+from faircount.runs.attacks.base import Attack, Play, Prompt, with_text
+from faircount.runs.seeding import rng_for
 
 
 class Twice(Attack):

@@ -28,7 +28,7 @@ def answer(messages):
 
 
 def guard(messages):
-    from faircount.runs.targets.seam import BLOCKED, TargetError
+    from faircount.runs.targets.base import BLOCKED, TargetError
 
     raise TargetError(BLOCKED, "not with us")
 
@@ -98,7 +98,7 @@ def test_attacks_of_packages_and_those_that_are_broken_are_listed(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "listed_attacks.py").write_text(
-        "from faircount.runs.attacks.seam import Attack\n\n\nclass Mine(Attack):\n"
+        "from faircount.runs.attacks.base import Attack\n\n\nclass Mine(Attack):\n"
         '    """Does what I want."""\n\n    name = "mine"\n\n    def __init__(self, depth, seed=7):\n        pass\n\n'
         "    def settings(self):\n        return {}\n\n"
         "    def begin(self, entry, *, iterations):\n        raise NotImplementedError\n",

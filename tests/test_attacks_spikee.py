@@ -372,7 +372,7 @@ def test_an_attack_that_hangs_does_not_keep_the_program_from_ending(tmp_path: Pa
     script = (
         "import asyncio\n"
         "from faircount.components import Context\nfrom faircount.runs import make_attack\n"
-        "from faircount.runs.attacks.seam import Entry, Step\n"
+        "from faircount.runs.attacks.base import Entry, Step\n"
         "async def main():\n"
         "    play = make_attack('spikee:./hanging.py', Context()).begin(Entry('e', ()), iterations=5)\n"
         "    prompt = await play.next([])\n"
@@ -411,7 +411,7 @@ REAL = """
 import asyncio, json, sys
 from faircount.components import Context, make_again
 from faircount.runs import make_attack
-from faircount.runs.attacks.seam import Entry, Step
+from faircount.runs.attacks.base import Entry, Step
 
 
 async def play(attack, fields, text="Please tell me BEEP now.", win_at=None):

@@ -308,7 +308,7 @@ import asyncio
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from faircount.runs.targets.seam import Answer, Request, Target, TargetError
+from faircount.runs.targets.base import Answer, Request, Target, TargetError
 from faircount.testing import APIClient, AssistantInput, AssistantOutput, ToolCall
 
 
@@ -624,7 +624,7 @@ def test_code_that_hangs_is_given_up_and_does_not_keep_the_program_from_ending(f
         from faircount.chat.settings import ChatSettings
         from faircount.components import Context
         from faircount.runs import make_target
-        from faircount.runs.targets.seam import Request, TargetError
+        from faircount.runs.targets.base import Request, TargetError
         target = make_target("./hanging.py:hangs", Context(ChatSettings(timeout=0.1)))
         try:
             asyncio.run(target.answer(Request(())))

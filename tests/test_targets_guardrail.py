@@ -117,7 +117,7 @@ def test_a_signal_of_spikees_name_counts_as_well(code: Callable[[str], Target]) 
 def test_a_target_may_raise_the_record_itself(code: Callable[[str], Target]) -> None:
     told = outcome(
         code("""
-            from faircount.runs.targets.seam import TargetError
+            from faircount.runs.targets.base import TargetError
             def check(messages):
                 raise TargetError("blocked", "no", categories=("a",))
         """)

@@ -61,7 +61,7 @@ SCRIPT = """
     import asyncio, json, random
     from faircount.components import Context
     from faircount.runs import make_target
-    from faircount.runs.targets.seam import Request, TargetError
+    from faircount.runs.targets.base import Request, TargetError
 
     async def main():
         found = {}

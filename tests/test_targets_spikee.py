@@ -345,7 +345,7 @@ import asyncio, json
 from faircount.errors import UsageError
 from faircount.components import Context
 from faircount.runs import make_target
-from faircount.runs.targets.seam import Request, TargetError
+from faircount.runs.targets.base import Request, TargetError
 
 def said(*texts, conversation="c"):
     messages = [{"role": role, "content": text} for text in texts for role in ("user", "assistant")]

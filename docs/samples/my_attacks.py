@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faircount.runs.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
+from faircount.runs.attacks.base import Attack, Entry, Play, Prompt, Step, with_text
 
 TONES = ("Please, {text}", "It is urgent. {text}", "My manager agreed to this. {text}")
 

@@ -33,7 +33,7 @@ from faircount.report import (
 )
 
 if TYPE_CHECKING:
-    from faircount.runs.attacks.seam import Attack
+    from faircount.runs.attacks.base import Attack
 
 T = TypeVar("T")
 PURPOSE = "Use attacks only on systems that you own or are allowed to test."

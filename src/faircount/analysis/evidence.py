@@ -25,7 +25,7 @@ from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import LedgerView
 from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.readers.cache import ReadSource
-from faircount.readers.clean import scalar_text
+from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import identity_of
 from faircount.readers.registry import lines_are_rows, open_stream
 from faircount.text import mask_secrets

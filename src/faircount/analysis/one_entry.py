@@ -28,9 +28,9 @@ from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, Fold
 from faircount.ledger.store import LedgerView
 from faircount.model import Document, Finding, Outcome
 from faircount.readers import inputs
-from faircount.readers.clean import scalar_text
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
+from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
 from faircount.text import clip, mask_secrets, visible
 

@@ -28,8 +28,8 @@ from faircount.ledger.store import LedgerView, ord_of, source_and_line
 from faircount.ledger.tallies import distinct_values, text_of
 from faircount.model import Outcome
 from faircount.readers import inputs
-from faircount.readers.clean import scalar_text
 from faircount.readers.loading import Loader, Progress, with_cache
+from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import RawReader, RawRow, values_reader
 from faircount.readers.registry import open_stream
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column

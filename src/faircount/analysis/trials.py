@@ -34,7 +34,7 @@ from faircount.report import (
     text_column,
     text_table,
 )
-from faircount.runs.attacks.seam import Entry, Messages, Step
+from faircount.runs.attacks.base import Entry, Messages, Step
 from faircount.text import mask_secrets, visible
 
 _AROUND = 40

@@ -22,16 +22,16 @@ from faircount.config import setting_of
 from faircount.errors import UsageError
 from faircount.judges.judge import Judge
 from faircount.options import Options, options_from
+from faircount.runs.attacks.base import Attack, AttackError, Entry, Step
 from faircount.runs.attacks.factory import make_attack
-from faircount.runs.attacks.seam import Attack, AttackError, Entry, Step
 from faircount.runs.case import AttackCase
 from faircount.runs.entry_metric import EntryMetric
 from faircount.runs.lifecycle import run_in_a_loop
 from faircount.runs.options import TryAttackOptions, TryTargetOptions
 from faircount.runs.recording import output_record
-from faircount.runs.targets.blocks import classified
+from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError
 from faircount.runs.targets.factory import make_target
-from faircount.runs.targets.seam import BLOCKED, Answer, Request, Target, TargetError
+from faircount.runs.targets.guardrail import classified
 from faircount.text import clip, visible
 
 _NO_ANSWER = "(the target's answer)"

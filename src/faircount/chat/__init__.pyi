@@ -4,12 +4,12 @@ from faircount.chat.answer import ChatAnswer as ChatAnswer
 from faircount.chat.answer import ChatError as ChatError
 from faircount.chat.answer import ChatToolCall as ChatToolCall
 from faircount.chat.client import ChatClient as ChatClient
-from faircount.chat.exchange import ChatRequest as ChatRequest
-from faircount.chat.exchange import Trouble as Trouble
-from faircount.chat.key import Key as Key
 from faircount.chat.pace import Bucket as Bucket
 from faircount.chat.pace import Clock as Clock
 from faircount.chat.prices import BUILT_IN as BUILT_IN
 from faircount.chat.prices import Prices as Prices
+from faircount.chat.provider import ChatRequest as ChatRequest
+from faircount.chat.provider import Trouble as Trouble
 from faircount.chat.retrying import asked_wait as asked_wait
+from faircount.chat.secret import Key as Key
 from faircount.chat.settings import ChatSettings as ChatSettings

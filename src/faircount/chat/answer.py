@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.chat.key import Key
+from faircount.chat.secret import Key
 from faircount.errors import FaircountError
 
 FILTERED = "filtered"

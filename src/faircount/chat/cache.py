@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer
-from faircount.chat.exchange import ChatRequest
+from faircount.chat.provider import ChatRequest
 from faircount.errors import UsageError
 from faircount.interrupts import uninterrupted
 from faircount.text import visible

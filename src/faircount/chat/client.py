@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from faircount.chat.answer import ChatAnswer, ChatError
 from faircount.chat.background import Background
 from faircount.chat.cache import AnswerCache, name_of
-from faircount.chat.exchange import ChatRequest, Messages, Provider
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.prices import Prices
+from faircount.chat.provider import ChatRequest, Messages, Provider
 from faircount.chat.providers import find_provider
 from faircount.chat.retrying import Retrying
 from faircount.chat.settings import ChatSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer, ChatToolCall
-from faircount.chat.exchange import Trouble
+from faircount.chat.provider import Trouble
 
 _MOST_TOKENS = 2**53
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from faircount.chat import wire
 from faircount.chat.address import Address
-from faircount.chat.exchange import Trouble
+from faircount.chat.provider import Trouble
 from faircount.chat.retrying import asked_wait, worth_another_try
 from faircount.version import __version__
 

@@ -15,9 +15,9 @@ from typing import Any
 from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer, without_key
 from faircount.chat.completion import incomplete, read_completion
-from faircount.chat.exchange import ChatRequest, Trouble, refusal
-from faircount.chat.key import Key
+from faircount.chat.provider import ChatRequest, Trouble, refusal
 from faircount.chat.retrying import asked_wait, worth_another_try
+from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
 from faircount.text import clip, mask_secrets, visible
@@ -27,7 +27,7 @@ _CONNECTION = ("APIConnectionError", "ServiceUnavailableError")
 
 
 class LiteLLM:
-    """Whatever LiteLLM reaches; see `faircount.chat.exchange.Provider`."""
+    """Whatever LiteLLM reaches; see `faircount.chat.provider.Provider`."""
 
     where = "litellm"
 

@@ -14,9 +14,9 @@ from faircount.chat import wire
 from faircount.chat.address import Address
 from faircount.chat.answer import ChatAnswer, without_key
 from faircount.chat.completion import incomplete, read_completion
-from faircount.chat.exchange import ChatRequest, Trouble, refusal
 from faircount.chat.http import Arrived, Connections, said_in, status_trouble
-from faircount.chat.key import Key
+from faircount.chat.provider import ChatRequest, Trouble, refusal
+from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
 from faircount.text import clip, mask_secrets, visible
@@ -27,7 +27,7 @@ _HEADERS = {"Content-Type": "application/json"}
 
 
 class OpenAI:
-    """A server that speaks OpenAI's protocol; see `faircount.chat.exchange.Provider`."""
+    """A server that speaks OpenAI's protocol; see `faircount.chat.provider.Provider`."""
 
     def __init__(self, settings: ChatSettings) -> None:
         self._address = Address(settings.base_url)

@@ -5,7 +5,7 @@ A package adds a provider by an entry point in the group `faircount.chat`:
     [project.entry-points."faircount.chat"]
     bedrock = "my_package.chat:Bedrock"
 
-The class is made with `ChatSettings`, and has `where`, `ask` and `close` as `faircount.chat.exchange.Provider` says.
+The class is made with `ChatSettings`, and has `where`, `ask` and `close` as `faircount.chat.provider.Provider` says.
 Settings name it: `provider = "bedrock"`, and so does a target: `--target bedrock`. It makes single tries; the client
 repeats them, keeps limits, counts costs and keeps answers.
 """
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from faircount.chat.exchange import Provider
 from faircount.chat.openai import OpenAI
+from faircount.chat.provider import Provider
 from faircount.errors import UsageError
 from faircount.text import clip, visible
 

@@ -17,8 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from faircount.chat.answer import FILTERED, ChatAnswer, ChatError
-from faircount.chat.exchange import Trouble
 from faircount.chat.pace import Clock, Pace
+from faircount.chat.provider import Trouble
 from faircount.chat.settings import ChatSettings
 from faircount.policy_blocks import policy_block
 

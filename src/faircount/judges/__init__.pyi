@@ -12,8 +12,9 @@ from faircount.judges.asking import OffMenu as OffMenu
 from faircount.judges.asking import between_fences as between_fences
 from faircount.judges.asking import fence_for as fence_for
 from faircount.judges.asking import read_answer as read_answer
-from faircount.judges.assigning import best_pairs as best_pairs
-from faircount.judges.assigning import best_pairs_in_order as best_pairs_in_order
+from faircount.judges.assignment import best_pairs as best_pairs
+from faircount.judges.assignment import best_pairs_in_order as best_pairs_in_order
+from faircount.judges.batch import judged as judged
 from faircount.judges.builtin.canary import Canary as Canary
 from faircount.judges.builtin.code import Code as Code
 from faircount.judges.builtin.combine import AllOf as AllOf
@@ -55,7 +56,6 @@ from faircount.judges.json_text import values as values
 from faircount.judges.judge import Judge as Judge
 from faircount.judges.judge import every_part as every_part
 from faircount.judges.judge import verdict_of as verdict_of
-from faircount.judges.many import judged as judged
 from faircount.judges.registry import JUDGES as JUDGES
 from faircount.judges.registry import STRING_JUDGES as STRING_JUDGES
 from faircount.judges.third_party import by_score as by_score

@@ -160,7 +160,7 @@ def parameters_of(kind: type[Judge]) -> list[Parameter]:
 
 
 def _parameters_of_class(kind: type[Judge], name: str) -> list[Parameter]:
-    # The seam itself takes whatever a class hands on; a class without an __init__ of its own takes nothing.
+    # The base class takes whatever a class hands on; a class without an __init__ of its own takes nothing.
     return [] if kind.__init__ is Judge.__init__ else _parameters(kind.__init__, name)[1:]
 
 

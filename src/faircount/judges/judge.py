@@ -1,4 +1,4 @@
-"""The seam: an attempt in, a verdict out.
+"""The interface of judges: an attempt in, a verdict out.
 
 A judge is a small object with a name, parameters and `decide`. Whoever has many attempts calls `verdict_of`, which
 turns everything that can go wrong into an unjudged verdict: a judge that fails says nothing about the attempt.

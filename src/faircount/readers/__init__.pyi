@@ -14,7 +14,6 @@ from faircount.readers.aggregation import read_aggregation as read_aggregation
 from faircount.readers.attempt_rows import RowMaker as RowMaker
 from faircount.readers.cache import FOLDER_VARIABLE as FOLDER_VARIABLE
 from faircount.readers.cache import Cache as Cache
-from faircount.readers.clean import Cleaner as Cleaner
 from faircount.readers.datasets import read_dataset as read_dataset
 from faircount.readers.datasets import with_rate as with_rate
 from faircount.readers.entry_rows import NOT_OF_ENTRIES as NOT_OF_ENTRIES
@@ -61,6 +60,7 @@ from faircount.readers.labels import read_labels as read_labels
 from faircount.readers.labels import saved_row as saved_row
 from faircount.readers.loading import PARALLEL_FROM_BYTES as PARALLEL_FROM_BYTES
 from faircount.readers.loading import Loader as Loader
+from faircount.readers.normalise import Cleaner as Cleaner
 from faircount.readers.other_tools import other_tool as other_tool
 from faircount.readers.raw_rows import Origin as Origin
 from faircount.readers.raw_rows import RawReader as RawReader

@@ -20,9 +20,9 @@ from faircount.findings import Notes
 from faircount.ledger.schema import Answer, LedgerRow, Mark, VerdictRow, checksum
 from faircount.model import Outcome
 from faircount.outcomes import state
-from faircount.readers.clean import Cleaner
 from faircount.readers.entry_rows import attempt_shown
 from faircount.readers.journals import STANDARD
+from faircount.readers.normalise import Cleaner
 from faircount.readers.rows import (
     SHORT_ANSWERS,
     STATES,

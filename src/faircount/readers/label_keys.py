@@ -27,7 +27,6 @@ from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.io.streams import STDIN
 from faircount.ledger.schema import Mark
 from faircount.readers import inputs
-from faircount.readers.clean import scalar_text
 from faircount.readers.label_columns import LabelFile, label_file
 from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
 from faircount.readers.labelled import (
@@ -41,6 +40,7 @@ from faircount.readers.labelled import (
     LabelState,
     ResultsSource,
 )
+from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import RawReader, RawRow, values_decoder, values_of
 from faircount.readers.registry import open_stream
 from faircount.readers.spikee import mark_of, parent_id_of

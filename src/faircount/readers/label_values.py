@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from faircount.core.attempt import Expected, ToolCall, Turn
 from faircount.core.verdict import Decision
 from faircount.io.records import Records, Sha256, without_surrogates
-from faircount.readers.clean import shown
 from faircount.readers.label_columns import LabelFile
 from faircount.readers.labelled import (
     DEFAULT_THRESHOLD,
@@ -24,6 +23,7 @@ from faircount.readers.labelled import (
     LabelState,
     Ratings,
 )
+from faircount.readers.normalise import shown
 
 HIT_WORDS = ("hit", "true", "t", "yes", "y", "positive", "success")
 PASS_WORDS = ("pass", "false", "f", "no", "n", "negative", "failure")

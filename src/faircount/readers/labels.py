@@ -30,7 +30,6 @@ from faircount.io.columns import listed
 from faircount.io.records import Sha256
 from faircount.io.streams import STDIN
 from faircount.readers import inputs
-from faircount.readers.clean import scalar_text
 from faircount.readers.label_columns import LabelFile, label_file
 from faircount.readers.label_keys import KeyedLabels
 from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
@@ -45,6 +44,7 @@ from faircount.readers.labelled import (
     LabelState,
     ResultsSource,
 )
+from faircount.readers.normalise import scalar_text
 
 _SPOOL_STEP = 1024 * 1024
 _REASONS_TOLD = 3

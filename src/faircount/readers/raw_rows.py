@@ -24,7 +24,7 @@ from faircount.ledger.lookup import identity
 from faircount.ledger.schema import Mark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.model import Source
-from faircount.readers.clean import scalar_text
+from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
 from faircount.readers.rows import EMPTY, ReadOptions
 from faircount.readers.spikee import SpikeeLines, attack_name_of, mark_of, parent_id_of

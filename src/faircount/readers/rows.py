@@ -20,8 +20,8 @@ from faircount.model import Outcome
 from faircount.options import MAX_LINE_BYTES
 from faircount.outcomes import state
 from faircount.policy_blocks import known_pattern, policy_block
-from faircount.readers.clean import scalar_text
 from faircount.readers.error_kinds import describe
+from faircount.readers.normalise import scalar_text
 
 if TYPE_CHECKING:
     from faircount.query import Query

@@ -36,7 +36,7 @@ from faircount.ledger.schema import (
     plain_id_numbers,
 )
 from faircount.patterns import SlowPattern
-from faircount.readers.clean import LARGEST_COUNT, Cleaner, scalar_text
+from faircount.readers.normalise import LARGEST_COUNT, Cleaner, scalar_text
 from faircount.readers.registry import Found, Probe, Reader
 from faircount.readers.rows import (
     EMPTY,

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 from faircount.findings import Notes
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
-from faircount.readers.clean import LARGEST_COUNT, Cleaner
+from faircount.readers.normalise import LARGEST_COUNT, Cleaner
 from faircount.readers.rows import EMPTY
 
 UNKNOWN_FIELDS_KEPT = 32

@@ -20,7 +20,7 @@ from faircount.model import Outcome
 from faircount.outcomes import state
 from faircount.readers.journal_records import AttemptRecord, DoneRecord
 from faircount.readers.journals import BLOCKED, STANDARD
-from faircount.runs.attacks.seam import Attack, Entry, Messages, Play, Step
+from faircount.runs.attacks.base import Attack, Entry, Messages, Play, Step
 from faircount.runs.case import AttackCase, Case
 from faircount.text import clip, mask_secrets
 

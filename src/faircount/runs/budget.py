@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from faircount.model import Outcome
-from faircount.runs.targets.seam import BLOCKED, Answer, TargetError
+from faircount.runs.targets.base import BLOCKED, Answer, TargetError
 
 _Count = Annotated[int, Meta(ge=1)]
 _Amount = Annotated[float, Meta(gt=0)]

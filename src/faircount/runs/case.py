@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from faircount.chat.background import Background
-from faircount.chat.key import Key
+from faircount.chat.secret import Key
 from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.components.code import in_short, version_of
 from faircount.core.attempt import Attempt
@@ -37,7 +37,7 @@ from faircount.readers.journal_records import (
 )
 from faircount.readers.journals import State
 from faircount.readers.run_rows import decision_of
-from faircount.runs.targets.threads import in_thread
+from faircount.runs.targets.concurrency import in_thread
 from faircount.testing.fields import Declared
 from faircount.testing.judged import attempt_from
 from faircount.testing.messages import AssistantInput, AssistantOutput

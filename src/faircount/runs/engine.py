@@ -34,10 +34,10 @@ from faircount.runs.attempt_plan import (
 from faircount.runs.budget import Budget, Limits, Tally
 from faircount.runs.case import AttackCase, Case, measured
 from faircount.runs.journal import Journal, JournalError
+from faircount.runs.rate_limit import RateLimiter
 from faircount.runs.recording import attempt_record, begun_record, output_record, raised, unusable_record
-from faircount.runs.targets.blocks import classified
-from faircount.runs.targets.seam import Answer, Request, Target, TargetError
-from faircount.runs.turns import Turns
+from faircount.runs.targets.base import Answer, Request, Target, TargetError
+from faircount.runs.targets.guardrail import classified
 
 GUARDRAIL = "guardrail"
 """Under which name the decision of a guardrail that answers yes or no stands among the verdicts."""
@@ -140,7 +140,7 @@ class Engine:
         self._aborted = False
         self._failures: list[Exception] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._turns = None if limits.requests_per_minute is None else Turns(limits.requests_per_minute)
+        self._rate_limiter = None if limits.requests_per_minute is None else RateLimiter(limits.requests_per_minute)
         self._budget = Budget(limits, sum(case.units for case in cases))
 
     @property
@@ -330,8 +330,8 @@ class Engine:
         if not why:
             return
         self._why = self._why or why
-        if self._turns is not None:
-            self._turns.give_up()
+        if self._rate_limiter is not None:
+            self._rate_limiter.give_up()
 
     @property
     def _halted(self) -> bool:
@@ -342,8 +342,8 @@ class Engine:
 
     async def _sent(self, case: Case, following: NextAttempt) -> _Came | None:
         """Send an attempt and return what came; None where the limits do not allow it."""
-        if self._turns is not None:
-            await self._turns.next()
+        if self._rate_limiter is not None:
+            await self._rate_limiter.next()
         refusal = self._budget.why_no_more()
         self._stop(refusal)
         if refusal or self._halted:

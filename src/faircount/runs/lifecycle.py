@@ -26,7 +26,7 @@ from faircount.components.factory import Context
 from faircount.errors import FaircountError, InputError, UsageError
 from faircount.readers.aggregation import check_attempts, read_aggregation
 from faircount.readers.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
-from faircount.runs.attacks.seam import Attack
+from faircount.runs.attacks.base import Attack
 from faircount.runs.attempt_plan import Strategy
 from faircount.runs.budget import Limits
 from faircount.runs.case import Case, Chosen, Measuring, TaskCase
@@ -39,7 +39,7 @@ from faircount.runs.journal_reading import read_journal
 from faircount.runs.report_document import Layout, renaming
 from faircount.runs.selecting import Selection, select
 from faircount.runs.shards import Shard, in_random_order
-from faircount.runs.targets.seam import Target
+from faircount.runs.targets.base import Target
 from faircount.text import visible
 from faircount.version import __version__
 

@@ -12,7 +12,7 @@ from faircount.core.verdict import Verdict
 from faircount.readers.journal_records import AttemptRecord, ErrorRecord, OutputRecord, UsageRecord, VerdictRecord
 from faircount.runs.attempt_plan import NextAttempt
 from faircount.runs.case import AttackCase, Case
-from faircount.runs.targets.seam import Answer, TargetError
+from faircount.runs.targets.base import Answer, TargetError
 from faircount.text import clip, mask_secrets
 
 _LONGEST_ERROR = 500

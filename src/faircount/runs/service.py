@@ -28,8 +28,8 @@ from faircount.findings import counted
 from faircount.new_file import NewFile
 from faircount.options import Options, options_from
 from faircount.runs import lifecycle, resuming
+from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.factory import make_attack
-from faircount.runs.attacks.seam import Attack
 from faircount.runs.budget import Limits, Tally
 from faircount.runs.case import Case
 from faircount.runs.dataset_choice import DEFAULT_SEED, DatasetChoice, settled
@@ -47,9 +47,9 @@ from faircount.runs.selecting import Selection, read_tags
 from faircount.runs.shards import read_shard
 from faircount.runs.spikee_results import spikee_rows
 from faircount.runs.stopping import read_rules, watcher
+from faircount.runs.targets.base import Target
 from faircount.runs.targets.factory import make_target
 from faircount.runs.targets.openai import refuse_key
-from faircount.runs.targets.seam import Target
 
 _ABOUT_MODELS = ("model", "base_url", "api_key_env")
 _FOR_ENTRIES = (

@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from faircount.errors import UsageError
-from faircount.runs.lots import lots_for
+from faircount.runs.seeding import rng_for
 from faircount.text import clip, visible
 
 Item = TypeVar("Item")
@@ -42,5 +42,5 @@ def read_shard(text: str) -> Shard:
 def in_random_order(items: tuple[Item, ...]) -> tuple[Item, ...]:
     """Return items in an order that is drawn by lot, and always the same."""
     order = list(items)
-    lots_for(0, "order", len(order)).shuffle(order)
+    rng_for(0, "order", len(order)).shuffle(order)
     return tuple(order)

@@ -28,7 +28,7 @@ from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.model import Outcome
 from faircount.options import MAX_LINE_BYTES
-from faircount.readers.clean import scalar_text
+from faircount.readers.normalise import scalar_text
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"

@@ -35,7 +35,7 @@ from faircount.analysis.judges.predictions import (
     read_predictions,
 )
 from faircount.errors import InputError
-from faircount.judges.many import DEFAULT_CONCURRENCY, judged
+from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.model import Document, Estimate, Finding
 from faircount.readers.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
 from faircount.stats.agreement import (

@@ -26,8 +26,8 @@ from faircount.analysis.judges.quality import (
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Decision, Verdict
 from faircount.errors import InputError
+from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.judges.judge import Judge
-from faircount.judges.many import DEFAULT_CONCURRENCY, judged
 from faircount.readers.labelled import Labelled
 from faircount.readers.labels import Labels
 from faircount.text import visible

@@ -44,8 +44,8 @@ from faircount.errors import InputError
 from faircount.findings import Notes
 from faircount.io.content_hash import ContentHash
 from faircount.io.streams import STDIN
+from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.judges.judge import Judge, Turns, every_part, verdict_of
-from faircount.judges.many import DEFAULT_CONCURRENCY, judged
 from faircount.judges.verdict_store import VerdictStore
 from faircount.model import Document, Source
 from faircount.readers.loading import refuse_hopeless

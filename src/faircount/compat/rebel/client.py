@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from faircount.chat.settings import ChatSettings
 from faircount.errors import InputError, UsageError
-from faircount.runs.targets.seam import Request, plain_messages
+from faircount.runs.targets.base import Request, plain_messages
 from faircount.text import visible
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from faircount.components.code import in_short
-from faircount.runs.attacks.conversing import after, opening, user
-from faircount.runs.attacks.seam import AttackError, Entry, Messages, Play, Prompt, Step
+from faircount.runs.attacks.base import AttackError, Entry, Messages, Play, Prompt, Step
+from faircount.runs.attacks.conversation import after, opening, user
 from faircount.text import clip, mask_secrets, visible
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from typing import Any
 from msgspec import structs
 
 from faircount.chat.answer import ChatError
-from faircount.chat.exchange import Trouble
 from faircount.chat.pace import Clock, Pace
+from faircount.chat.provider import Trouble
 from faircount.chat.retrying import Retrying
 from faircount.chat.settings import ChatSettings
 from faircount.compat.spikee import class_with
@@ -40,12 +40,12 @@ from faircount.components.code import (
     version_of_code,
 )
 from faircount.errors import UsageError
-from faircount.runs.targets import patience
+from faircount.runs.targets import retry_settings
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.runs.targets.arguments import Arguments
-from faircount.runs.targets.blocks import blocked, has_name, is_signal, unanswered
-from faircount.runs.targets.seam import Answer, Request, Target, TargetError, prompt_of, system_of
-from faircount.runs.targets.threads import in_thread
+from faircount.runs.targets.base import Answer, Request, Target, TargetError, prompt_of, system_of
+from faircount.runs.targets.concurrency import in_thread
+from faircount.runs.targets.guardrail import blocked, has_name, is_signal, unanswered
 from faircount.text import clip, mask_secrets, visible
 
 PREFIX = "spikee:"
@@ -89,7 +89,7 @@ class SpikeeTarget(Target):
             "arguments": dict(self._arguments.recorded),
             "folder": self._folder,
             "version": self.version,
-            "chat": patience.recorded(self._chat),
+            "chat": retry_settings.recorded(self._chat),
         }
 
     async def answer(self, request: Request) -> Answer:

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText
-from faircount.runs.attacks.seam import Entry, Step
-from faircount.runs.attacks.wording import wording_of
+from faircount.runs.attacks.mutations import wording_of
 
 # What stands for the text in the markers of a dataset, and for the payload in its delimiters.
 _PLACES = (("spotlighting_data_markers", "DOCUMENT"), ("injection_delimiters", "INJECTION_PAYLOAD"))

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faircount.judges.parameters import check_number
+from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText, check_seed
-from faircount.runs.attacks.seam import Entry, Step
-from faircount.runs.attacks.wording import wording_of
-from faircount.runs.lots import lots_for
+from faircount.runs.attacks.mutations import wording_of
+from faircount.runs.seeding import rng_for
 
 _LONG_WORD = re.compile(r"\w{4,}")
 _FIRST, _LAST = 0x20, 0x7E
@@ -39,7 +39,7 @@ class BestOfN(OneText):
 
     def text(self, entry: Entry, history: Sequence[Step]) -> tuple[str, Mapping[str, Any]]:
         """Return the text, rewritten."""
-        lots = lots_for(self._seed, entry.name, len(history))
+        lots = rng_for(self._seed, entry.name, len(history))
         wording = wording_of(entry)
         return wording.with_payload(wording.turned(lambda text: _changed(text, self._strength, lots))), {}
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from faircount.errors import UsageError
-from faircount.runs.attacks.seam import Attack, Entry, Play, Prompt, Step, with_text
+from faircount.runs.attacks.base import Attack, Entry, Play, Prompt, Step, with_text
 
 
 class BuiltInAttack(Attack):

@@ -12,11 +12,11 @@ from faircount.errors import UsageError
 from faircount.judges.asking import Form, OffMenu, between_fences, fence_for, object_schema
 from faircount.judges.parameters import check_choice
 from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
+from faircount.runs.attacks.base import Entry, Play, Prompt, Step, with_text
 from faircount.runs.attacks.built_in import check_seed
-from faircount.runs.attacks.conversing import script
-from faircount.runs.attacks.seam import Entry, Play, Prompt, Step, with_text
-from faircount.runs.attacks.wording import Wording, wording_of
-from faircount.runs.lots import lots_for
+from faircount.runs.attacks.conversation import script
+from faircount.runs.attacks.mutations import Wording, wording_of
+from faircount.runs.seeding import rng_for
 from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _Parts(Play):
             return None
         wording = wording_of(self._entry)
         one_by_one = self._attack.mode == "one-by-one"
-        lots = lots_for(self._attack.seed, self._entry.name, 0 if one_by_one else len(history))
+        lots = rng_for(self._attack.seed, self._entry.name, 0 if one_by_one else len(history))
         parts, note = await self._split(wording, history, lots)
         if one_by_one:
             said = script(self._entry, _turns(parts), history)

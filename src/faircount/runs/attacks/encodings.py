@@ -9,10 +9,10 @@ from typing import Any
 from faircount.components.registry import did_you_mean, fold
 from faircount.errors import UsageError
 from faircount.judges.parameters import check_flag, check_texts
+from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText
 from faircount.runs.attacks.encoding_kinds import KINDS, Kind
-from faircount.runs.attacks.seam import Entry, Step
-from faircount.runs.attacks.wording import Wording, wording_of
+from faircount.runs.attacks.mutations import Wording, wording_of
 from faircount.text import clip, visible
 
 _BY_NAME = {kind.name: kind for kind in KINDS}

@@ -22,10 +22,10 @@ from faircount.components.factory import Context, spec_from, with_more
 from faircount.components.registry import BuiltIn, Registry, fold, short
 from faircount.components.spec import Spec
 from faircount.errors import UsageError
+from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.local import OwnAttack, constructed, local_attack, recorded
 from faircount.runs.attacks.multi_turn import MultiTurn
 from faircount.runs.attacks.options import FLAG, read_options, refuse_unknown, takes_chat
-from faircount.runs.attacks.seam import Attack
 from faircount.runs.targets.arguments import Arguments, resolve
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

@@ -15,9 +15,9 @@ from faircount.errors import UsageError
 from faircount.judges.asking import Form, Message, OffMenu, between_fences, fence_for, object_schema
 from faircount.judges.parameters import check_texts
 from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
+from faircount.runs.attacks.base import AttackError, Entry, Messages, Play, Prompt, Step
 from faircount.runs.attacks.built_in import check_whole
-from faircount.runs.attacks.conversing import after, opening, script, user
-from faircount.runs.attacks.seam import AttackError, Entry, Messages, Play, Prompt, Step
+from faircount.runs.attacks.conversation import after, opening, script, user
 from faircount.testing.messages import text_of
 from faircount.text import clip, replace_surrogates
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText, check_seed, check_whole
-from faircount.runs.attacks.seam import Entry, Step
-from faircount.runs.attacks.wording import wording_of
-from faircount.runs.lots import lots_for
+from faircount.runs.attacks.mutations import wording_of
+from faircount.runs.seeding import rng_for
 
 _ALPHABET = string.ascii_letters + string.digits + string.punctuation + " "
 _NOTE = "suffix"
@@ -46,7 +46,7 @@ class RandomSuffixSearch(OneText):
 
     def text(self, entry: Entry, history: Sequence[Step]) -> tuple[str, Mapping[str, Any]]:
         """Return the text with the next suffix, which is remembered."""
-        lots = lots_for(self._seed, entry.name, len(history))
+        lots = rng_for(self._seed, entry.name, len(history))
         best = self._best(history)
         suffix = self._drawn(lots) if best is None else self._mutated(best, lots)
         wording = wording_of(entry)

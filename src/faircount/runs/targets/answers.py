@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
-from faircount.runs.targets.seam import Answer
+from faircount.runs.targets.base import Answer
 from faircount.text import clip, visible
 
 _USAGE = ("prompt_tokens", "completion_tokens", "cost")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from faircount.chat.key import Key
+from faircount.chat.secret import Key
 from faircount.errors import UsageError
 from faircount.testing.plain import is_secret
 from faircount.text import mask_secrets, visible

@@ -30,13 +30,12 @@ from msgspec import Struct, structs
 
 from faircount.chat import wire
 from faircount.chat.http import LARGEST_ANSWER
-from faircount.chat.key import Key
+from faircount.chat.secret import Key
 from faircount.errors import UsageError
 from faircount.runs.targets import processes
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.runs.targets.arguments import Arguments
-from faircount.runs.targets.blocks import categories_of
-from faircount.runs.targets.seam import (
+from faircount.runs.targets.base import (
     BLOCKED,
     Answer,
     Request,
@@ -46,6 +45,7 @@ from faircount.runs.targets.seam import (
     prompt_of,
     system_of,
 )
+from faircount.runs.targets.guardrail import categories_of
 from faircount.testing.plain import is_secret
 from faircount.text import clip, mask_secrets, visible
 

@@ -33,13 +33,13 @@ from faircount.components.registry import Available, Plugin, Registry, did_you_m
 from faircount.components.spec import Spec
 from faircount.errors import UsageError
 from faircount.runs.targets.arguments import Arguments, read_arguments, resolve
+from faircount.runs.targets.base import Target
 from faircount.runs.targets.command import CommandTarget
 from faircount.runs.targets.http import HttpTarget
 from faircount.runs.targets.http_file import read_file
 from faircount.runs.targets.local import LocalTarget
 from faircount.runs.targets.openai import OpenAITarget, recordable
 from faircount.runs.targets.replay import ReplayTarget
-from faircount.runs.targets.seam import Target
 from faircount.runs.targets.simulated import VARIANTS, SimulatedTarget
 from faircount.runs.targets.simulated_attacks import ATTACK_VARIANTS, SimulatedAttackTarget
 from faircount.text import visible

@@ -19,20 +19,20 @@ from msgspec import Struct, UnsetType, structs
 from faircount.chat import wire
 from faircount.chat.address import Address
 from faircount.chat.answer import ChatError
-from faircount.chat.exchange import Trouble, refusal
 from faircount.chat.http import Arrived, Connections, said_in, status_trouble
-from faircount.chat.key import Key
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.prices import Prices
+from faircount.chat.provider import Trouble, refusal
 from faircount.chat.retrying import Retrying
+from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
-from faircount.runs.targets import patience
-from faircount.runs.targets.blocks import categories_of, unanswered
+from faircount.runs.targets import retry_settings
+from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError
+from faircount.runs.targets.guardrail import categories_of, unanswered
 from faircount.runs.targets.http_file import HttpFile, ReadFile, path_in
 from faircount.runs.targets.http_template import Templates, Text, as_text
 from faircount.runs.targets.json_path import Path
-from faircount.runs.targets.seam import BLOCKED, Answer, Request, Target, TargetError
 from faircount.testing.plain import is_secret
 from faircount.text import clip, mask_secrets, visible
 
@@ -80,7 +80,7 @@ class HttpTarget(Target):
         self._file = file
         self._told = file.told
         self._where = visible(pathlib.Path(file.path).name)
-        self._chat = patience.told_or(chat, timeout=file.told.timeout, tries=file.told.tries)
+        self._chat = retry_settings.told_or(chat, timeout=file.told.timeout, tries=file.told.tries)
         templates = Templates(self._where)
         self._url = templates.text(file.told.url)
         self._headers = [(_header(self._where, told), templates.text(text)) for told, text in self._all_headers()]
@@ -124,7 +124,7 @@ class HttpTarget(Target):
             "file": self._file.path,
             "version": self.version,
             "url": self._hidden(self._address.shown),
-            "chat": patience.recorded(self._chat),
+            "chat": retry_settings.recorded(self._chat),
         }
 
     async def answer(self, request: Request) -> Answer:

@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from faircount.chat.key import Key
+from faircount.chat.secret import Key
 from faircount.errors import UsageError
-from faircount.runs.targets.seam import Request, TargetError, plain_messages, prompt_of, system_of
+from faircount.runs.targets.base import Request, TargetError, plain_messages, prompt_of, system_of
 from faircount.text import clip, visible
 
 _MARK = re.compile(

@@ -38,9 +38,9 @@ from faircount.components.registry import Plugin
 from faircount.errors import UsageError
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.runs.targets.arguments import Arguments
-from faircount.runs.targets.blocks import blocked, is_signal
-from faircount.runs.targets.seam import Answer, Request, Target, TargetError, plain_messages
-from faircount.runs.targets.threads import Outcome, in_loop, in_thread
+from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages
+from faircount.runs.targets.concurrency import Outcome, in_loop, in_thread
+from faircount.runs.targets.guardrail import blocked, is_signal
 from faircount.text import clip, mask_secrets, visible
 
 METHODS = ("request", "answer", "respond", "__call__")

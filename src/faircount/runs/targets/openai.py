@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from faircount.chat.answer import ChatAnswer, ChatError
-from faircount.chat.key import Key
+from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
 from faircount.errors import UsageError
-from faircount.runs.targets.blocks import unanswered
-from faircount.runs.targets.seam import Answer, Request, Target, TargetError, plain_messages
+from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages
+from faircount.runs.targets.guardrail import unanswered
 from faircount.text import mask_secrets, visible
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from faircount.policy_blocks import known_pattern
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, decode, decode_record
 from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.runs.targets.answers import WrongAnswer, answer_of
-from faircount.runs.targets.blocks import categories_of
-from faircount.runs.targets.seam import BLOCKED, Answer, Request, Target, TargetError, prompt_of
+from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of
+from faircount.runs.targets.guardrail import categories_of
 from faircount.testing.messages import text_of
 from faircount.text import clip, mask_secrets, visible
 

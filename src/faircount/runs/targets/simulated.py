@@ -23,8 +23,8 @@ from msgspec import Struct, structs
 
 from faircount.errors import UsageError
 from faircount.judges.parameters import check_number
-from faircount.runs.lots import lots_for
-from faircount.runs.targets.seam import Answer, Request, Target, TargetError
+from faircount.runs.seeding import rng_for
+from faircount.runs.targets.base import Answer, Request, Target, TargetError
 from faircount.runs.targets.simulated_answers import LONGEST_LATENCY, REFUSAL, last_of, say, text_of
 from faircount.runs.targets.simulated_tools import call
 
@@ -96,7 +96,7 @@ class SimulatedTarget(Target):
 
     async def answer(self, request: Request) -> Answer:
         """Return what the rules and the lots come to."""
-        lots = lots_for(self.simulation.seed, "transport", request.case, request.attempt)
+        lots = rng_for(self.simulation.seed, "transport", request.case, request.attempt)
         latency = self.simulation.latency * math.exp(lots.gauss(0.0, _SPREAD))
         trouble = self._trouble(lots)
         await _pass_time(latency * _LATE if trouble is not None and trouble.kind == "timeout" else latency)
@@ -127,14 +127,14 @@ class SimulatedTarget(Target):
     def _lots(self, request: Request) -> random.Random:
         """Return the lots that an answer is drawn from."""
         same = request.parameters.get("temperature") == 0
-        return lots_for(self.simulation.seed, "attempt", request.case, 0 if same else request.attempt)
+        return rng_for(self.simulation.seed, "attempt", request.case, 0 if same else request.attempt)
 
     def _ability(self, case: str) -> float:
         """Return the chance that an attempt of a case is right."""
         mean = self.simulation.accuracy
         if mean in (0.0, 1.0):
             return mean
-        lots = lots_for(self.simulation.seed, "case", case)
+        lots = rng_for(self.simulation.seed, "case", case)
         return lots.betavariate(mean * _CONCENTRATION, (1 - mean) * _CONCENTRATION)
 
     def _trouble(self, lots: random.Random) -> TargetError | None:

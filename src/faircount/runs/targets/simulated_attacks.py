@@ -25,8 +25,8 @@ from msgspec import Struct, structs
 
 from faircount.errors import UsageError
 from faircount.judges.parameters import check_number
-from faircount.runs.lots import digest_of
-from faircount.runs.targets.seam import BLOCKED, Answer, Request, Target, TargetError, prompt_of, system_of
+from faircount.runs.seeding import digest_of
+from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of, system_of
 from faircount.runs.targets.simulated_answers import LONGEST_LATENCY, REFUSAL
 
 ASSISTANT, GUARDRAIL, GUARDED = "simulated:assistant", "simulated:guardrail", "simulated:guarded"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from faircount.errors import FaircountError
-from faircount.judges import Attempt, Decision, Judge, Verdict, judged, many, verdict_of
+from faircount.judges import Attempt, Decision, Judge, Verdict, batch, judged, verdict_of
 
 TESTS = os.getpid()
 
@@ -23,7 +23,7 @@ TESTS = os.getpid()
 @pytest.fixture(autouse=True)
 def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes be forked although whoever runs the tests has threads of its own."""
-    monkeypatch.setattr(many, "start_method", lambda: "fork")
+    monkeypatch.setattr(batch, "start_method", lambda: "fork")
 
 
 class Long(Judge):
@@ -86,7 +86,7 @@ def test_much_work_is_done_by_several_processes_and_little_by_this_one() -> None
 
 
 def test_where_forking_is_not_safe_this_process_judges_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "start_method", lambda: None)
+    monkeypatch.setattr(batch, "start_method", lambda: None)
     processes = {verdict.reason for (verdict,) in judged([Long()], attempts(6000)) if verdict.reason}
     assert processes == {str(os.getpid())}
 
@@ -145,7 +145,7 @@ def test_an_interrupt_ends_the_waiting_at_once(tmp_path: Path) -> None:
         "import time\n"
         "from faircount.core.attempt import Attempt\n"
         "from faircount.judges.judge import Judge\n"
-        "from faircount.judges.many import judged\n"
+        "from faircount.judges.batch import judged\n"
         "from faircount.core.verdict import Decision, Verdict\n"
         "class Local(Judge):\n"
         "    name = looks_for = 'x'\n"

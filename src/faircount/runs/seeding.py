@@ -1,4 +1,4 @@
-"""Lots that hang on given values alone: not on the process, and not on what was drawn before."""
+"""Random numbers that depend on given values alone: not on the process, nor on what was drawn before."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def digest_of(*parts: object) -> bytes:
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
 
 
-def lots_for(*parts: object) -> random.Random:
-    """Return a source of lots that is the same for the same values: a seed first, then what it is drawn for."""
+def rng_for(*parts: object) -> random.Random:
+    """Return a generator that is the same for the same values: a seed first, then what is drawn."""
     return random.Random(int.from_bytes(digest_of(*parts), "big"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faircount.runs.attacks.seam import Entry, Messages, Step
+from faircount.runs.attacks.base import Entry, Messages, Step
 
 
 def opening(entry: Entry) -> Messages:

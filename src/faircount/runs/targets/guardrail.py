@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from faircount.chat.answer import FILTERED, ChatError
 from faircount.policy_blocks import policy_block
-from faircount.runs.targets.seam import BLOCKED, TargetError
+from faircount.runs.targets.base import BLOCKED, TargetError
 from faircount.testing.guardrail import category_names
 from faircount.text import clip, mask_secrets, visible
 

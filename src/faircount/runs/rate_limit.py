@@ -1,4 +1,4 @@
-"""The turns that a rate limit gives to those who want to send; nobody waits for one when nothing may be sent."""
+"""A limit on requests per minute; nobody waits for it when nothing may be sent any more."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from faircount.chat.pace import Clock, Pace
 _LONGEST_HOLD = 600.0
 
 
-class Turns:
-    """Gives so many turns a minute."""
+class RateLimiter:
+    """Lets so many requests a minute go."""
 
     def __init__(self, requests_per_minute: float) -> None:
         self._pace = Pace(requests_per_minute, _LONGEST_HOLD, Clock())

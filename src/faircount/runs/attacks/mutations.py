@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from faircount.patterns import Pattern, SlowPattern
-from faircount.runs.attacks.seam import AttackError, Entry
+from faircount.runs.attacks.base import AttackError, Entry
 from faircount.text import clip, visible
 
 _FIELD = "exclude_from_transformations_regex"
