@@ -209,6 +209,38 @@ def test_a_replay_is_named_and_made_again(results: Written) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["answers.csv", "answers.jsonl", "answers.csv.gz"])
+def test_any_table_answers_when_its_columns_are_named(tmp_path: Path, name: str) -> None:
+    rows = [{"Nr": f"{n}", "Question": f"say, {n}", "answer": f"it is {n}", "took": f"{n}.5"} for n in range(3)]
+    rows.append({"Nr": "x", "Question": "broken", "answer": "", "took": ""})
+    if "csv" in name:
+        lines = [",".join(f'"{value}"' for value in one.values()) for one in rows]
+        text = "\n".join(["Nr,Question,answer,took", *lines, ""])
+    else:
+        text = "".join(json.dumps(one) + "\n" for one in rows)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    columns = "id=nr,prompt=question,response=answer,response_time=took"
+    target = make_target(f'replay(file="{path}", map="{columns}")', Context())
+    again = make_again("target", json.loads(json.dumps(target.settings())))
+    for one in (target, again):
+        told = outcomes(one, asked("say, 2", "2"), asked("say, 0"), asked("Say, 0"))
+        assert texts(told)[:2] == ["it is 2", "it is 0"]
+        assert told[0].latency == 2.5
+        assert told[2].kind == "not recorded"
+
+
+def test_a_map_that_fits_no_column_names_those_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("question,answer\na,b\n")
+    with pytest.raises(UsageError, match=r"has no column reply \(map=.*; its columns: question, answer"):
+        ReplayTarget(str(path), columns="prompt=question,response=reply")
+    with pytest.raises(UsageError, match="the roles are id, prompt, response, error, response_time"):
+        ReplayTarget(str(path), columns="judge=question")
+    with pytest.raises(UsageError, match="map is text"):
+        make_target(f'replay(file="{path}", map=3)', Context())
+
+
 def test_a_file_without_answers_is_refused(results: Written, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         make_target('replay(file="gone.jsonl")', Context())

@@ -102,6 +102,7 @@ class Recorded(Struct, frozen=True):
     place: Place | str | None = None
     folder: str | None = None
     file: str = ""
+    map: str = ""
     module: str = ""
     target: str = ""
     api_config: str | None = None
@@ -165,7 +166,8 @@ def spec_of_record(
     elif how == "openai":
         name, parameters = how, {} if record.api_config is None else {"api_config": record.api_config}
     elif how in ("http", "replay"):
-        name, parameters = name if how == "http" else how, {"file": record.file}
+        columns = {"map": record.map} if record.map else {}
+        name, parameters = name if how == "http" else how, {"file": record.file, **columns}
         # What to improve in the file was said when the run began.
         context = msgspec.structs.replace(context, tell=ignore if how == "http" else tell)
     elif how == "command":

@@ -208,7 +208,11 @@ def _of_file(name: str, path: str, context: Context) -> HttpTarget:
 
 
 def _replay(spec: Spec, context: Context) -> ReplayTarget:
-    return ReplayTarget(_file(spec, "results.jsonl"), context.tell)
+    columns = spec.parameters.get("map", "")
+    if not isinstance(columns, str):
+        raise UsageError('replay: map is text, such as map="prompt=question,response=answer"')
+    own = {name: value for name, value in spec.parameters.items() if name != "map"}
+    return ReplayTarget(_file(replace(spec, parameters=own), "results.jsonl"), context.tell, columns)
 
 
 def _file(spec: Spec, example: str) -> str:

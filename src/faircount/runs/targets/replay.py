@@ -6,7 +6,8 @@ made, each once; in a journal the answer of the same attempt goes first. A promp
 left, is an error of the kind "not recorded". What was an error is one again, and so is what a guardrail stopped.
 
 The file is read once, and only checksums and places are kept: an answer is read when it is asked for. A file that is
-compressed, or a table, is written into a temporary one. Nothing of the file is executed.
+compressed, or a table, is written into a temporary one. `map="prompt=question,response=answer"` names the columns of
+any other file. Nothing of the file is executed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from faircount.errors import InputError
+from faircount.errors import InputError, UsageError
 from faircount.findings import Notes
-from faircount.io import lenient_json as loose
+from faircount.io import lenient_json
+from faircount.io.columns import ColumnFinder, Role, read_map
 from faircount.io.lenient_json import BadLine
-from faircount.io.records import Records, report_to, some_fields
+from faircount.io.records import Records, RecordType, column_names, report_to, some_fields
 from faircount.policy_blocks import known_pattern
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, decode, decode_record
 from faircount.runs.journal_reading import JournalReader, read_journal
@@ -117,25 +119,32 @@ class ReplayTarget(Target):
 
     name = "replay"
 
-    def __init__(self, path: str, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, path: str, tell: Callable[[str], None] = lambda _: None, columns: str = "") -> None:
         self._path = str(Path(path).absolute())
         self._shown = visible(path)
+        self._columns = columns
         self._index = _Index()
         self._lock = threading.Lock()
         journal = self._is_journal()
-        self._saved = _Journal(self._path) if journal else _Rows(self._path, self._shown, tell)
+        if journal and columns:
+            raise UsageError(f"{self._shown}: is the journal of a run, whose fields are known; leave out map")
+        self._saved = _Journal(self._path) if journal else _Rows(self._path, self._shown, tell, columns)
         try:
             for found in self._saved.answers():
                 self._index.add(found)
             if not self._index.count:
-                raise InputError(f"{self._shown}: no saved answers; give a file of results or the journal of a run")
+                raise InputError(
+                    f"{self._shown}: no saved answers; give a file of results or the journal of a run, or name the "
+                    'columns of another file with map="prompt=…,response=…"'
+                )
         except BaseException:
             self._saved.close()
             raise
 
     def settings(self) -> Mapping[str, Any]:
         """Return which file answers."""
-        return {"kind": "replay", "name": self.name, "file": self._path}
+        told = {"kind": "replay", "name": self.name, "file": self._path}
+        return {**told, "map": self._columns} if self._columns else told
 
     async def answer(self, request: Request) -> Answer:
         """Return the saved answer."""
@@ -176,12 +185,26 @@ class _Answered(Struct, gc=False):
     attempt_history: Any = None
 
 
+_ROLES = {name: Role(name, option=f'map="{name}=…"') for name in ("id", "prompt", "response", "error", "response_time")}
+
+
+def _fields_of(path: str, shown: str, columns: str) -> dict[str, str]:
+    """Return which column has which field of a row, where somebody said so."""
+    names, all_known = column_names(path, name=shown, max_line=_LONGEST_LINE)
+    finder = ColumnFinder(shown, names, all_known=all_known)
+    mapped = read_map([columns], {role: role for role in _ROLES})
+    return {"input" if role == "prompt" else role: finder.named(_ROLES[role], column) for role, column in mapped}
+
+
 class _Rows:
     """Rows of results; those of a file that cannot be read from anywhere are kept in a temporary one."""
 
-    def __init__(self, path: str, shown: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, path: str, shown: str, tell: Callable[[str], None], columns: str = "") -> None:
         self._notes, self._tell = Notes(shown), tell
-        kind = some_fields(_Answered, keep_surrogates=True)
+        self._fields = _fields_of(path, shown, columns) if columns else {}
+        kind: Any = some_fields(_Answered, keep_surrogates=True)
+        if self._fields:
+            kind = RecordType(msgspec.json.Decoder(dict[str, Any]), dict, keep_surrogates=True)
         self._records = Records(path, kind, report_to(self._notes), name=shown, max_line=_LONGEST_LINE)
         self._in_place = self._records.in_place
         self._file = Path(path).open("rb") if self._in_place else tempfile.TemporaryFile()  # noqa: SIM115
@@ -197,9 +220,16 @@ class _Rows:
                 offsets = list(accumulate(map(len, written), initial=self._file.tell()))
                 self._file.writelines(written)
             for row, offset in zip(batch.values, offsets, strict=False):
-                yield from _in_row(row, offset)
+                yield from _in_row(self._answered(row) if self._fields else row, offset)
         for problem in self._notes.problems():
             self._tell(problem)
+
+    def _mapped(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {**row, **{field: row.get(column) for field, column in self._fields.items()}}
+
+    def _answered(self, row: Mapping[str, Any]) -> _Answered:
+        told = self._mapped(row)
+        return _Answered(**{name: told[name] for name in _Answered.__struct_fields__ if name in told})
 
     def close(self) -> None:
         """Close the file."""
@@ -208,7 +238,7 @@ class _Rows:
     def read(self, place: _Place) -> Answer:
         """Return one answer, or raise what was an error."""
         self._file.seek(place.offset)
-        row = _row(self._file.readline(_LONGEST_LINE))
+        row = self._mapped(_row(self._file.readline(_LONGEST_LINE)))
         told = row if place.part == _WHOLE else row["attempt_history"][place.part]
         if str(told.get("guardrail")) in ("True", "true"):  # a table has words
             message = _words(told.get("error")) or "the guardrail stopped it"
@@ -240,7 +270,7 @@ def _row(text: bytes) -> dict[str, Any]:
     try:
         return dict(msgspec.json.decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return loose.parse(text)[0]
+        return lenient_json.parse(text)[0]
 
 
 def _in_row(row: _Answered, offset: int) -> Iterator[_Found]:
