@@ -213,7 +213,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and files that are large enough for it."""
     monkeypatch.setenv("FAIRCOUNT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("faircount.readers.loading.CACHED_FROM_BYTES", 1)
-    for module in ("reading.loading", "ledger.store"):
+    for module in ("readers.loading", "ledger.store"):
         monkeypatch.setattr(f"faircount.{module}.{ONE_BY_ONE}", 1)
     return tmp_path / "cache"
 
