@@ -269,9 +269,16 @@ class Engine:
         """Have an answer judged, and hand it to the journal."""
         recorded = self._recorded(came, await self._measured(came))
         history.append(done_of(recorded.record, plan.case))
+        recorded.durable.add_done_callback(self._check_durable)
         worker.settling.append(recorded.durable)
         if len(worker.settling) >= _MOST_SETTLING:
             await worker.settling.popleft()
+
+    def _check_durable(self, durable: asyncio.Future[None]) -> None:
+        """End the run when a record is lost, even while workers wait for answers."""
+        error = None if durable.cancelled() else durable.exception()
+        if isinstance(error, Exception):
+            self._fail(error)
 
     async def _finish(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
         """Have the last answer of a plan judged, while the worker goes on with its next plan."""
