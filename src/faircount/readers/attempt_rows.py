@@ -195,15 +195,17 @@ class RowMaker:
         text: int,
         attack: str | None = None,
         failure: str | None = None,
+        judges: str | None = None,
         thresholds: Mapping[str, float] | None = None,
     ) -> LedgerRow:
         """Return the row of the standard attempts on an entry, or of the attack of this name.
 
-        `text` is the checksum of the entry's own text, `failure` why the attack ended by a failure of its own.
+        `text` is the checksum of the entry's own text, `failure` why the attack ended by a failure of its own. `judges`
+        are those of the run; a judge that the fields name goes first.
         """
         shown = attempt_shown(attempts)
         error = failure if shown is None else shown.error
-        block = shown.block if shown is not None and shown.state is Outcome.GUARDRAIL else None
+        block = None if shown is None or shown.block is None or shown.state is not Outcome.GUARDRAIL else shown.block
         stopped = block is not None and block.policy is None
         row = _RowFacts(
             success=False if error is not None else None if shown is None else shown.success,
@@ -215,12 +217,13 @@ class RowMaker:
             answer=Answer.EMPTY if shown is None or error is not None else shown.answer,
             response_time=None if shown is None else shown.seconds,
         )
-        model = next((one.model for one in reversed(attempts) if one.model), None)
+        last = attempts[-1].model if attempts else None
+        model = last or next((one.model for one in reversed(attempts) if one.model), None)
         return self._made(
             line,
             row,
             attempts,
-            {"target": model, **fields},
+            {"target": model, "judge_name": judges, **fields},
             long_id=long_id,
             parent_id=name,
             mark=Mark.STANDARD if attack is None else Mark.ATTACK,
@@ -304,7 +307,9 @@ class RowMaker:
         named = family(self._clean("long_id", long_id), *(facets.get(field) for field in FAMILY_FIELDS))
         attempts = history or ()
         counted, refusals = history_of(attempts, policy_blocks=self._options.policy_blocks)
-        categories = [*some_categories(row.categories), *([] if found.refused is None else [found.refused])]
+        categories = [*some_categories(row.categories)] if row.categories else []
+        if found.refused is not None:
+            categories.append(found.refused)
         for one in attempts:
             if one.block is not None:
                 categories += some_categories(one.block.categories)
@@ -330,7 +335,9 @@ class RowMaker:
             family=0 if named is None else checksum(named.encode()),
             facets=facets,
             history=counted,
-            verdicts=[replace(one, judge=one.judge and self._clean("judge", one.judge)) for one in verdicts],
+            verdicts=[replace(one, judge=one.judge and self._clean("judge", one.judge)) for one in verdicts]
+            if verdicts
+            else (),
             categories=[self._clean("guardrail_categories", name) for name in categories] if categories else (),
         )
 

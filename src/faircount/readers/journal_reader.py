@@ -534,11 +534,12 @@ class _JournalLines:
             line,
             given if attack is None and type(given) is int and str(given) == case.name else case.name,
             named if attack is None else f"{named}-{attack}" if attempts else f"{named}-{attack}-ERROR",
-            {"judge_name": ", ".join(case.metrics) or None, **case.described},
+            case.described,
             attempts,
             text=case.text,
             attack=attack,
             failure=case.failure[1] if of_attack and case.failure is not None else None,
+            judges=", ".join(case.metrics) or None,
             thresholds=case.thresholds,
         )
 
