@@ -29,8 +29,8 @@ from typing import Any
 
 from faircount.cli import main
 from tests.conftest import Ran, attack, standard
-from tests.run_files import entry, report
-from tests.running import METRICS
+from tests.runs.run_files import entry, report
+from tests.runs.running import METRICS
 
 CLEAN = "fuzzclean"
 """The value that marks a clean record; no mutated one has it."""

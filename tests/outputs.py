@@ -20,7 +20,7 @@ from faircount.cli import main
 from faircount.readers import FOLDER_VARIABLE
 from faircount.sample import write_sample
 from tests.conftest import encode, shared_folder
-from tests.run_files import HEADER, attempt, case, entry, report, unanswered
+from tests.runs.run_files import HEADER, attempt, case, entry, report, unanswered
 
 FOLDER = Path(__file__).parent / "data" / "outputs"
 DIGESTS = FOLDER / "digests.json"

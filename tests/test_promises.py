@@ -14,7 +14,7 @@ import pytest
 
 from faircount.ledger import engine
 from tests.conftest import ROOT, encode, standard
-from tests.run_files import HEADER, attempt, case, entry, report
+from tests.runs.run_files import HEADER, attempt, case, entry, report
 
 # A child that runs the commands one after the other, and writes down what its interpreter was asked to do.
 WATCHED = """
@@ -141,7 +141,7 @@ def test_every_promise_names_tests_that_exist() -> None:
     rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", text, re.M)
     assert [number for named, _ in rows for number in named.split(", ")] == promises
     for _, named in rows:
-        files = re.findall(r"`((?:tests|bench)/\w+\.py)`", named)
+        files = re.findall(r"`((?:tests|bench)/[\w/]+\.py)`", named)
         assert files
         assert all((ROOT / file).is_file() for file in files), named
 

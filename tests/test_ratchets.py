@@ -118,7 +118,7 @@ def lines() -> int:
 
 def names_that_tests_take_from_inside_packages() -> int:
     """Names that tests import from a module of a package, not from the package."""
-    return sum(_taken_from_inside(path) for path in Path(__file__).parent.glob("*.py"))
+    return sum(_taken_from_inside(path) for path in Path(__file__).parent.rglob("*.py"))
 
 
 def _taken_from_inside(path: Path) -> int:
