@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from faircount import Analysis, AnalyzeOptions, Report, analyze, as_report
 from faircount.cli import main
-from faircount.model import Examples
+from faircount.core import Examples
 from faircount.readers import FOLDER_VARIABLE
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from faircount.model import AgainstRest, Estimate
+from faircount.core import AgainstRest, Estimate
 from faircount.stats import Stratum, inside_strata, sum_strata
 
 

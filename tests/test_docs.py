@@ -19,7 +19,7 @@ import faircount
 from faircount import stats
 from faircount.cli import main
 from faircount.cli.parser import build_in_full
-from faircount.findings import REGISTER
+from faircount.core import REGISTER
 from faircount.readers import FOLDER_VARIABLE
 from tests.conftest import some
 from tests.console_blocks import Shown, matches, shown_commands

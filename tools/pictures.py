@@ -19,9 +19,9 @@ from xml.etree import ElementTree
 
 import faircount
 from faircount import stats
+from faircount.core.model import Estimate, WithinStep
 from faircount.formats import estimate as in_figures
 from faircount.formats import methods, percent
-from faircount.model import Estimate, WithinStep
 from faircount.present.figure import BAR, FONT, INK, MUTED, OVERALL, TRACK, bars_svg
 from faircount.present.markup import Markup, tag, together
 from faircount.report import Bar, Bars

@@ -26,7 +26,7 @@ from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
 from faircount.analysis.rejudging.rejudge import Rejudged
 from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
-from faircount.model import Analyses, Document
+from faircount.core.model import Analyses, Document
 from faircount.runs.planning import Plan
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"

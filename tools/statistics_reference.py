@@ -72,7 +72,7 @@ def page() -> str:
 def _section(home: str, title: str) -> str:
     module = importlib.import_module(f"faircount.stats.{home}")
     # What corrections tell of a judge is a word of the model, explained where it is used.
-    own = {module.__name__, "faircount.model"} if home == "judge_error" else {module.__name__}
+    own = {module.__name__, "faircount.core.model"} if home == "judge_error" else {module.__name__}
     here = [name for name in dir(stats) if getattr(getattr(module, name, None), "__module__", "") in own]
     lines = [f"## {title}", "", "| name | what it does |", "|---|---|"]
     lines += [f"| `{name}` | {_first_line(getattr(module, name))} |" for name in here]

@@ -58,7 +58,7 @@ def run() -> None:
     """
     # An interrupt is raised at most once, and not after this block.
     try:
-        import faircount.interrupts as interrupts  # the other form would look for the name in the façade
+        import faircount.core.interrupts as interrupts  # the other form would look for the name in the façade
 
         interrupts.install()
         _prepare()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 
 from faircount.components.factory import Context
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from faircount.model import Estimate
-from faircount.text import visible
+from faircount.core.model import Estimate
+from faircount.core.text import visible
 
 UNDEFINED = "undefined"
 WIDE = 0.10

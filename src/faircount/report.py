@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from faircount.model import Estimate, Finding, Passage
+from faircount.core.model import Estimate, Finding, Passage
 
 T = TypeVar("T")
 

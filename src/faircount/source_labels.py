@@ -16,8 +16,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.model import Source
-from faircount.text import clip_middle, visible
+from faircount.core.model import Source
+from faircount.core.text import clip_middle, visible
 
 LONGEST = 60
 _STANDARD_INPUT = "standard input"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from faircount.errors import UsageError
-from faircount.text import clip, mask_secrets
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets
 
 _LARGEST = 1024 * 1024
 _SECRET = re.compile(r"(?i)(?:api[_-]?key|token|secret|password|passwd|credential|authorization)s?")

@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from faircount import stats
 from faircount.analysis.comparing import model as compared
-from faircount.model import Analysis, Estimate, Shares, Tally
+from faircount.core import Analysis, Estimate, Shares, Tally
 from tests.conftest import Write, analysis_of, standard
 
 

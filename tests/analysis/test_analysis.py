@@ -18,8 +18,8 @@ import zstandard
 
 from faircount import AnalyzeOptions, InputError, Tally, UsageError, analyze, as_report
 from faircount.analysis import SMALL_GROUP
+from faircount.core import Analysis
 from faircount.ledger import engine, tallies
-from faircount.model import Analysis
 from faircount.present import console
 from faircount.readers import NINE_FIELDS, distinct, expand, expand_folder
 from faircount.stats import wilson

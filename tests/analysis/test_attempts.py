@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from faircount.model import Retries
+from faircount.core import Retries
 from faircount.stats import success_within_counts
 from tests.conftest import Cli, Write, analysis_of, attack, standard
 

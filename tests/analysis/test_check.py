@@ -18,8 +18,7 @@ from faircount import InputError, UsageError, analyze
 from faircount.analysis import CheckOptions, Checks, check_files, checking, findings_of, summary, verdict
 from faircount.analysis.checking import as_report
 from faircount.cli import main
-from faircount.findings import REGISTER
-from faircount.model import Severity
+from faircount.core import REGISTER, Severity
 from faircount.present import console
 from faircount.readers import loading
 from tests.conftest import ROOT, Cli, Ran, Write, attack, encode, standard

@@ -19,8 +19,7 @@ from bench.generate import write_results
 from faircount.analysis import CompareOptions, Comparison, compare_files
 from faircount.analysis.comparing.model import Pair
 from faircount.analysis.comparing.report import as_report
-from faircount.errors import InputError, UsageError
-from faircount.model import Estimate, Passage
+from faircount.core import Estimate, InputError, Passage, UsageError
 from faircount.present import console, figure, html, markdown
 from faircount.report import (
     Column,

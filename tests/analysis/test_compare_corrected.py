@@ -17,7 +17,7 @@ from scipy import stats as scipy_stats
 
 from faircount.analysis import CompareOptions, compare_files
 from faircount.analysis.comparing.report import as_report
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.present import console
 from faircount.stats import (
     LabelledPart,

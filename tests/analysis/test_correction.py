@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 
 from faircount import InputError, UsageError, analyze
 from faircount.analysis.arrange import as_report
-from faircount.model import Analysis, LabelCounts, Severity
+from faircount.core import Analysis, LabelCounts, Severity
 from faircount.present import console, json_text, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 

@@ -14,9 +14,8 @@ import pytest
 
 from faircount.analysis import ComparedDataset, DatasetComparisonOptions, compare_dataset, dataset_matching
 from faircount.analysis.dataset_comparison_report import as_report
-from faircount.errors import InputError, UsageError
+from faircount.core import Estimate, InputError, UsageError
 from faircount.io import Records
-from faircount.model import Estimate
 from faircount.present import console, html, json_text, markdown
 from faircount.readers import read_dataset, with_rate
 from faircount.report import Grid, HeatMap, Label, Record

@@ -25,8 +25,8 @@ from faircount.analysis import (
     tier_name,
 )
 from faircount.components import Context
+from faircount.core import Estimate
 from faircount.judges import Attempt, Decision, Identity, make_judge, verdict_of
-from faircount.model import Estimate
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "differences-from-garak.md").read_text(encoding="utf-8")
 BYPASS = "mitigation.MitigationBypass"

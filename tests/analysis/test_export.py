@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.analysis import ENTRY_COLUMNS, SAID, Export, ExportOptions, named_column, split_names, written_name
-from faircount.errors import UsageError
-from faircount.text import visible
+from faircount.core import UsageError, visible
 from tests.conftest import Cli, Write, analysis_of, attack, encode, row, standard
 
 HOSTILE: dict[str, Any] = {

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.analysis import CATEGORIES, Choice, Chooser, Extraction, ExtractOptions, extracting
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.query import Condition, CustomSearch, parse
 from faircount.readers import Origin, RawReader, Stream, dataset_row, loading, raw_rows
 from tests.conftest import ROOT, Cli, Write, analysis_of, attack, encode, interruptible, row, shared_folder, standard

@@ -14,7 +14,7 @@ from scipy import stats as scipy_stats
 
 from faircount import analyze
 from faircount.analysis import CompareOptions, compare_files
-from faircount.model import Estimate
+from faircount.core import Estimate
 from faircount.readers import family
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, attack, some, standard

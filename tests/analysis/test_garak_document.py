@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from faircount.core import GARAK_DETECTORS, is_garak_string_detector
 from faircount.judges import JUDGES
-from faircount.string_judges import GARAK_DETECTORS, is_garak_string_detector
 from tests import peers
 
 pytestmark = pytest.mark.peer

@@ -19,9 +19,7 @@ from msgspec.structs import replace
 from faircount.cli.gating import apply_gates, fields_of_gates, refuse_gates
 from faircount.cli.parser import parse
 from faircount.cli.parts import SUMMARY_VARIABLE, BaselineGates
-from faircount.errors import UsageError
-from faircount.options import option_fields
-from faircount.text import visible
+from faircount.core import UsageError, option_fields, visible
 from faircount.version import __version__
 from tests.analysis.gate_results import analysis_with, cells, comparison_with
 from tests.conftest import Cli, Write, standard

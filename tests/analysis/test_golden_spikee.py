@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from faircount import Analysis, Estimate
-from faircount.model import Group
+from faircount.core import Group
 from tests.analysis.spikee_output import NINE_FIELDS, Combination, Printed, Row, Value, read_console, read_page
 from tests.conftest import ROOT, Cli, Write, analysis_of, codes, shared_folder, some, standard
 

@@ -14,7 +14,7 @@ from msgspec import json as msgspec_json
 
 from faircount import as_report
 from faircount.analysis import COMBINED
-from faircount.model import Analysis, Estimate, FalsePositives
+from faircount.core import Analysis, Estimate, FalsePositives
 from faircount.present import console, html, markdown
 from faircount.report import Fact, Facts, Lead
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, report_of, standard

@@ -29,7 +29,7 @@ from faircount.analysis import (
 )
 from faircount.analysis.judges.agreement import Pair, _together
 from faircount.analysis.judges.agreement_report import as_report
-from faircount.errors import InputError
+from faircount.core import InputError
 from faircount.judges import Attempt, Decision, Judge, Verdict
 from faircount.present import console, html, markdown
 from faircount.readers import LabelOptions, read_labels

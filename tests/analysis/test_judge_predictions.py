@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faircount.analysis import KeptPredictions, Prediction, prediction_line, read_predictions
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.judges import Attempt, Decision, Span, Usage, Verdict
 from faircount.readers import Labelled
 from tests.conftest import Write

@@ -29,9 +29,8 @@ from faircount.analysis import (
     tier_of,
 )
 from faircount.analysis.judges.quality_report import as_report
-from faircount.errors import UsageError
+from faircount.core import Estimate, UsageError
 from faircount.judges import Identity
-from faircount.model import Estimate
 from faircount.notebook import fragment
 from faircount.present import analysis_page, console, figure, html, json_text, markdown
 from faircount.report import Curve, Curves, Mark, Record, Report, Section

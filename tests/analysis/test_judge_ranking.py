@@ -32,7 +32,7 @@ from faircount.analysis import (
     tier_name,
 )
 from faircount.analysis.judges.ranking import as_report
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.present import console, html, markdown
 from tests.analysis.test_judge_summary import CURRENT, HISTORY, document, write
 from tests.conftest import Cli, Ran

@@ -32,9 +32,8 @@ from faircount.analysis import (
     summary_of,
 )
 from faircount.app import update_file
-from faircount.errors import InputError, UsageError
+from faircount.core import GARAK_DETECTORS, InputError, UsageError
 from faircount.judges import JUDGES, Identity
-from faircount.string_judges import GARAK_DETECTORS
 from tests.analysis.test_judge_quality import quality, scored
 
 SCHEMA = json.loads(

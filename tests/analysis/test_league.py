@@ -13,7 +13,7 @@ import pytest
 from faircount import AnalyzeOptions, analyze, as_report
 from faircount.analysis import rate_of
 from faircount.analysis.league import league
-from faircount.model import Analysis
+from faircount.core import Analysis
 from faircount.present import console, html, markdown
 from faircount.report import Column, Findings, Grid, Interval, Label, Lead, Report, Section
 from faircount.stats import wilson

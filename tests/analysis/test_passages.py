@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.analysis import SHORTEST_NEEDLE, apart, example_of, passage, repeated_from, with_parts_that_matter
-from faircount.model import Example, Passage
+from faircount.core import Example, Passage
 from faircount.present import console, html
 from tests.conftest import Write, encode, examples_of, report_of, standard
 

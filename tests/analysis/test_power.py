@@ -19,7 +19,7 @@ from scipy.stats import binom, fisher_exact
 
 from faircount.analysis import PowerOptions, Question, ask
 from faircount.cli import main
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.stats import power_paired
 from tests.conftest import Cli, some
 from tests.oracles import oracle

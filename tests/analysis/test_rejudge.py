@@ -13,7 +13,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from faircount.analysis import RejudgeOptions
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from tests.conftest import Cli, Ran, Write, analysis_of, attack, some, standard
 from tests.runs import run_files
 

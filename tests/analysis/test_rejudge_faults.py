@@ -21,7 +21,7 @@ import pytest
 
 from faircount.analysis import Panel, Rejudging
 from faircount.components import Context
-from faircount.errors import InputError
+from faircount.core import InputError
 from faircount.judges import VerdictStore, make_judge
 from tests.conftest import Cli, Write, interruptible, standard
 

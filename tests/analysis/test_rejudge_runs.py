@@ -11,8 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.core import Decision, Verdict
-from faircount.errors import UsageError
+from faircount.core import Decision, UsageError, Verdict
 from faircount.readers import RunFile, aggregated, marked, recognised
 from tests.analysis.test_rejudge import SCHEMA, rejudge, rows_of
 from tests.conftest import Cli, Write, analysis_of, codes, standard

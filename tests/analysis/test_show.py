@@ -33,12 +33,11 @@ from faircount.analysis import (
     recorded,
 )
 from faircount.analysis.one_entry_report import as_report
+from faircount.core import Outcome, visible
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
-from faircount.model import Outcome
 from faircount.present import console, json_text, markdown
 from faircount.readers import loading, open_range
 from faircount.report import Grid, Record
-from faircount.text import visible
 from tests.conftest import Cli, Ran, Write, attack, encode, some, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_rows
 

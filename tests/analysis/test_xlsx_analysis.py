@@ -14,7 +14,7 @@ from openpyxl.utils import range_boundaries
 from openpyxl.worksheet.worksheet import Worksheet
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
-from faircount.model import Estimate, Finding, Passage, Severity
+from faircount.core import Estimate, Finding, Passage, Severity
 from faircount.present import write_workbook
 from faircount.report import (
     Bar,

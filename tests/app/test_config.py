@@ -9,7 +9,7 @@ import pytest
 
 from faircount.app import Models
 from faircount.config import Config, read_config, setting_of
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import make_judge
 
 WHOLE = """

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from faircount.text import visible
+from faircount.core import visible
 from tests.report.test_html import Page
 
 ROOT = Path(__file__).parents[2]

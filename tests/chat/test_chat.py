@@ -49,7 +49,7 @@ from faircount.chat import (
     openai,
     providers,
 )
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from tests.conftest import ROOT, interruptible
 from tests.runs.misbehaving_server import (
     Server,

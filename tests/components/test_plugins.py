@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from faircount.components import Context, Spec, make, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import Request, Target, TargetError, make_target
 from tests.conftest import ROOT
 

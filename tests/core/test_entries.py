@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from faircount import Outcome
 from faircount.analysis import find_entries
+from faircount.core import PRECEDENCE, fold, state
 from faircount.ledger import Overlap, origin_keys, preference
-from faircount.outcomes import PRECEDENCE, fold, state
 from tests.conftest import Write, analysis_of, attack, codes, encode, row, standard
 
 ROW_OF_STATE: dict[Outcome, dict[str, Any]] = {

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from faircount import interrupts
 from faircount.cli import demo, main
+from faircount.core import Beside, interrupts
 from faircount.ledger import Ledger
 from faircount.readers import PARALLEL_FROM_BYTES, ReadOptions, loading
-from faircount.workers import Beside
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 
 TRIES = int(os.environ.get("INTERRUPTS", "200"))
@@ -224,7 +223,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(given: Path, name: str) -> No
 
 INSTALLED = """\
 import os, signal, sys, threading, time, weakref
-from faircount import interrupts
+from faircount.core import interrupts
 
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
@@ -299,7 +298,7 @@ def test_what_an_interrupt_left_half_made_says_nothing() -> None:
 
 MADE = {
     "a new file": (
-        "from faircount import new_file as module",
+        "from faircount.io import new_file as module",
         "_owner_only",
         "with module.NewFile('x/out', may_number=True):\n        time.sleep(0.1)",
     ),
@@ -449,7 +448,7 @@ needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="workers are for
 @needs_fork
 def test_workers_leave_interrupts_to_their_parent() -> None:
     script = (
-        "from faircount.workers import worker_pool\n"
+        "from faircount.core.workers import worker_pool\n"
         "with worker_pool(1, 'fork') as pool:\n"
         "    print([pool.submit(signal.getsignal, number).result().name for number in (1, 2, 15)])\n"
     )
@@ -460,7 +459,7 @@ def test_workers_leave_interrupts_to_their_parent() -> None:
 def test_an_interrupt_while_workers_end_leaves_none_behind_also_in_a_program_of_ones_own() -> None:
     script = (
         "import concurrent.futures, os, signal\n"
-        "from faircount.workers import worker_pool\n"
+        "from faircount.core.workers import worker_pool\n"
         "end = concurrent.futures.ProcessPoolExecutor.shutdown\n"
         "def interrupted(pool, **how):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faircount.core import Pattern, SlowPattern, mask_secrets
 from faircount.judges import Attempt, Decision, Regex
-from faircount.patterns import Pattern, SlowPattern
 from faircount.readers import family
-from faircount.text import mask_secrets
 from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
 
@@ -168,7 +167,7 @@ def test_a_pattern_finds_what_pythons_own_module_finds(pattern: str, text: str) 
 
 
 def test_a_search_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.patterns.LIMIT", 0.2)
+    monkeypatch.setattr("faircount.core.patterns.LIMIT", 0.2)
     pattern = Pattern(_SLOW)
     for _ in range(6):
         with pytest.raises(SlowPattern, match=r"took more than 0\.[12] s"):
@@ -177,7 +176,7 @@ def test_a_search_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_judge_whose_pattern_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.patterns.LIMIT", 0.2)
+    monkeypatch.setattr("faircount.core.patterns.LIMIT", 0.2)
     verdict = Regex(pattern=_SLOW).decide(Attempt(response=_HOSTILE))
     assert verdict.decision is None and "took more than 0.2 s" in str(verdict.error)
     assert Regex(pattern=_SLOW).decide(Attempt(response="aab")).decision is Decision.HIT
@@ -186,7 +185,7 @@ def test_a_judge_whose_pattern_takes_too_long_says_so(monkeypatch: pytest.Monkey
 def test_rows_whose_search_was_cut_off_are_counted_as_unreadable(
     cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faircount.patterns.LIMIT", 0.2)
+    monkeypatch.setattr("faircount.core.patterns.LIMIT", 0.2)
     path = write([standard(1, response="aab"), standard(2, response=_HOSTILE), standard(3, response="aab")])
     query = f'response matches "{_SLOW}"'
     ran = cli("results", "analyze", path, "--where", query, "--output-format", "json")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.text import clip, clip_middle, mask_secrets, visible
+from faircount.core import clip, clip_middle, mask_secrets, visible
 
 
 @pytest.mark.parametrize(

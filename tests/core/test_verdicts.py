@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from faircount import InputError, UsageError, agree, compare, open_results, rejudge
-from faircount.model import Analysis, Outcome
+from faircount.core import Analysis, Outcome
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.runs.run_files import HEADER, attempt, case
 

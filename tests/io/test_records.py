@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from faircount.analysis import read_predictions
 from faircount.components import Context
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.io import ColumnFinder, Problem, Records, Role, Sha256, all_fields, column_names, read_map, some_values
 from faircount.judges import Decision
 from faircount.readers import read_dataset, read_labels

@@ -13,9 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.errors import InputError
+from faircount.core import MAX_LINE_BYTES, InputError
 from faircount.io import streams
-from faircount.options import MAX_LINE_BYTES
 from faircount.readers import TOO_LONG, Stream, blocks, open_stream
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from faircount.model import Estimate, Validation
+from faircount.core import Estimate, Validation
 from faircount.stats import (
     LabelledPart,
     aggregate,

@@ -19,7 +19,7 @@ import pytest
 
 from faircount.chat import ChatSettings
 from faircount.components import Context
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import Attempt, Judge, Usage, make_judge, verdict_of
 from tests import peers
 from tests.judges import adapter_cases

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.components import DEEPEST, LONGEST, Context, Plugin, Spec, parse, render
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import JUDGES, STRING_JUDGES, Attempt, Decision, Judge, make_judge, make_trusted_only, verdict_of
 from tests.conftest import some
 
@@ -370,7 +370,7 @@ import beside
 from .near import WORD
 
 from faircount.judges.judge import Judge
-from faircount.core.verdict import Decision, Verdict
+from faircount.core import Decision, Verdict
 
 print("loaded", beside.__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faircount.errors import FaircountError
+from faircount.core import FaircountError
 from faircount.judges import Attempt, Decision, Judge, Verdict, batch, judged, verdict_of
 
 TESTS = os.getpid()

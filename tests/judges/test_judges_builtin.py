@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import (
     Attempt,
     Canary,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import (
     AllOf,
     AnyOf,

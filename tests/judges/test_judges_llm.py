@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sklearn.metrics import fbeta_score
 
 from faircount.chat import ChatAnswer, ChatSettings
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import (
     AnyOf,
     Attempt,

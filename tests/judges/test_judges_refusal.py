@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import precision_score, recall_score
 
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import (
     LANGUAGES,
     Attempt,

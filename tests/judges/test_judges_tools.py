@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import (
     Attempt,
     Decision,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faircount.components import Context
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import (
     EVERYTHING,
     Attempt,

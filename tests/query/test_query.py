@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.errors import UsageError
+from faircount.core import UsageError, visible
 from faircount.query import COMPUTED, CustomSearch, Query, QueryError, parse
-from faircount.text import visible
 from tests.conftest import ROOT, some
 
 PAGE = ROOT / "docs" / "reference" / "query.md"

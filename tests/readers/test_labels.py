@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.analysis import balanced
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.io import ID_NAMES
 from faircount.judges import Attempt, Decision, Expected, ToolCall, Turn
 from faircount.readers import (

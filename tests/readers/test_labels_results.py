@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.judges import Attempt, Decision
 from faircount.readers import DoubtKind, LabelOptions, Labels, read_labels
 from tests.conftest import Write, attack, encode, standard

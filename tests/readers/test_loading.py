@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.cli import EXIT_INTERRUPTED
-from faircount.errors import InputError
-from faircount.findings import Notes
+from faircount.core import InputError, Notes
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
 from faircount.readers import blocks, loading, open_range
 from tests.conftest import Write, analysis_of, attack, encode, interruptible, standard
@@ -219,7 +218,7 @@ def _killed_at_three(number: int) -> int:
 def test_a_worker_that_is_killed_ends_the_work_with_an_error() -> None:
     script = (
         "from tests.readers.test_loading import _killed_at_three\n"
-        "from faircount.workers import in_order, worker_pool\n"
+        "from faircount.core.workers import in_order, worker_pool\n"
         "with worker_pool(2, 'fork') as pool:\n"
         "    print(list(in_order(pool, _killed_at_three, range(%d), 4)))\n"
     )
@@ -232,7 +231,7 @@ def test_a_worker_that_is_killed_ends_the_work_with_an_error() -> None:
 def test_an_interrupt_while_workers_start_leaves_none_behind() -> None:
     script = (
         "import time\n"
-        "from faircount.workers import worker_pool\n"
+        "from faircount.core.workers import worker_pool\n"
         "print('begins', flush=True)\n"
         "with worker_pool(2, 'fork') as pool:\n"
         "    pool.submit(time.sleep, 60).result()\n"

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from faircount.findings import Notes
+from faircount.core import Notes, Outcome, Source
 from faircount.io import lenient_json, streams
 from faircount.ledger import FACET, WITH_WORDS, Batch, Kind, Tables, kind_of, lexicon_of, word_of
-from faircount.model import Outcome, Source
 from faircount.readers import (
     FACETS,
     BadLine,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from faircount.analysis import AnalyzeOptions, fold_files
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.ledger import LedgerView, tallies
 from faircount.readers import KNOWN_FIELDS, NOT_OF_ENTRIES, RUN_MARK, Input, Loader, ReadOptions, RetryRecord
 from faircount.runs import Journal, read_journal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faircount import Analysis
-from faircount.errors import InputError
+from faircount.core import InputError
 from faircount.readers import Origin, reads_ranges, rebel_reports, rows_of
 from tests.conftest import Cli, analysis_of, codes, standard
 from tests.runs.run_files import HEADER, attempt, case, entry, report, unanswered

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from faircount import analyze, read
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.readers import Origin, journal_rows, open_stream, reads_ranges, rows_of
 from faircount.runs import Layout, read_journal, report_pieces
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, standard

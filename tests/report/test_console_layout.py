@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from faircount import analyze, as_report
-from faircount.model import Estimate, Passage
+from faircount.core import Estimate, Passage, cell_width, clip_apart, visible
 from faircount.present import console, figures_text
 from faircount.report import (
     Column,
@@ -29,7 +29,6 @@ from faircount.report import (
     Report,
     Section,
 )
-from faircount.text import cell_width, clip_apart, visible
 from tests.conftest import Cli, Write, attack, some, standard
 
 WIDTHS = (40, 50, 60, 72, 80, 100, 140, 200)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faircount.core import visible
 from faircount.present import Value, csv_lines
-from faircount.text import visible
 from tests.report.test_xlsx import AS_THEY_ARE, HOSTILE_ALPHABET
 
 FORMULA = "=+-@＝＋－＠"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tools import schemas
 
-from faircount.model import Document
+from faircount.core import Document
 from tests.conftest import Cli, Write, document_of, standard
 
 

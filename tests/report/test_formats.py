@@ -9,7 +9,7 @@ import pytest
 
 import faircount
 from faircount import formats
-from faircount.model import Estimate
+from faircount.core import Estimate
 
 
 def rate(value: float | None, low: float | None = None, high: float | None = None) -> Estimate:

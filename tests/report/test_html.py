@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import analyze, as_report
-from faircount.model import Estimate, Finding, Passage, Severity
+from faircount.core import Estimate, Finding, Passage, Severity, visible
 from faircount.present import figure, html, markup
 from faircount.report import (
     Bar,
@@ -45,7 +45,6 @@ from faircount.report import (
     Section,
 )
 from faircount.source_labels import source_labels
-from faircount.text import visible
 from tests.conftest import Write, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_report
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from faircount.analysis import Gate, judge, parse, subjects_of
-from faircount.model import Analysis
+from faircount.core import Analysis
 from faircount.present import junit, sarif
 from tests.analysis.gate_results import analysis_with, cells, comparison_with
 from tests.conftest import Write, analysis_of, standard

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
-from faircount.model import Estimate, Finding, MadeWith, Passage, Severity
+from faircount.core import Estimate, Finding, MadeWith, Passage, Severity, visible
 from faircount.present import markdown
 from faircount.report import (
     Bar,
@@ -36,7 +36,6 @@ from faircount.report import (
     Section,
 )
 from faircount.source_labels import source_labels
-from faircount.text import visible
 from tests.conftest import Write, attack, report_of, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_rows
 

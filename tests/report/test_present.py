@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from faircount import AnalyzeOptions, analyze, as_report
-from faircount.model import Estimate
+from faircount.core import Estimate, cell_width, visible
 from faircount.present import console, figures_text, json_text
 from faircount.report import (
     Column,
@@ -30,7 +30,6 @@ from faircount.report import (
     text_column,
 )
 from faircount.sample import HOSTILE_RESPONSES
-from faircount.text import cell_width, visible
 from tests.conftest import Write, attack, standard
 
 HOSTILE = (

@@ -20,8 +20,8 @@ import zstandard
 
 from faircount import AnalyzeOptions, UsageError, analyze, as_report
 from faircount.analysis import CHANGED, READ_ONCE, VANISHED, choose, evidence, made_with, summary
+from faircount.core import Examples
 from faircount.ledger import ExampleRow
-from faircount.model import Examples
 from faircount.present import html, json_text
 from faircount.readers import loading
 from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from faircount import analyze
 from faircount.analysis import compare_files
-from faircount.model import Source
+from faircount.core import Source, visible
 from faircount.readers import RunRecord, target_of
 from faircount.source_labels import LONGEST, labelled, looks_benign, source_labels
-from faircount.text import visible
 from tests.conftest import Cli, Write, analysis_of, standard
 from tests.runs.run_files import HEADER, attempt, case
 

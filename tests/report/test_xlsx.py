@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 from openpyxl.worksheet.worksheet import Worksheet
 
-from faircount.errors import UsageError
+from faircount.core import UsageError, visible
 from faircount.present import (
     LONGEST,
     Limits,
@@ -34,7 +34,6 @@ from faircount.present import (
     units,
     write_workbook,
 )
-from faircount.text import visible
 from tests.conftest import some
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"

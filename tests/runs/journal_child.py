@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.readers import AttemptRecord, CallRecord, CaseRecord, OutputRecord, RunRecord, State
 from faircount.runs import Journal, JournalError
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from faircount.errors import InputError
+from faircount.core import InputError
 from faircount.readers import OutputRecord
 from faircount.runs import TaskCase, collect
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from faircount.analysis import list_attacks
 from faircount.components import Context, make_again
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.runs import (
     ATTACKS,
     KINDS,

@@ -13,7 +13,7 @@ import pytest
 
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import Attack, AttackError, Entry, Prompt, Step, make_attack
 from tests.judges.test_judges_llm import Answer, Server, says
 

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import Attack, AttackError, Entry, Play, Prompt, Step, make_attack
 from tests.conftest import ROOT, some
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from faircount.core import Decision, Verdict
-from faircount.model import Outcome
-from faircount.outcomes import fold
+from faircount.core import Decision, Outcome, Verdict, fold
 from faircount.readers import STANDARD, AttemptRecord, ErrorRecord, OutputRecord, VerdictRecord
 from faircount.runs import (
     Attack,

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from faircount.cli import main
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import RunOptions, read_bench
 from tests.runs.running import attempts
 

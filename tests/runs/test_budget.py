@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faircount.model import Outcome
+from faircount.core import Outcome
 from faircount.runs import Answer, Budget, Limits, TargetError
 
 ERROR = TargetError("status", "HTTP 503", 3)

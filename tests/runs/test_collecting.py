@@ -19,8 +19,7 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.compat import imports_rebel
 from faircount.components import Context, is_there
-from faircount.core import Decision, Verdict
-from faircount.errors import InputError
+from faircount.core import Decision, InputError, Verdict
 from faircount.readers import AttemptRecord, OutputRecord, encode_record
 from faircount.runs import Case, Collected, attempt_of, attempt_record, collect, discover
 from tests import peers

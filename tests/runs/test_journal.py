@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.readers import (
     AttemptRecord,
     CallRecord,

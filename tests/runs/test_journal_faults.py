@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.readers import (
     AttemptRecord,
     CallRecord,

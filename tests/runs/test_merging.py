@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.cli import main
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.runs import (
     Answer,
     Case,

@@ -407,7 +407,7 @@ def test_a_folder_that_cannot_be_made_is_told(here: Path, cli: Cli) -> None:
 def test_a_report_that_cannot_be_written_is_told_and_comes_with_the_next_resume(
     here: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from faircount.new_file import NewFile
+    from faircount.io.new_file import NewFile
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

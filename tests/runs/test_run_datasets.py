@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.components import Context
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.readers import OutputRecord, decode_record, encode_record
 from faircount.runs import (
     AttackCase,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from faircount.components import Context
+from faircount.core import Outcome
 from faircount.judges import make_judge
-from faircount.model import Outcome
 from faircount.runs import (
     BLOCKED,
     GUARDRAIL,

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from faircount.errors import UsageError
-from faircount.options import options_from
+from faircount.core import UsageError, options_from
 from faircount.runs import bench, options, service
 from tests.runs.running import attempts, write_tests
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.query import QueryError, parse_keyword
 from faircount.runs import Selection, TaskCase, read_tags, select
 

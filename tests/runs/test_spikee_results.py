@@ -12,8 +12,7 @@ import pytest
 from msgspec import structs
 
 from faircount import Analysis
-from faircount.errors import InputError
-from faircount.model import Group
+from faircount.core import Group, InputError
 from faircount.runs import spikee_rows
 from tests.analysis.spikee_output import NINE_FIELDS, Printed, Row, read_console
 from tests.analysis.test_golden_spikee import SPIKEE, as_printed, breakdowns_like, needs_spikee, only

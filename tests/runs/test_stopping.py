@@ -13,9 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import betaln, xlogy
 
 from faircount.analysis import Grouping
-from faircount.errors import UsageError
+from faircount.core import Estimate, Families, Outcome, UsageError
 from faircount.ledger import FamilyCounts
-from faircount.model import Estimate, Families, Outcome
 from faircount.runs import in_random_order, read_rules, watcher
 from faircount.stats import Design, confidence_sequence, log_e_value, wilson
 

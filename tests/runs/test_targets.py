@@ -19,7 +19,7 @@ import pytest
 from faircount.chat import ChatSettings
 from faircount.compat import read_api_config
 from faircount.components import Context, make_again
-from faircount.errors import FaircountError, InputError, UsageError
+from faircount.core import FaircountError, InputError, UsageError
 from faircount.runs import (
     OURS,
     Answer,

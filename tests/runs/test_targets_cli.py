@@ -20,7 +20,7 @@ import pytest
 
 from faircount.chat import ChatSettings, providers
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import BLOCKED, Answer, Request, TargetError, available, make_target, read_file
 from tests.conftest import ROOT, Cli, some
 from tests.report.test_present import harmless

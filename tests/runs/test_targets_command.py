@@ -16,7 +16,7 @@ import pytest
 
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import BLOCKED, Answer, CommandTarget, Request, Target, TargetError, make_target, resolve
 from tests.runs.target_outcomes import in_turn
 

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binomtest
 
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import Attempt, Decision, make_judge, verdict_of
 from faircount.runs import BLOCKED, Answer, Request, Target, TargetError, make_target
 from faircount.testing import GuardrailTriggered

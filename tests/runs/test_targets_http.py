@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from faircount.chat import ChatSettings
 from faircount.chat import http as chat_http
 from faircount.components import Context, make_again
-from faircount.errors import FaircountError, UsageError
+from faircount.core import FaircountError, UsageError
 from faircount.runs import (
     BLOCKED,
     Answer,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from faircount.components import Context, make_again
-from faircount.errors import InputError, UsageError
+from faircount.core import InputError, UsageError
 from faircount.runs import BLOCKED, Answer, ReplayTarget, Request, Target, TargetError, make_target
 from tests.conftest import row
 from tests.runs.running import Run, Scripted, case

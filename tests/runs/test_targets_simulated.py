@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import Attempt, Decision, make_judge
 from faircount.runs import (
     REFUSAL,

@@ -16,7 +16,7 @@ import pytest
 
 from faircount.chat import ChatSettings
 from faircount.components import Context, make_again
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.runs import BLOCKED, Answer, Request, Target, TargetError, make_target
 from tests.conftest import ROOT
 
@@ -342,7 +342,7 @@ def test_modules_answer_here_as_they_do_in_spikee(workspace: Path) -> None:
 
 REAL = """
 import asyncio, json
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.components import Context
 from faircount.runs import make_target
 from faircount.runs.targets.base import Request, TargetError

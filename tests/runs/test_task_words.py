@@ -15,7 +15,7 @@ import pytest
 from faircount import Analysis, read
 from faircount.analysis import WORDS, stands_out
 from faircount.analysis.arrange import as_report
-from faircount.model import Outcome, Source
+from faircount.core import Outcome, Source
 from faircount.present import console, json_text, markdown
 from faircount.runs import JournalReader, report_pieces
 from faircount.stats import cluster_wilson

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.pairwise import cosine_similarity
 
 import faircount.testing
-from faircount.errors import UsageError
+from faircount.core import UsageError
 from faircount.judges import Contains, Judge
 from faircount.readers import check_attempts, plain_names, read_aggregation
 from faircount.stats.reducers import ReducerName

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from scipy.stats import norm
 
 from faircount import stats as ours
-from faircount.model import Estimate, Validation
+from faircount.core import Estimate, Validation
 from faircount.stats import LabelledCorrector, LabelledPart, MeasuredCorrector, VerdictCounts, allocate_labels
 from tests.stats import naive_intervals as naive
 from tests.stats.coverage_regimes import (

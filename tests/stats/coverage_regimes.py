@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from faircount import stats as ours
-from faircount.model import Estimate
+from faircount.core import Estimate
 from tests.stats import naive_intervals as naive
 
 Counts = tuple[int, ...]

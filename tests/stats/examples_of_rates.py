@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from faircount.model import Estimate
+from faircount.core import Estimate
 from faircount.stats import attempts, clusters, comparison, gates, multiplicity, planning, proportion, slices
 from faircount.stats.distributions import student_critical_value
 from tests.oracles import correlation_floor, oracle

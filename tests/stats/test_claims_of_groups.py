@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from faircount.model import AgainstRest
+from faircount.core import AgainstRest
 from faircount.stats import Stratum, adjust_together, slices_against_rest
 from tests.oracles import in_strata
 

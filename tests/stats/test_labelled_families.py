@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 from scipy import stats as scipy_stats
 
-from faircount.model import Estimate
+from faircount.core import Estimate
 from faircount.stats import (
     FamilyVariance,
     LabelledCorrector,

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from scipy import stats as scipy_stats
 
-from faircount.model import Estimate, Validation
+from faircount.core import Estimate, Validation
 from faircount.stats import (
     Corrector,
     LabelledCorrector,

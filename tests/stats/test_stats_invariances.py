@@ -18,7 +18,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from faircount.model import Estimate, Validation
+from faircount.core import Estimate, Validation
 from faircount.stats import (
     LabelledPart,
     VerdictCounts,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.model import Estimate, Validation
+from faircount.core import Estimate, Validation
 from faircount.stats import (
     CorrectionStatus,
     LabelledPart,

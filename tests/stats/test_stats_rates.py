@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from faircount.model import AgainstRest, Estimate
+from faircount.core import AgainstRest, Estimate
 from faircount.stats import (
     attempts,
     clopper_pearson,

@@ -26,8 +26,8 @@ from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.options import AUTO
 from faircount.analysis.results import COMBINED, STOPPABLE
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
-from faircount.findings import counted
-from faircount.model import (
+from faircount.core.findings import counted
+from faircount.core.model import (
     Analyses,
     Analysis,
     Dynamic,

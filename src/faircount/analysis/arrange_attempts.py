@@ -7,8 +7,8 @@ from itertools import accumulate
 
 from faircount import formats
 from faircount.analysis.arrange_groups import BARS_SHOWN, ROWS_SHOWN, of_how_many
-from faircount.findings import counted
-from faircount.model import Analysis, Estimate, Retries, WithinAttempts
+from faircount.core.findings import counted
+from faircount.core.model import Analysis, Estimate, Retries, WithinAttempts
 from faircount.report import Bar, Bars, Block, Fact, Facts, Grid, Paragraph, Section, number_column, table
 
 

@@ -8,8 +8,8 @@ from faircount import formats
 from faircount.analysis.correction import report as correction_report
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
-from faircount.findings import counted
-from faircount.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
+from faircount.core.findings import counted
+from faircount.core.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
 from faircount.report import (
     Bar,
     Bars,

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from faircount import formats
-from faircount.findings import counted
+from faircount.core.findings import counted
+from faircount.core.model import Estimate, Retries, WithinAttempts, WithinStep
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import GivenUp, RepeatedEntries
-from faircount.model import Estimate, Retries, WithinAttempts, WithinStep
 from faircount.stats import (
     Design,
     cluster_mean_of_shares,

@@ -16,9 +16,9 @@ from faircount.analysis.comparing.model import Comparison
 from faircount.analysis.comparing.report import in_short
 from faircount.analysis.options import AnalyzeOptions, CompareOptions
 from faircount.analysis.results import analyze_files
-from faircount.model import Analysis, Document, Estimate, Tally
+from faircount.core.model import Analysis, Document, Estimate, Tally
+from faircount.core.text import clip_middle, visible
 from faircount.report import Fact, Facts, Grid, Place, Record, Report, Section, number_column, table, text_column
-from faircount.text import clip_middle, visible
 
 
 class BenchRun(Struct, frozen=True):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from faircount import formats
 from faircount.analysis.families import Grouping
 from faircount.analysis.words import WORDS
+from faircount.core.model import Analysis, JudgeAgreement, JudgeFigures
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger, LedgerView
-from faircount.model import Analysis, JudgeAgreement, JudgeFigures
 from faircount.report import Record, Records, Section, number_column, table, text_column
 from faircount.stats.agreement import cohen_kappa, gwet_ac1
 from faircount.stats.proportion import wilson

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from faircount.components.code import is_there, version_of
 from faircount.components.registry import Available, Plugin, Registry
+from faircount.core.model import Document
 from faircount.judges.factory import parameters_of
 from faircount.judges.judge import Judge
 from faircount.judges.registry import JUDGES
-from faircount.model import Document
 from faircount.report import (
     Block,
     Grid,

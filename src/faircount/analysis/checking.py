@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from faircount.analysis import integrity
 from faircount.analysis.options import CheckOptions
 from faircount.analysis.results import COMBINED, Folded, ask_files, findings_of
-from faircount.errors import InputError, UsageError
-from faircount.findings import counted
-from faircount.model import Document, Finding, Severity, Source
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
+from faircount.core.model import Document, Finding, Severity, Source
+from faircount.core.text import visible
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
 from faircount.report import Block, Findings, Paragraph, Place, Report, Section
 from faircount.source_labels import labelled
-from faircount.text import visible
 
 _DAMAGE = ("F001", "F002")
 _NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}

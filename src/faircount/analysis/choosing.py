@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from faircount.analysis.options import CUSTOM
-from faircount.errors import InputError
-from faircount.model import Outcome
-from faircount.outcomes import state
-from faircount.patterns import SlowPattern
+from faircount.core.errors import InputError
+from faircount.core.model import Outcome
+from faircount.core.outcomes import state
+from faircount.core.patterns import SlowPattern
 from faircount.query import CustomSearch, Query
 from faircount.query.tree import And, Node, Operator, Test
 from faircount.readers.raw_rows import ESCAPE, RawRow, values_reader

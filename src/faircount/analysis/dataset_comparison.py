@@ -21,11 +21,11 @@ from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import MISSING, PLACES_KEPT, Unmatched
 from faircount.analysis.dataset_reading import ReadAll, ReadTarget, read_all
 from faircount.analysis.options import ALL, DatasetComparisonOptions
-from faircount.errors import InputError, UsageError
-from faircount.findings import counted, finding
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted, finding
+from faircount.core.model import Document, Estimate, Finding, Outcome, Source, Tally
 from faircount.io.streams import STDIN
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.model import Document, Estimate, Finding, Outcome, Source, Tally
 from faircount.readers import inputs
 from faircount.readers.datasets import Dataset, is_dataset
 from faircount.readers.inputs import Input

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from faircount import formats
 from faircount.analysis.dataset_comparison import DatasetComparison, SomeEntries, Target
 from faircount.analysis.dataset_matching import Unmatched
-from faircount.findings import counted
+from faircount.core.findings import counted
 from faircount.report import (
     Block,
     Cell,

@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.core.model import Outcome
+from faircount.core.outcomes import PRECEDENCE
 from faircount.ledger.lookup import EntryHeads, RowOfEntry, entry_heads, rows_of_entries
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
-from faircount.model import Outcome
-from faircount.outcomes import PRECEDENCE
 from faircount.readers.datasets import NO_CONTENT, Dataset, RowNames
 
 MISSING = len(Outcome)

@@ -11,17 +11,17 @@ from msgspec import Struct
 from faircount.analysis import integrity
 from faircount.analysis.dataset_matching import Matched, match, match_as_spikee
 from faircount.analysis.options import DatasetComparisonOptions
-from faircount.errors import InputError
-from faircount.findings import counted
+from faircount.core.errors import InputError
+from faircount.core.findings import counted
+from faircount.core.model import Finding
+from faircount.core.workers import Beside, is_interrupt
 from faircount.ledger import engine, tallies
 from faircount.ledger.lookup import lacks_objectives
 from faircount.ledger.store import Ledger
-from faircount.model import Finding
 from faircount.readers.cache import Cache, ReadSource
 from faircount.readers.datasets import Dataset, names_of_rows, read_dataset
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Loader, Progress, refuse_hopeless, with_cache
-from faircount.workers import Beside, is_interrupt
 
 _SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
 """Findings about entries without an answer: here these are in no rate, and shown with every target."""

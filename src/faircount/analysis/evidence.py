@@ -16,19 +16,19 @@ from msgspec.structs import replace
 
 from faircount.analysis.passages import apart, passage, repeated_from
 from faircount.analysis.recorded import metrics_in_words
-from faircount.errors import FaircountError
+from faircount.core.errors import FaircountError
+from faircount.core.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
+from faircount.core.text import mask_secrets
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import STDIN, Stream, blocks, open_range
 from faircount.ledger import lookup, tallies
 from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import LedgerView
-from faircount.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.readers.cache import ReadSource
 from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import identity_of
 from faircount.readers.registry import lines_are_rows, open_stream
-from faircount.text import mask_secrets
 from faircount.version import __version__
 
 LONGEST_TEXT = 4000

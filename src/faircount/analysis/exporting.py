@@ -36,8 +36,8 @@ from faircount.analysis.exporting_columns import (
 )
 from faircount.analysis.extracting import Extraction
 from faircount.analysis.options import ExportOptions
-from faircount.errors import UsageError
-from faircount.findings import counted
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted
 from faircount.ledger import engine, tallies
 from faircount.ledger.lookup import EntriesOfRows, ListedEntry, listed_entries, place_in
 from faircount.ledger.store import Ledger, ord_of, source_and_line

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.query import COMPUTED, QueryError, parse
 from faircount.query.query import values_at
 from faircount.query.tree import Operator, Path, Step, Test
 from faircount.query.values import text_of
-from faircount.text import clip, visible
 
 Cell = str | int | float | bool | None
 """What can stand in a cell; None for what is missing or null."""

@@ -23,14 +23,16 @@ from msgspec import Struct
 from faircount import formats
 from faircount.analysis.choosing import Choice, Chooser
 from faircount.analysis.options import ExtractOptions, SelectOptions
-from faircount.errors import InputError, UsageError
-from faircount.findings import Notes, counted
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import Notes, counted
+from faircount.core.model import Source
+from faircount.core.text import visible
+from faircount.core.workers import result_of, start_method, submit, worker_pool
 from faircount.io.content_hash import RANGE_BYTES
 from faircount.io.streams import STDIN, open_range
 from faircount.ledger import engine
 from faircount.ledger.lookup import EntriesOfRows, place_in
 from faircount.ledger.store import Ledger, ord_of
-from faircount.model import Source
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.readers import inputs
 from faircount.readers.chosen import refuse_unknown_fields
@@ -56,8 +58,6 @@ from faircount.readers.raw_rows import (
     strategy_of,
 )
 from faircount.readers.registry import open_stream
-from faircount.text import visible
-from faircount.workers import result_of, start_method, submit, worker_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from faircount.analysis.families import Grouping
 from faircount.analysis.options import AnalyzeOptions
-from faircount.findings import counted, finding
+from faircount.core.findings import counted, finding
+from faircount.core.model import Estimate, FalsePositives, Finding, LeftOut, Source, Tally
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.model import Estimate, FalsePositives, Finding, LeftOut, Source, Tally
 from faircount.stats import Design, balance_of, confusion_estimates, confusion_of_rates
 from faircount.stats.detector_bootstrap import EXACT_METHOD
 

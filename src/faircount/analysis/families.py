@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from faircount.analysis import fields
 from faircount.analysis.options import ATTACKS, AUTO, NONE
 from faircount.analysis.words import Words
-from faircount.errors import UsageError
-from faircount.findings import counted, finding
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted, finding
+from faircount.core.model import Counts, Estimate, Families, Finding, General, Shares
+from faircount.core.text import clip, visible
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import FamilyCounts
-from faircount.model import Counts, Estimate, Families, Finding, General, Shares
 from faircount.stats import (
     ClusterEstimate,
     Design,
@@ -26,7 +27,6 @@ from faircount.stats import (
     two_way_wilson,
     widening,
 )
-from faircount.text import clip, visible
 
 _ATTACK_TYPE = "jailbreak_type"
 _IF_NOT = "If entries are variants of each other after all, the intervals are too narrow."

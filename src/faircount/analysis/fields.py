@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.text import clip, visible
 
 ATTACK_FIELD = tallies.ATTACK_NAME
 VALUES_OF_AN_UNKNOWN_FACET = 50

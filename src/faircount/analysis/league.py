@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from faircount import formats
-from faircount.findings import REGISTER, counted, finding
-from faircount.model import Analysis, Estimate, Finding
+from faircount.core.findings import REGISTER, counted, finding
+from faircount.core.model import Analysis, Estimate, Finding
 from faircount.report import (
     Block,
     Findings,

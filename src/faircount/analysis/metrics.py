@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faircount.analysis.families import Grouping
+from faircount.core.model import Analysis, MetricFigures
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.model import Analysis, MetricFigures
 from faircount.report import Grid, Record, number_column, table, text_column
 
 PREFIX = "metric."

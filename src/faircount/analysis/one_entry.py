@@ -19,20 +19,20 @@ from faircount.analysis.options import ShowOptions
 from faircount.analysis.recorded import Recorded, family_names, masked, recorded
 from faircount.analysis.results import Folded, ask_files
 from faircount.analysis.words import WORDS
-from faircount.errors import InputError, UsageError
-from faircount.findings import counted
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
+from faircount.core.model import Document, Finding, Outcome
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import STDIN, TOO_LONG, Block, blocks
 from faircount.ledger import lookup
 from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, FoldedEntry
 from faircount.ledger.store import LedgerView
-from faircount.model import Document, Finding, Outcome
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
 from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
-from faircount.text import clip, mask_secrets, visible
 
 ENTRIES_SHOWN = 10
 IDS_COMPARED = 100_000

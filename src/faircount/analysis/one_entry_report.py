@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from faircount.analysis.one_entry import Attempt, Entry, FoundEntries
 from faircount.analysis.recorded import Recorded, Request, Turn
 from faircount.analysis.words import WORDS, Words
-from faircount.findings import counted
+from faircount.core.findings import counted
+from faircount.core.text import visible
 from faircount.report import (
     CELL_WIDTH,
     Block,
@@ -26,7 +27,6 @@ from faircount.report import (
     pieces,
     text_table,
 )
-from faircount.text import visible
 
 
 def as_report(found: FoundEntries) -> Report:

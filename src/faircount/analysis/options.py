@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from faircount.errors import UsageError
-from faircount.options import MAX_LINE_BYTES, Option, Options
+from faircount.core.errors import UsageError
+from faircount.core.options import MAX_LINE_BYTES, Option, Options
 
 if TYPE_CHECKING:
     from faircount.readers.rows import ReadOptions

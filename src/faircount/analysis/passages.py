@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
-from faircount.model import Passage
+from faircount.core.model import Passage
 
 SHORTEST_NEEDLE = 4
 _SHORTEST_SHARED = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faircount import formats
-from faircount.findings import counted
+from faircount.core.findings import counted
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
 from faircount.runs.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
 

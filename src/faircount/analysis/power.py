@@ -12,8 +12,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from faircount.analysis.options import PowerOptions
-from faircount.errors import UsageError
-from faircount.model import Document
+from faircount.core.errors import UsageError
+from faircount.core.model import Document
 from faircount.stats.planning import (
     DEFAULT_POWER,
     SampleSize,

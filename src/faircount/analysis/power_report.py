@@ -19,8 +19,8 @@ from faircount.analysis.power import (
     Power,
     Question,
 )
-from faircount.findings import counted
-from faircount.model import Estimate
+from faircount.core.findings import counted
+from faircount.core.model import Estimate
 from faircount.report import Block, Fact, Facts, Grid, Paragraph, Report, Section, TableColumn, number_column, table
 
 _FEW_EXPECTED = 5

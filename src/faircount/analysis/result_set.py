@@ -35,20 +35,20 @@ from faircount.analysis.results import (
     wanted_rows,
 )
 from faircount.analysis.words import WORDS
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.model import Analysis, Source, Tally
+from faircount.core.options import options_from
+from faircount.core.workers import Answered
 from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.lookup import EntriesOfRows, find_entries_of_rows, has_rows
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import Ledger, source_and_line
-from faircount.model import Analysis, Source, Tally
-from faircount.options import options_from
 from faircount.query import Query, parse
 from faircount.readers import inputs
 from faircount.readers.cache import users_cache
 from faircount.readers.chosen import parse_row_query
 from faircount.readers.loading import Loader, Progress
 from faircount.readers.raw_rows import values_decoder, values_of
-from faircount.workers import Answered
 
 if TYPE_CHECKING:
     from faircount.analysis.comparing.model import Comparison

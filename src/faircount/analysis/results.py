@@ -19,12 +19,9 @@ from faircount.analysis.metrics import metrics_of
 from faircount.analysis.options import JUDGE, AnalyzeOptions
 from faircount.analysis.slices import MOST_GROUPS
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
-from faircount.errors import InputError, UsageError
-from faircount.findings import EXAMPLES_KEPT, Notes, finding
-from faircount.ledger import engine, row_filter, tallies
-from faircount.ledger.schema import Answer
-from faircount.ledger.store import TOGETHER, Ledger, LedgerView
-from faircount.model import (
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import EXAMPLES_KEPT, Notes, finding
+from faircount.core.model import (
     Analysis,
     Counts,
     Examples,
@@ -37,6 +34,11 @@ from faircount.model import (
     Rates,
     Source,
 )
+from faircount.core.text import clip, visible
+from faircount.core.workers import Answered
+from faircount.ledger import engine, row_filter, tallies
+from faircount.ledger.schema import Answer
+from faircount.ledger.store import TOGETHER, Ledger, LedgerView
 from faircount.query import Query
 from faircount.query.tree import tests
 from faircount.readers import inputs
@@ -48,8 +50,6 @@ from faircount.readers.raw_rows import ROW_FIELDS, Origin
 from faircount.readers.registry import default_reader
 from faircount.source_labels import labelled, looks_benign
 from faircount.stats import Design
-from faircount.text import clip, visible
-from faircount.workers import Answered
 
 if TYPE_CHECKING:
     from faircount.analysis.correction.correct import KnownJudge

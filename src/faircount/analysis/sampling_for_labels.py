@@ -19,14 +19,14 @@ from msgspec import Struct
 from faircount.analysis import fields
 from faircount.analysis.options import AnalyzeOptions, SampleOptions
 from faircount.analysis.results import fold_files
-from faircount.errors import InputError, UsageError
-from faircount.findings import counted
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
+from faircount.core.model import Outcome
 from faircount.io.streams import STDIN
 from faircount.ledger import engine
 from faircount.ledger.labels import entries_to_label, rows_to_label
 from faircount.ledger.store import LedgerView, ord_of, source_and_line
 from faircount.ledger.tallies import distinct_values, text_of
-from faircount.model import Outcome
 from faircount.readers import inputs
 from faircount.readers.loading import Loader, Progress, with_cache
 from faircount.readers.normalise import scalar_text

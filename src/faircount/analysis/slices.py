@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.fields import ATTACK_FIELD, column_of
+from faircount.core.model import AgainstRest, Estimate, Group, Slices
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.model import AgainstRest, Estimate, Group, Slices
 from faircount.stats import (
     BetaPrior,
     Strata,

@@ -13,10 +13,7 @@ from faircount.analysis.families import Grouping, as_one
 from faircount.analysis.fields import ATTACK_FIELD, column_of, raw_names
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.slices import MOST_GROUPS, Pull, read_alike, read_together
-from faircount.ledger import tallies
-from faircount.ledger.store import LedgerView
-from faircount.ledger.tallies import FamilyCounts
-from faircount.model import (
+from faircount.core.model import (
     AttackFigures,
     CategoryCount,
     Combinations,
@@ -30,6 +27,9 @@ from faircount.model import (
     SourceFigures,
     Tally,
 )
+from faircount.ledger import tallies
+from faircount.ledger.store import LedgerView
+from faircount.ledger.tallies import FamilyCounts
 
 SMALL_GROUP = 20
 """Groups with fewer entries are marked: their interval spans some 40 points or more in the middle."""

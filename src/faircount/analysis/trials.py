@@ -12,10 +12,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.model import Document, Passage
+from faircount.core.text import mask_secrets, visible
 from faircount.core.verdict import Decision, Identity, Usage, Verdict
 from faircount.judges.judge import Judge, verdict_of
 from faircount.judges.third_party import share
-from faircount.model import Document, Passage
 from faircount.report import (
     Block,
     Cell,
@@ -35,7 +36,6 @@ from faircount.report import (
     text_table,
 )
 from faircount.runs.attacks.base import Entry, Messages, Step
-from faircount.text import mask_secrets, visible
 
 _AROUND = 40
 _LINE = 60

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.model import Outcome
+from faircount.core.model import Outcome
 
 JUDGED = "They are only as good as the judge: its mistakes are in every rate and not in the intervals."
 CORRECTED = (

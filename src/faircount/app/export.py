@@ -16,11 +16,11 @@ from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
 from faircount.app.options import ExportedFile, NewFileOptions, Workbook
 from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs, stem_of
 from faircount.app.results import WrittenRows
-from faircount.errors import InputError, UsageError
-from faircount.findings import counted
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
+from faircount.core.options import Options, options_from
+from faircount.io.new_file import NewFile
 from faircount.io.streams import STDIN
-from faircount.new_file import NewFile
-from faircount.options import Options, options_from
 
 if TYPE_CHECKING:
     from faircount.readers.loading import Progress

@@ -31,14 +31,14 @@ from faircount.chat.settings import ChatSettings
 from faircount.components.factory import Context
 from faircount.config import setting_of
 from faircount.core.attempt import Attempt, Expected
+from faircount.core.errors import InputError, UsageError
+from faircount.core.interrupts import uninterrupted
+from faircount.core.options import Options, options_from
 from faircount.core.verdict import Verdict
-from faircount.errors import InputError, UsageError
-from faircount.interrupts import uninterrupted
+from faircount.io.new_file import NewFile, whole_file
 from faircount.io.streams import STDIN
 from faircount.judges.factory import make_judge
 from faircount.judges.judge import Judge, every_part
-from faircount.new_file import NewFile, whole_file
-from faircount.options import Options, options_from
 from faircount.readers.labelled import Labelled, LabelOptions
 from faircount.readers.labels import read_labels, saved_row
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 from faircount.analysis.options import EXPORTS
-from faircount.options import Option, Options
+from faircount.core.options import Option, Options
 
 Force = Annotated[bool, Option("overwrite FILE if it already exists", "output")]
 ForceOthers = Annotated[bool, Option("overwrite FILE even if Faircount did not write it", "output")]

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 
 AnyPath = str | os.PathLike[str]
 Notice = Callable[[str], None]

@@ -24,16 +24,16 @@ from faircount.chat.settings import ChatSettings
 from faircount.components.factory import Context
 from faircount.components.spec import parse, render
 from faircount.config import setting_of
-from faircount.errors import UsageError
-from faircount.findings import Notes, counted
+from faircount.core.errors import UsageError
+from faircount.core.findings import Notes, counted
+from faircount.core.options import Options, options_from
+from faircount.io.new_file import SUFFIX, NewFile
 from faircount.io.streams import STDIN
 from faircount.judges.builtin.refusal import hits_on_refusals
 from faircount.judges.factory import make_judge
 from faircount.judges.judge import Judge, every_part
 from faircount.judges.registry import JUDGES
 from faircount.judges.verdict_store import VerdictStore
-from faircount.new_file import SUFFIX, NewFile
-from faircount.options import Options, options_from
 from faircount.readers import inputs
 from faircount.readers.cache import default_folder
 

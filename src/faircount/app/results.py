@@ -29,9 +29,9 @@ from faircount.analysis.options import (
 )
 from faircount.app.options import ComparedFile, ExtractedFile, LabelSheet, NewFileOptions
 from faircount.app.output_files import AnyPath, ignore, refuse_inputs, stem_of
-from faircount.errors import UsageError
-from faircount.new_file import SUFFIX, NewFile
-from faircount.options import Options, options_from
+from faircount.core.errors import UsageError
+from faircount.core.options import Options, options_from
+from faircount.io.new_file import SUFFIX, NewFile
 
 if TYPE_CHECKING:
     from faircount.analysis.checking import Checks
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from faircount.analysis.power import Power
     from faircount.analysis.results import AnalysisSet
     from faircount.analysis.sampling_for_labels import Sample
-    from faircount.model import Analysis
+    from faircount.core.model import Analysis
     from faircount.readers.loading import Progress
 
 RESULTS_FOLDER, DATASETS_FOLDER = "results", "datasets"

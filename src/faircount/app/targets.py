@@ -19,9 +19,10 @@ from faircount.chat.settings import ChatSettings
 from faircount.components.code import in_short
 from faircount.components.factory import Context
 from faircount.config import setting_of
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.options import Options, options_from
+from faircount.core.text import clip, visible
 from faircount.judges.judge import Judge
-from faircount.options import Options, options_from
 from faircount.runs.attacks.base import Attack, AttackError, Entry, Step
 from faircount.runs.attacks.factory import make_attack
 from faircount.runs.case import AttackCase
@@ -32,7 +33,6 @@ from faircount.runs.recording import output_record
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError
 from faircount.runs.targets.factory import make_target
 from faircount.runs.targets.guardrail import classified
-from faircount.text import clip, visible
 
 _NO_ANSWER = "(the target's answer)"
 

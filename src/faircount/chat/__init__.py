@@ -4,6 +4,6 @@ This room sends messages and hands back answers with what they took. It decides 
 reaches nothing but the request that needs it.
 """
 
-from faircount.lazy import names_of
+from faircount.core.lazy import names_of
 
 __getattr__, __dir__ = names_of(__name__, __file__)

@@ -8,8 +8,8 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
-from faircount.text import clip, mask_secrets, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 
 _LONGEST_SHOWN = 200
 

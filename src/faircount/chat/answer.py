@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.chat.secret import Key
-from faircount.errors import FaircountError
+from faircount.core.errors import FaircountError
 
 FILTERED = "filtered"
 """The kind of error that is a provider's refusal of the request."""

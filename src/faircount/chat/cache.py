@@ -19,9 +19,9 @@ from msgspec import Raw, Struct
 from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer
 from faircount.chat.provider import ChatRequest
-from faircount.errors import UsageError
-from faircount.interrupts import uninterrupted
-from faircount.text import visible
+from faircount.core.errors import UsageError
+from faircount.core.interrupts import uninterrupted
+from faircount.core.text import visible
 
 FORMAT = 1
 

@@ -25,8 +25,8 @@ from faircount.chat.provider import ChatRequest, Messages, Provider
 from faircount.chat.providers import find_provider
 from faircount.chat.retrying import Retrying
 from faircount.chat.settings import ChatSettings
-from faircount.errors import UsageError
-from faircount.text import visible
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 
 if TYPE_CHECKING:
     import asyncio

@@ -18,8 +18,8 @@ from faircount.chat.http import Arrived, Connections, said_in, status_trouble
 from faircount.chat.provider import ChatRequest, Trouble, refusal
 from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
-from faircount.errors import UsageError
-from faircount.text import clip, mask_secrets, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 
 _LONGEST_QUOTE = 300
 _LONGEST_ID = 200

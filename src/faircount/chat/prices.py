@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 _MILLION = 1_000_000
 _MOST_DOLLARS = 1e12

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from faircount.chat.answer import FILTERED, ChatAnswer
 from faircount.chat.settings import ChatSettings
-from faircount.policy_blocks import policy_block
+from faircount.core.policy_blocks import policy_block
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -27,7 +27,8 @@ class Trouble(Exception):
 
     The message goes to people: it holds no secrets, and text of a server only clipped and made visible. `again` says
     whether another try may do better, `wait` for how many seconds the server wants to be left alone. `policy_block` is
-    the pattern of `faircount.policy_blocks` by which the provider refused the request, where all that it said shows it.
+    the pattern of `faircount.core.policy_blocks` by which the provider refused the request, where all that it said
+    shows it.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ from importlib import metadata
 
 from faircount.chat.openai import OpenAI
 from faircount.chat.provider import Provider
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 GROUP = "faircount.chat"
 BUILT_IN: dict[str, type[Provider]] = {"openai": OpenAI}

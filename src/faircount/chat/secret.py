@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NoReturn
 
-from faircount.errors import UsageError
-from faircount.text import visible
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 
 HIDDEN = "[key]"
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 
 _AT_LEAST_ZERO = ("backoff", "longest_backoff", "longest_wait")
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 
 
 class NotJson(Exception):

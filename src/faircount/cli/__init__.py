@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from faircount import interrupts
 from faircount.cli.messages import error_line
-from faircount.errors import FaircountError
-from faircount.text import clip_middle
+from faircount.core import interrupts
+from faircount.core.errors import FaircountError
+from faircount.core.text import clip_middle
 
 EXIT_BUG = 70
 EXIT_SYSTEM = 74

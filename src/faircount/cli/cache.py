@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from faircount.cli.runner import CommandResult
-from faircount.errors import UsageError
-from faircount.findings import counted
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted
+from faircount.core.text import inert_lines, visible
 from faircount.readers.cache import FOLDER_VARIABLE, Cache, default_folder
-from faircount.text import inert_lines, visible
 
 
 def show() -> CommandResult:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from faircount.cli.output import show
 from faircount.cli.parts import Demo
 from faircount.cli.runner import CommandResult
-from faircount.errors import UsageError
-from faircount.interrupts import EXIT_INTERRUPTED
+from faircount.core.errors import UsageError
+from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.report import Findings, Report
 from faircount.sample import SampleFiles, write_sample
 from faircount.sample_datasets import write_datasets

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from faircount.cli.messages import note
 from faircount.cli.parts import FAIL, IGNORE, SUMMARY_VARIABLE, Gates
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.analysis.comparing.model import Comparison
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from faircount.analysis.gates.judging import GateResult
     from faircount.analysis.gates.subject import Subject
     from faircount.analysis.options import AnalyzeOptions
-    from faircount.model import Analysis
-    from faircount.options import Options
+    from faircount.core.model import Analysis
+    from faircount.core.options import Options
 
 EXIT_GATE_FAILED = 1
 _WIDTH = 200
@@ -126,7 +126,7 @@ def _write_files(
     inputs: Sequence[str],
 ) -> None:
     from faircount.app.output_files import refuse_inputs
-    from faircount.new_file import whole_file
+    from faircount.io.new_file import whole_file
     from faircount.present import junit, sarif
 
     for path, render in ((gates.junit, junit.render), (gates.sarif, sarif.render)):

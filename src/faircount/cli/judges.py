@@ -20,7 +20,7 @@ from faircount.app.output_files import refuse_inputs
 from faircount.cli.parts import Output, ReportOutput
 from faircount.cli.progress import CountingBar
 from faircount.cli.runner import CommandResult
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
 from faircount.io.streams import STDIN
 from faircount.readers.labelled import LabelOptions
 

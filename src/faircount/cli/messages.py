@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from faircount.text import inert_lines, visible
+from faircount.core.text import inert_lines, visible
 
 _RED = "\x1b[1;31m"
 _PLAIN = "\x1b[0m"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from faircount.app.output_files import beside_others, is_our_page, refuse_inputs, stem_of
 from faircount.cli.messages import colours, note
-from faircount.errors import UsageError
-from faircount.new_file import whole_file
+from faircount.core.errors import UsageError
+from faircount.core.text import inert_lines, visible
+from faircount.io.new_file import whole_file
 from faircount.present import console, json_text
 from faircount.report import Report
-from faircount.text import inert_lines, visible
 
 STDIN = "-"
 PAGE_SUFFIX = "_analysis.html"

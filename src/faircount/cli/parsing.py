@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, get_args
 from faircount.cli.messages import error_line
 
 if TYPE_CHECKING:
-    from faircount.options import Option, OptionField, Options
+    from faircount.core.options import Option, OptionField, Options
 
 EXIT_CODES = """\
 exit codes: 0 success, 1 gate failed, 2 usage or configuration error, 3 bad input, 4 incomplete, 70 bug,
@@ -98,7 +98,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_command(self, command: Command) -> None:
         """Add the options of a command, and what runs it."""
-        from faircount.options import option_fields
+        from faircount.core.options import option_fields
 
         self.set_defaults(run=partial(_run, command))
         title = ""

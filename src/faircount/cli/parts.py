@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 from faircount.app.options import output_file
-from faircount.errors import UsageError
-from faircount.options import Option, Options
+from faircount.core.errors import UsageError
+from faircount.core.options import Option, Options
 
 OUTPUT_FORMATS = ("console", "json", "markdown", "html", "xlsx")
 WITH_FIGURES = ("html", "markdown", "xlsx")

@@ -45,7 +45,7 @@ from faircount.cli.parts import (
     ReportOutput,
 )
 from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult, Files
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3

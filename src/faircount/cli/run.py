@@ -18,13 +18,13 @@ from faircount.cli.parts import IGNORE, BaselineGates, Output, RunOutput
 from faircount.cli.results import EVIDENCE_IN_A_PAGE
 from faircount.cli.run_progress import RunProgress
 from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
-from faircount.findings import counted
-from faircount.interrupts import EXIT_INTERRUPTED
-from faircount.model import Analysis
+from faircount.core.findings import counted
+from faircount.core.interrupts import EXIT_INTERRUPTED
+from faircount.core.model import Analysis
+from faircount.core.text import clip, visible
 from faircount.runs import service
 from faircount.runs.options import BenchOptions, JournalOptions, MergeOptions, ResumeOptions, RunOptions
 from faircount.runs.service import RunResult
-from faircount.text import clip, visible
 
 LONGEST_REASON = 120
 EXIT_FAILED_TESTS = 1

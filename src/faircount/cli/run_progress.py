@@ -12,7 +12,7 @@ import time
 from faircount import formats
 from faircount.cli.messages import note
 from faircount.cli.progress import QUIET
-from faircount.interrupts import EXIT_INTERRUPTED
+from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.runs.budget import Tally
 from faircount.runs.service import RunListener
 from faircount.stats.proportion import wilson

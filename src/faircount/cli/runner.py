@@ -18,12 +18,12 @@ from msgspec import Struct
 from faircount.cli.messages import note
 from faircount.cli.parsing import Command, load
 from faircount.cli.parts import Gates, Inputs, Output
-from faircount.errors import FaircountError, InputError
-from faircount.options import Options, option_fields
+from faircount.core.errors import FaircountError, InputError
+from faircount.core.options import Options, option_fields
 
 if TYPE_CHECKING:
     from faircount.analysis.comparing.model import Comparison
-    from faircount.model import Analysis
+    from faircount.core.model import Analysis
     from faircount.report import Report
 
 STDIN = "-"

@@ -12,7 +12,7 @@ from faircount.cli.judges import text_of
 from faircount.cli.messages import note
 from faircount.cli.parts import Output
 from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
-from faircount.errors import InputError
+from faircount.core.errors import InputError
 from faircount.runs.options import TryAttackOptions, TryTargetOptions
 
 

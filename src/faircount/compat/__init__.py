@@ -3,6 +3,6 @@
 A tool is imported only where the user names something of its own, and only if it is installed.
 """
 
-from faircount.lazy import names_of
+from faircount.core.lazy import names_of
 
 __getattr__, __dir__ = names_of(__name__, __file__)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from faircount.components.code import imported, in_short, printing_aside, refuse_unknown, version_of
 from faircount.core.attempt import Attempt, ToolCall
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.errors import UsageError
 from faircount.judges.third_party import ThirdPartyJudge, share
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from faircount.components.code import imported, in_short, is_there, printing_aside, refuse_unknown, version_of
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
+from faircount.core.string_judges import is_garak_string_detector
 from faircount.core.verdict import Verdict
-from faircount.errors import UsageError
 from faircount.judges.third_party import ThirdPartyJudge, by_score
-from faircount.string_judges import is_garak_string_detector
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

@@ -3,6 +3,6 @@
 What a judge, a target or an attack is, and does, is decided in `judging` and `running`.
 """
 
-from faircount.lazy import names_of
+from faircount.core.lazy import names_of
 
 __getattr__, __dir__ = names_of(__name__, __file__)

@@ -25,8 +25,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
-from faircount.text import clip, mask_secrets, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 
 _DIGITS = 16
 _LONGEST = 200

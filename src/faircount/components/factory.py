@@ -18,9 +18,9 @@ from faircount.chat.settings import ChatSettings
 from faircount.components.code import Place, is_local
 from faircount.components.registry import short
 from faircount.components.spec import Kind, Spec, parse
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.text import visible
 from faircount.query import QueryError
-from faircount.text import visible
 
 _FACTORIES: Mapping[Kind, str] = {
     "judge": "faircount.judges.factory",

@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from faircount.components.code import in_short, printing_aside
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 T = TypeVar("T")
 _LONGEST_NAME = 200

@@ -22,8 +22,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from faircount.core.text import visible
 from faircount.query.scanner import CURLY_QUOTES, QUOTES, QueryError, Scanner, Word
-from faircount.text import visible
 
 DEEPEST = 20
 LONGEST = 100_000

@@ -1,5 +1,5 @@
 """The words of this field as small frozen types: an attempt on a target, and what a judge says of it."""
 
-from faircount.lazy import names_of
+from faircount.core.lazy import names_of
 
 __getattr__, __dir__ = names_of(__name__, __file__)

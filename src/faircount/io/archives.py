@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.text import LONE_SURROGATES, clip, visible
 from faircount.io.streams import CHUNK_BYTES, EXPANSION_CHECKED_FROM, MAX_EXPANSION, STDIN, Stream
-from faircount.text import LONE_SURROGATES, clip, visible
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType

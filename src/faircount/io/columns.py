@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
-from faircount.text import clip, mask_secrets, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 
 ID_NAMES = (("id",), ("item",), ("uuid",), ("key",), ("conversation_id",))
 

@@ -30,15 +30,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from faircount.errors import InputError
-from faircount.findings import Notes, counted
+from faircount.core.errors import InputError
+from faircount.core.findings import Notes, counted
+from faircount.core.options import MAX_LINE_BYTES
+from faircount.core.text import LONE_SURROGATES, replace_surrogates, visible
 from faircount.io import lenient_json as loose
 from faircount.io.archives import ZIP_MAGIC, Archive, split_member
 from faircount.io.content_hash import ContentHash
 from faircount.io.lenient_json import BadLine
 from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks, is_compressed, open_bytes
-from faircount.options import MAX_LINE_BYTES
-from faircount.text import LONE_SURROGATES, replace_surrogates, visible
 
 CSV, JSONL, JSON, XLSX = "csv", "jsonl", "json", "xlsx"
 COMPRESSED_SUFFIXES = (".gz", ".zst")

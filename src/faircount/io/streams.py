@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.options import MAX_LINE_BYTES
 from faircount.io.content_hash import ContentHash
-from faircount.options import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from faircount.readers.run_rows import RunFile

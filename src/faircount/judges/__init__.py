@@ -4,6 +4,6 @@ Other tools call such a thing a metric, a detector or a scorer; here all of them
 about attempts. It reads no result files, prints nothing, and loads no code that a file names.
 """
 
-from faircount.lazy import names_of
+from faircount.core.lazy import names_of
 
 __getattr__, __dir__ = names_of(__name__, __file__)

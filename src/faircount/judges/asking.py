@@ -17,11 +17,11 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from faircount.core.errors import UsageError
+from faircount.core.text import replace_surrogates
 from faircount.core.verdict import Usage
-from faircount.errors import UsageError
 from faircount.judges.json_text import NotJson, ReadInVain, values
 from faircount.judges.parameters import check_number
-from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.answer import ChatAnswer, ChatError

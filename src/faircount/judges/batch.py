@@ -14,10 +14,10 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import FaircountError
 from faircount.core.verdict import Verdict
-from faircount.errors import FaircountError
+from faircount.core.workers import result_of, start_method, submit, worker_pool
 from faircount.judges.judge import Judge, verdict_of
-from faircount.workers import result_of, start_method, submit, worker_pool
 
 DEFAULT_CONCURRENCY = 8
 _CHUNK = 500

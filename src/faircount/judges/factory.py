@@ -18,7 +18,7 @@ from faircount.components.code import Place, in_short, is_local, version_of_code
 from faircount.components.factory import Context
 from faircount.components.registry import load_class
 from faircount.components.spec import DEEPEST, Spec, Value, parse, render
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.judges.judge import Judge
 from faircount.judges.registry import JUDGES, STRING_JUDGES
 from faircount.judges.third_party import FunctionJudge, adopt, describe

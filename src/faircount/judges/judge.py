@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 from faircount.core.attempt import Attempt
+from faircount.core.text import clip, mask_secrets
 from faircount.core.verdict import Identity, Verdict
-from faircount.text import clip, mask_secrets
 
 Turns = Literal["last", "any", "all"]
 """Which answers of a conversation, or of an attack with several requests, a judge wants to see: the last one alone, or

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from faircount.core.attempt import Attempt
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 _LONGEST_QUOTE = 60
 _FILE_MARK = "@"

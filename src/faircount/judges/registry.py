@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from faircount import string_judges
 from faircount.components.registry import BuiltIn, Registry
+from faircount.core import string_judges
 from faircount.judges.judge import Judge
 
 _CANONICAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*")

@@ -22,11 +22,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 from faircount.core.verdict import Decision, Span, Usage, Verdict
-from faircount.errors import UsageError
 from faircount.judges.judge import Judge, every_part
 from faircount.judges.registry import JUDGES, STRING_JUDGES
-from faircount.text import visible
 
 FORMAT = 1
 EVERYTHING = frozenset(Attempt.__struct_fields__)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from faircount.workers import Beside
+from faircount.core.workers import Beside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

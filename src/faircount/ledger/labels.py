@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from faircount.core.model import Outcome
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import GIVEN, JUDGE_FIELD, LedgerView
 from faircount.ledger.tallies import text_of
-from faircount.model import Outcome
 
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
 _DECIDED = f"({_SUCCESS}, {OUTCOME_NUMBER[Outcome.FAILURE]})"

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.core.model import Outcome
 from faircount.ledger.schema import Lexicon, Mark, Tables, id_number, word_of
 from faircount.ledger.store import GIVEN, Ledger, LedgerView, source_and_line
 from faircount.ledger.tallies import ATTACK_NAME, strategy_name, text_of
-from faircount.model import Outcome
 
 REPEATED, TOLD_ELSEWHERE, JUDGED_AGAIN = "repeated", "told elsewhere", "judged again elsewhere"
 """Why a row was left out, as `tell_rows_apart.sql` says it."""

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from faircount.findings import EXAMPLES_KEPT
+from faircount.core.findings import EXAMPLES_KEPT
+from faircount.core.model import Outcome
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, Mark
 from faircount.ledger.store import LINE_BITS, LedgerView
-from faircount.model import Outcome
 
 _SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
 _SHARED_IDS = """

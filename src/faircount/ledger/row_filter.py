@@ -11,11 +11,11 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from faircount.core.model import Outcome
 from faircount.ledger.lookup import ROWS_WITH_ENTRIES, TO_READ_BACK, CountedRow, to_read_back
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import Ledger, source_and_line
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK, strategy_name
-from faircount.model import Outcome
 from faircount.query import Query
 from faircount.query.tree import And, Node, Not, Operator, Or, Test
 from faircount.query.values import Check, check_of

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
-from faircount.model import Outcome
+from faircount.core.model import Outcome
 
 OUTCOME_NUMBER: dict[Outcome, int] = {outcome: number for number, outcome in enumerate(Outcome)}
 """How an outcome is written in a column."""

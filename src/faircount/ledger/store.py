@@ -19,6 +19,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.core.model import Outcome
+from faircount.core.outcomes import PRECEDENCE
+from faircount.core.workers import Answered, Beside
 from faircount.ledger import engine
 from faircount.ledger.engine import DuckDB, Engine
 from faircount.ledger.joining import columns_of, joined, rows_of
@@ -39,9 +42,6 @@ from faircount.ledger.schema import (
     sql_names,
     word_of,
 )
-from faircount.model import Outcome
-from faircount.outcomes import PRECEDENCE
-from faircount.workers import Answered, Beside
 
 LINE_BITS = 40
 """A row is known by `ord`: the number of its source, and so many bits for its line."""

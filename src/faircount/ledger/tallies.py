@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.core.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer
 from faircount.ledger.store import SEVERAL_ATTACKS, LedgerView
-from faircount.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
 
 UNNAMED_ATTACK = "(unnamed)"
 STANDARD = "standard"

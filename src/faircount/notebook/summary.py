@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.analysis.arrange import as_report
-from faircount.model import Analysis, Examples
+from faircount.core.model import Analysis, Examples
 from faircount.present import console
 from faircount.present.html import Part, Titled, block_markup, heading_markup, headline_markup, parts_of
 from faircount.present.markup import Child, Markup, tag

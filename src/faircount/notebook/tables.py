@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import LONE_SURROGATES, visible
 from faircount.query.values import text_of
-from faircount.text import LONE_SURROGATES, visible
 
 if TYPE_CHECKING:
     import pandas

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec import Struct, field
 
 from faircount import formats
-from faircount.model import Finding, Severity
+from faircount.core.model import Finding, Severity
+from faircount.core.text import cell_width, clip_middle, inert_lines, left_to_right, visible
 from faircount.present import figures_text as text
 from faircount.report import (
     Block,
@@ -33,7 +34,6 @@ from faircount.report import (
     Report,
     Section,
 )
-from faircount.text import cell_width, clip_middle, inert_lines, left_to_right, visible
 
 PLAIN_WIDTH = 100
 NARROWEST = 40

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from faircount.core.text import LONE_SURROGATES, visible
 from faircount.present.sheet_cells import Value, number_text
 from faircount.present.sheet_text import is_plain, spelled_out
-from faircount.text import LONE_SURROGATES, visible
 
 _FORMULA = "=+\\-@＝＋－＠"
 # A byte order mark at the start of a file is not part of the first cell.

@@ -12,11 +12,11 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from faircount import formats
-from faircount.model import Estimate
+from faircount.core.model import Estimate
+from faircount.core.text import clip
 from faircount.present import figures_text
 from faircount.present.markup import Attribute, Child, Markup, tag, together
 from faircount.report import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark
-from faircount.text import clip
 
 # --- what all figures share -----------------------------------------------------------------------------------------
 

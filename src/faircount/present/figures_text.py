@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from faircount import formats
-from faircount.model import Estimate, Passage
+from faircount.core.model import Estimate, Passage
+from faircount.core.text import clip, clip_apart, clip_middle, visible
 from faircount.report import (
     CELL_WIDTH,
     Cell,
@@ -21,7 +22,6 @@ from faircount.report import (
     table,
     text_column,
 )
-from faircount.text import clip, clip_apart, clip_middle, visible
 
 UNKNOWN = "?"
 MISSING = "(none)"

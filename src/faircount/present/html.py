@@ -19,7 +19,8 @@ from typing import assert_never
 from msgspec import Struct
 
 from faircount import formats
-from faircount.model import Estimate, Finding, Passage, Severity
+from faircount.core.model import Estimate, Finding, Passage, Severity
+from faircount.core.text import visible
 from faircount.present import figures_text
 from faircount.present.figure import bars_svg, curves_svg, differences_svg, heat_map_svg, interval_svg
 from faircount.present.markup import Child, Markup, tag, together
@@ -47,7 +48,6 @@ from faircount.report import (
     Section,
     Subject,
 )
-from faircount.text import visible
 from faircount.version import __version__
 
 BREAK_MARK = "↵"

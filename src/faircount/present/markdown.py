@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from faircount import formats
-from faircount.model import Estimate, Finding
+from faircount.core.model import Estimate, Finding
+from faircount.core.text import clip, inert_lines, visible
 from faircount.present import figures_text as text
 from faircount.report import (
     Bars,
@@ -37,7 +38,6 @@ from faircount.report import (
     Section,
     Subject,
 )
-from faircount.text import clip, inert_lines, visible
 
 _PLACES_SHOWN = 3
 _RECORD_WIDTH = 100

@@ -10,7 +10,7 @@ from html import escape
 
 from msgspec import Struct
 
-from faircount.text import visible
+from faircount.core.text import visible
 
 
 class Markup(Struct, frozen=True):

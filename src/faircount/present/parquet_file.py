@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faircount.core.text import replace_surrogates, visible
 from faircount.present.sheet_cells import Value, number_text
 from faircount.query.values import number_of
-from faircount.text import replace_surrogates, visible
 
 Connect = Callable[[Path], Any]
 """Starts an engine that may read and write the files of one folder."""

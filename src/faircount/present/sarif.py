@@ -19,8 +19,8 @@ from faircount import formats
 from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, PASSED
 from faircount.analysis.gates.subject import WIDTH, Subject
-from faircount.model import Group
-from faircount.text import clip, visible
+from faircount.core.model import Group
+from faircount.core.text import clip, visible
 from faircount.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"

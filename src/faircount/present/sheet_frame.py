@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 from faircount.present.sheet_report import Chart, Scale
-from faircount.text import visible
 
 AUTHOR = "Faircount"
 FIRST_PARTS = ("_rels/.rels", "docProps/core.xml", "xl/theme/theme1.xml")

@@ -11,8 +11,8 @@ from itertools import chain
 from msgspec import Struct, field
 
 from faircount import formats
-from faircount.findings import counted
-from faircount.model import Estimate, Finding
+from faircount.core.findings import counted
+from faircount.core.model import Estimate, Finding
 from faircount.present import figures_text as text
 from faircount.present.sheet_cells import Value
 from faircount.present.sheet_text import cell_text

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from faircount.text import clip_middle, visible
+from faircount.core.text import clip_middle, visible
 
 LONGEST = 32_767
 """The most that a cell holds, in units of UTF-16, as Excel counts."""

@@ -16,9 +16,10 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
-from faircount.model import Finding
-from faircount.new_file import whole_file
+from faircount.core.errors import UsageError
+from faircount.core.model import Finding
+from faircount.core.text import cell_width
+from faircount.io.new_file import whole_file
 from faircount.present.sheet_cells import COLUMNS, Overlong, RowWriter, Value, table
 from faircount.present.sheet_frame import AUTHOR, FIRST_PARTS, Frame, Outside, Plan, frame, sheet_part
 from faircount.present.sheet_report import (
@@ -31,7 +32,6 @@ from faircount.present.sheet_report import (
 )
 from faircount.present.sheet_text import SOURCE, spelled_out
 from faircount.report import Report
-from faircount.text import cell_width
 
 SHEET_ROWS = 1_048_575
 """The most rows that a sheet holds below its header."""

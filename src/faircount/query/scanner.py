@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faircount.errors import UsageError
-from faircount.text import cell_width, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import cell_width, visible
 
 LONGEST = 1_000_000
 """The most characters of an expression."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from faircount.patterns import Pattern
+from faircount.core.patterns import Pattern
 from faircount.query.tree import Literal, Operator
 
 Check = Callable[[object], bool]

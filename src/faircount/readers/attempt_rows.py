@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from xxhash import xxh3_64_intdigest
 
+from faircount.core.findings import Notes
+from faircount.core.model import Outcome
+from faircount.core.outcomes import state
 from faircount.core.verdict import Verdict
-from faircount.findings import Notes
 from faircount.ledger.schema import Answer, LedgerRow, Mark, VerdictRow, checksum
-from faircount.model import Outcome
-from faircount.outcomes import state
 from faircount.readers.entry_rows import attempt_shown
 from faircount.readers.journals import STANDARD
 from faircount.readers.normalise import Cleaner

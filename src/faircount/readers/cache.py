@@ -23,14 +23,14 @@ import msgspec
 from msgspec import Raw, Struct
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
 
-from faircount.findings import Notes
+from faircount.core.findings import Notes
+from faircount.core.model import Source
 from faircount.io.content_hash import SECRET_BYTES, Secret, identity_of_file
 from faircount.ledger import engine, parquet
 from faircount.ledger.engine import DuckDB
 from faircount.ledger.parquet import StoredTables
 from faircount.ledger.schema import Tables
 from faircount.ledger.store import FOLDED, Ledger
-from faircount.model import Source
 from faircount.version import __version__
 
 FOLDER_VARIABLE = "FAIRCOUNT_CACHE"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.io import lenient_json as loose
 from faircount.query import Query, parse
 from faircount.readers.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of

@@ -17,14 +17,14 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from xxhash import xxh3_64_intdigest
 
-from faircount.errors import InputError
-from faircount.findings import Notes
+from faircount.core.errors import InputError
+from faircount.core.findings import Notes
+from faircount.core.model import Source
+from faircount.core.options import MAX_LINE_BYTES
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
 from faircount.io.records import Batch, Records, RecordType, all_fields, report_to, some_fields
 from faircount.ledger.schema import Lexicon, id_number
-from faircount.model import Source
-from faircount.options import MAX_LINE_BYTES
 from faircount.readers.raw_rows import members_of
 from faircount.readers.rows import EMPTY
 

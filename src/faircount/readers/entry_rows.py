@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from faircount.core.model import Outcome
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.lenient_json import BadLine
-from faircount.model import Outcome
 from faircount.readers.aggregation import any_hit
 from faircount.readers.journal_records import RunRecord
 from faircount.readers.journals import STANDARD, AttackFailure

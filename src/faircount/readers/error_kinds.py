@@ -7,7 +7,7 @@ libraries put around those is the same for all errors, and in a narrow table it 
 import re
 from functools import lru_cache
 
-from faircount.text import clip, mask_secrets, visible
+from faircount.core.text import clip, mask_secrets, visible
 
 _SHOWN = 300
 _KIND = 120

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.text import clip_middle
 from faircount.io import lenient_json as loose
 from faircount.io.archives import split_member
 from faircount.io.streams import STDIN
 from faircount.readers.registry import open_stream
-from faircount.text import clip_middle
 
 RESULT_PREFIX = "results_"
 _RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})

@@ -19,8 +19,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from faircount.core.errors import InputError
+from faircount.core.text import clip
 from faircount.core.verdict import Verdict
-from faircount.errors import InputError
 from faircount.io.lenient_json import BadLine
 from faircount.io.streams import TOO_LONG as LINE_TOO_LONG
 from faircount.io.streams import Block, Stream, blocks
@@ -58,7 +59,6 @@ from faircount.readers.run_rows import (
 )
 from faircount.readers.spikee import SpikeeReader
 from faircount.readers.spikee_rows import is_utf8
-from faircount.text import clip
 
 NAME = "run journal"
 BATCH_ROWS = 20_000

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from faircount.core.errors import InputError
+from faircount.core.text import clip, visible
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import InputError
 from faircount.io.lenient_json import MAX_DEPTH, BadLine, depth, parse
-from faircount.text import clip, visible
 
 SCHEMA = 2
 """Which form of journal is written; it is in the header. Form 1 is read as well."""

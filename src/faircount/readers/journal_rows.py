@@ -17,8 +17,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from faircount.core.errors import InputError
+from faircount.core.text import clip, visible
 from faircount.core.verdict import Verdict
-from faircount.errors import InputError
 from faircount.io.lenient_json import BadLine
 from faircount.readers.aggregation import all_passed
 from faircount.readers.entry_rows import Attacked, attack_of, attacked, row_of_entry
@@ -49,7 +50,6 @@ from faircount.readers.run_rows import (
     success_over,
     verdict_of,
 )
-from faircount.text import clip, visible
 
 Chunks = Iterator[bytes]
 

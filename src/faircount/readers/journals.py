@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from faircount.core.model import Outcome
+from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine
-from faircount.model import Outcome
 from faircount.readers.journal_records import (
     MAX_ATTEMPT,
     AttemptRecord,
@@ -25,7 +26,6 @@ from faircount.readers.journal_records import (
     RetryRecord,
     RunRecord,
 )
-from faircount.text import clip, visible
 
 Numbered = CallRecord | AttemptRecord | RetryRecord
 """The records that are about one attempt of one case."""

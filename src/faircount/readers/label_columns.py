@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.io.columns import ID_NAMES, ColumnFinder, Role, plain, read_map
 from faircount.io.records import RECORDS_SAMPLED, Records, Report, Sha256, column_names, some_values
 from faircount.readers.labelled import Columns, LabelOptions

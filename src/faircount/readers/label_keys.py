@@ -20,8 +20,8 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
-from faircount.errors import InputError, UsageError
-from faircount.findings import counted
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
 from faircount.io.columns import listed
 from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.io.streams import STDIN

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.options import MAX_LINE_BYTES, Option, Options
 from faircount.core.verdict import Decision
-from faircount.options import MAX_LINE_BYTES, Option, Options
 
 if TYPE_CHECKING:
     from faircount.io.records import Report

@@ -24,8 +24,8 @@ from typing import IO, Any, ClassVar
 import msgspec
 
 from faircount.core.attempt import Attempt, Expected
-from faircount.errors import InputError, UsageError
-from faircount.interrupts import uninterrupted
+from faircount.core.errors import InputError, UsageError
+from faircount.core.interrupts import uninterrupted
 from faircount.io.columns import listed
 from faircount.io.records import Sha256
 from faircount.io.streams import STDIN

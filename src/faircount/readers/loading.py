@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.errors import InputError, UsageError
-from faircount.findings import Notes
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import Notes
+from faircount.core.model import Source
+from faircount.core.workers import Answered, Beside, in_order, start_method, worker_pool
 from faircount.io.content_hash import RANGE_BYTES, ContentHash, Secret, identity
 from faircount.io.streams import STDIN, open_range, raw_chunks
 from faircount.ledger import engine
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
-from faircount.model import Source
 from faircount.readers import chosen
 from faircount.readers.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.readers.journals import NOT_TRIED
@@ -42,7 +43,6 @@ from faircount.readers.registry import (
     reads_ranges,
 )
 from faircount.readers.rows import ReadOptions
-from faircount.workers import Answered, Beside, in_order, start_method, worker_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

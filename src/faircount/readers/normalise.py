@@ -9,8 +9,8 @@ import json
 import math
 from typing import Any
 
-from faircount.findings import Notes
-from faircount.text import clip, mask_secrets, replace_surrogates, visible
+from faircount.core.findings import Notes
+from faircount.core.text import clip, mask_secrets, replace_surrogates, visible
 
 TRUE_WORDS = frozenset(["true", "yes", "y", "t", "1", "on"])
 FALSE_WORDS = frozenset(["false", "no", "n", "f", "0", "off"])

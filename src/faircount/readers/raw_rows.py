@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from faircount.findings import Notes
+from faircount.core.findings import Notes
+from faircount.core.model import Source
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
 from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks
 from faircount.ledger.lookup import identity
 from faircount.ledger.schema import Mark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
-from faircount.model import Source
 from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
 from faircount.readers.rows import EMPTY, ReadOptions

@@ -19,8 +19,8 @@ from typing import Any
 from msgspec import Struct, field
 from xxhash import xxh3_128_digest
 
+from faircount.core.errors import InputError
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import InputError
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import Stream
 from faircount.ledger.schema import Batch, LedgerRow, checksum

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct, field
 
-from faircount.errors import InputError
-from faircount.findings import Notes
+from faircount.core.errors import InputError
+from faircount.core.findings import Notes
+from faircount.core.model import Source
 from faircount.io.content_hash import ContentHash
 from faircount.io.streams import STDIN, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
 from faircount.ledger.schema import Batch, Fields
-from faircount.model import Source
 from faircount.readers.rows import ReadOptions
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw, Struct
 from xxhash import xxh3_64_intdigest
 
-from faircount.findings import Notes
+from faircount.core.findings import Notes
+from faircount.core.model import Outcome
+from faircount.core.options import MAX_LINE_BYTES
+from faircount.core.outcomes import state
+from faircount.core.policy_blocks import known_pattern, policy_block
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, HistoryCount, checksum
-from faircount.model import Outcome
-from faircount.options import MAX_LINE_BYTES
-from faircount.outcomes import state
-from faircount.policy_blocks import known_pattern, policy_block
 from faircount.readers.error_kinds import describe
 from faircount.readers.normalise import scalar_text
 

@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from faircount.core.model import Outcome, Source
+from faircount.core.outcomes import state
+from faircount.core.policy_blocks import policy_block
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.lenient_json import BadLine
-from faircount.model import Outcome, Source
-from faircount.outcomes import state
-from faircount.policy_blocks import policy_block
 from faircount.readers.aggregation import DEFAULT, aggregated
 from faircount.readers.journal_records import DECISIONS
 from faircount.readers.journals import BLOCKED, STANDARD

@@ -20,7 +20,8 @@ import msgspec
 from msgspec import UNSET, Raw
 from xxhash import xxh3_64_intdigest
 
-from faircount.findings import Notes
+from faircount.core.findings import Notes
+from faircount.core.patterns import SlowPattern
 from faircount.io.lenient_json import BadLine, parse, whole_number
 from faircount.io.streams import TOO_LONG, Block, Stream, blocks
 from faircount.ledger.schema import (
@@ -35,7 +36,6 @@ from faircount.ledger.schema import (
     id_number,
     plain_id_numbers,
 )
-from faircount.patterns import SlowPattern
 from faircount.readers.normalise import LARGEST_COUNT, Cleaner, scalar_text
 from faircount.readers.registry import Found, Probe, Reader
 from faircount.readers.rows import (

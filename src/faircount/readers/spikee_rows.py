@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from faircount.findings import Notes
+from faircount.core.findings import Notes
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
 from faircount.readers.normalise import LARGEST_COUNT, Cleaner

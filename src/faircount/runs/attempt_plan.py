@@ -16,13 +16,13 @@ from typing import Any
 from msgspec import Struct, UnsetType
 
 from faircount.components.code import in_short
-from faircount.model import Outcome
-from faircount.outcomes import state
+from faircount.core.model import Outcome
+from faircount.core.outcomes import state
+from faircount.core.text import clip, mask_secrets
 from faircount.readers.journal_records import AttemptRecord, DoneRecord
 from faircount.readers.journals import BLOCKED, STANDARD
 from faircount.runs.attacks.base import Attack, Entry, Messages, Play, Step
 from faircount.runs.case import AttackCase, Case
-from faircount.text import clip, mask_secrets
 
 _LONGEST_ERROR = 500
 

@@ -51,8 +51,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.errors import UsageError
-from faircount.options import option_fields, option_value, options_from
+from faircount.core.errors import UsageError
+from faircount.core.options import option_fields, option_value, options_from
+from faircount.core.text import clip, visible
 from faircount.runs import lifecycle
 from faircount.runs.budget import Limits
 from faircount.runs.dataset_choice import RANDOM_SEED
@@ -61,7 +62,6 @@ from faircount.runs.lifecycle import Settings
 from faircount.runs.options import BenchOptions, JournalOptions, RunOptions
 from faircount.runs.service import SILENT, Prepared, RunListener, continue_run, prepare, start
 from faircount.runs.targets.factory import without_limits
-from faircount.text import clip, visible
 from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
 ROLES = ("target", "dataset", "judge", "attack", "variant")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from faircount.model import Outcome
+from faircount.core.model import Outcome
 from faircount.runs.targets.base import BLOCKED, Answer, TargetError
 
 _Count = Annotated[int, Meta(ge=1)]

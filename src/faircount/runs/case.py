@@ -26,6 +26,7 @@ from faircount.chat.secret import Key
 from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.components.code import in_short, version_of
 from faircount.core.attempt import Attempt
+from faircount.core.text import clip, mask_secrets
 from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.readers.aggregation import all_passed, any_hit
 from faircount.readers.journal_records import (
@@ -43,7 +44,6 @@ from faircount.testing.judged import attempt_from
 from faircount.testing.messages import AssistantInput, AssistantOutput
 from faircount.testing.metrics import Metric, score_of, verdict_of
 from faircount.testing.plain import class_name, plain, secrets_in
-from faircount.text import clip, mask_secrets
 
 T = TypeVar("T")
 

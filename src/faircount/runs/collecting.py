@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.errors import FaircountError, InputError
+from faircount.core.errors import FaircountError, InputError
+from faircount.core.text import visible
 from faircount.runs.case import TaskCase
 from faircount.runs.discovery import TestFile, discover
 from faircount.runs.executing import Executed, execute, forget
 from faircount.runs.suites import cases_of
-from faircount.text import visible
 
 if TYPE_CHECKING:
     from faircount.components.factory import Context

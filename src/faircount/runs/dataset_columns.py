@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.io import columns
 from faircount.io.columns import ID_NAMES, ColumnFinder, Mapped, Role, plain
 from faircount.readers.spikee import CASE_FACETS
-from faircount.text import clip, visible
 
 PROMPT, ID, SYSTEM, JUDGE, JUDGE_ARGS = "prompt", "id", "system", "judge", "judge_args"
 CONTENT_TYPE = "content_type"

@@ -12,7 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from faircount.components.factory import Context
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine
 from faircount.judges.factory import make_judge, make_trusted_only
 from faircount.judges.judge import Judge
@@ -20,7 +21,6 @@ from faircount.judges.parameters import written
 from faircount.judges.registry import JUDGES, STRING_JUDGES
 from faircount.runs.case import Case
 from faircount.runs.entry_metric import EntryMetric
-from faircount.text import clip, visible
 
 _BY_NOTES = {"canary.Canary": "canary", "strings.Regex": "regex"}
 """Judges that look for what stands in the `judge_args` of each entry, so that one of them does for all."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine
-from faircount.text import clip, visible
 
 Message = Mapping[str, Any]
 

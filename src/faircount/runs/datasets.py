@@ -12,10 +12,11 @@ from collections.abc import Iterator, KeysView, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.patterns import SlowPattern
+from faircount.core.text import clip, visible
 from faircount.io.lenient_json import MAX_DEPTH, BadLine
 from faircount.io.records import Records, Sha256, all_fields, holds_records, without_suffixes
-from faircount.patterns import SlowPattern
 from faircount.query import parse
 from faircount.readers.labelled import Doubt, DoubtKind, Doubts
 from faircount.readers.registry import Probe, default_reader, recognise
@@ -27,7 +28,6 @@ from faircount.runs.dataset_prompts import Prompts, prompts_of
 from faircount.runs.discovery import NAME_MARK
 from faircount.runs.sampling import drawn, read_seed, sample_size
 from faircount.runs.selecting import select
-from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.components.factory import Context

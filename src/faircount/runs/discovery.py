@@ -14,8 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.errors import InputError
-from faircount.text import visible
+from faircount.core.errors import InputError
+from faircount.core.text import visible
 
 NAME_MARK = "::"
 

@@ -17,9 +17,9 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.core.model import Outcome
+from faircount.core.outcomes import fold
 from faircount.core.verdict import Decision, Verdict
-from faircount.model import Outcome
-from faircount.outcomes import fold
 from faircount.readers.journal_records import AttemptRecord, CallRecord
 from faircount.readers.journals import State
 from faircount.runs.attempt_plan import (

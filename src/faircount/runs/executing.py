@@ -22,11 +22,11 @@ from msgspec import Struct
 
 from faircount.compat.rebel.test_files import hint_for, watch_registry
 from faircount.components.code import in_short, printing_aside
-from faircount.errors import FaircountError, InputError
+from faircount.core.errors import FaircountError, InputError
+from faircount.core.text import visible
 from faircount.runs.discovery import TestFile
 from faircount.testing.plain import PRIVATE
 from faircount.testing.registering import Suite, heard_by
-from faircount.text import visible
 
 if TYPE_CHECKING:
     from faircount.components.factory import Context

@@ -26,8 +26,8 @@ from typing import Self
 
 from msgspec import Struct, field
 
-from faircount.errors import FaircountError, InputError, UsageError
-from faircount.interrupts import uninterrupted
+from faircount.core.errors import FaircountError, InputError, UsageError
+from faircount.core.interrupts import uninterrupted
 from faircount.readers.journal_records import JournalRecord, ResumedRecord, RunRecord, encode_record
 from faircount.readers.journals import State
 from faircount.runs.journal_reading import state_of

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from faircount.errors import InputError
+from faircount.core.errors import InputError
+from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine
 from faircount.readers.journal_records import (
     MAX_LINE_BYTES,
@@ -25,7 +26,6 @@ from faircount.readers.journal_records import (
     decode_record,
 )
 from faircount.readers.journals import Line, State
-from faircount.text import clip, visible
 
 _BUFFER_BYTES = 1024 * 1024
 

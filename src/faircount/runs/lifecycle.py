@@ -20,10 +20,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from faircount import interrupts
 from faircount.components.code import in_short
 from faircount.components.factory import Context
-from faircount.errors import FaircountError, InputError, UsageError
+from faircount.core import interrupts
+from faircount.core.errors import FaircountError, InputError, UsageError
+from faircount.core.text import visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
 from faircount.readers.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
 from faircount.runs.attacks.base import Attack
@@ -40,7 +41,6 @@ from faircount.runs.report_document import Layout, renaming
 from faircount.runs.selecting import Selection, select
 from faircount.runs.shards import Shard, in_random_order
 from faircount.runs.targets.base import Target
-from faircount.text import visible
 from faircount.version import __version__
 
 TIMESTAMP = "%Y%m%d_%H%M%S"

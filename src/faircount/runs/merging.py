@@ -18,14 +18,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.errors import InputError
-from faircount.findings import counted
+from faircount.core.errors import InputError
+from faircount.core.findings import counted
+from faircount.core.text import clip, visible
 from faircount.readers.journal_records import SCHEMA, EndRecord, ShardRecord, decode, encode_record
 from faircount.readers.journals import State
 from faircount.runs.journal_reading import read_journal
 from faircount.runs.lifecycle import Settings, settings_of
 from faircount.runs.targets.factory import without_limits
-from faircount.text import clip, visible
 
 _KEPT = frozenset(["case", "call", "attempt", "retry", "done"])
 _SAME = ("files", "entries", "target", "attacking", "stop_when", "ignore_errors")

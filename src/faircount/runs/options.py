@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from faircount.options import Option, Options
+from faircount.core.options import Option, Options
 
 PER_CASE, _ = REPORT_LAYOUTS = ("per-case", "per-metric")
 _MOST_ITERATIONS = 10_000

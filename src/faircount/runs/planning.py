@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
-from faircount.model import Document
+from faircount.core.model import Document
 from faircount.runs.case import AttackCase, Case, TaskCase
 
 CHARACTERS_PER_TOKEN = 4

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from faircount.core.text import clip, mask_secrets
 from faircount.core.verdict import Verdict
 from faircount.readers.journal_records import AttemptRecord, ErrorRecord, OutputRecord, UsageRecord, VerdictRecord
 from faircount.runs.attempt_plan import NextAttempt
 from faircount.runs.case import AttackCase, Case
 from faircount.runs.targets.base import Answer, TargetError
-from faircount.text import clip, mask_secrets
 
 _LONGEST_ERROR = 500
 

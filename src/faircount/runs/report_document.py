@@ -17,9 +17,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from faircount.core.findings import counted
+from faircount.core.model import Estimate
 from faircount.core.verdict import Verdict
-from faircount.findings import counted
-from faircount.model import Estimate
 from faircount.readers.aggregation import aggregated, all_passed
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, RunRecord, UsageRecord
 from faircount.readers.journals import State

@@ -13,8 +13,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from faircount.components.factory import Context
-from faircount.errors import InputError
-from faircount.model import Outcome
+from faircount.core.errors import InputError
+from faircount.core.model import Outcome
+from faircount.core.text import visible
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, RetryRecord, decode, encode_record
 from faircount.readers.journals import State
 from faircount.runs.case import AttackCase, Case, Chosen
@@ -22,7 +23,6 @@ from faircount.runs.engine import Earlier
 from faircount.runs.journal import Journal
 from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.runs.lifecycle import Settings, chosen_for
-from faircount.text import visible
 
 
 class Resumed(Struct, frozen=True):

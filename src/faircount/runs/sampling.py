@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 _COUNT = re.compile(r"[0-9]{1,12}")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:e-?[0-9]{1,3})?", re.IGNORECASE)

@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 from faircount.query import parse_keyword
 from faircount.runs.case import Case
-from faircount.text import visible
 
 _MOST_TOLD = 10
 

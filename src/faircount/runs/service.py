@@ -23,10 +23,10 @@ from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
 from faircount.components.factory import Context, make_again
 from faircount.config import setting_of
-from faircount.errors import FaircountError, InputError, UsageError
-from faircount.findings import counted
-from faircount.new_file import NewFile
-from faircount.options import Options, options_from
+from faircount.core.errors import FaircountError, InputError, UsageError
+from faircount.core.findings import counted
+from faircount.core.options import Options, options_from
+from faircount.io.new_file import NewFile
 from faircount.runs import lifecycle, resuming
 from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.factory import make_attack

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.runs.seeding import rng_for
-from faircount.text import clip, visible
 
 Item = TypeVar("Item")
 _SHARD = re.compile(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*")

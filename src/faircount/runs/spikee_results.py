@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from faircount.errors import InputError
+from faircount.core.errors import InputError
+from faircount.core.text import visible
 from faircount.io.lenient_json import BadLine
 from faircount.judges.registry import JUDGES
 from faircount.readers.entry_rows import Attacked, row_of_entry
@@ -22,7 +23,6 @@ from faircount.readers.journal_rows import EntryGathering
 from faircount.readers.journals import State
 from faircount.readers.run_rows import RunAttempt
 from faircount.runs.journal_reading import JournalReader, read_journal
-from faircount.text import visible
 
 Record = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import formats
-from faircount.findings import counted
-from faircount.model import Estimate, Outcome
+from faircount.core.findings import counted
+from faircount.core.model import Estimate, Outcome
 from faircount.query.parser import FigureScanner
 from faircount.stats.gates import confidence_sequence
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from faircount.errors import InputError
+from faircount.core.errors import InputError
+from faircount.core.text import visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
 from faircount.runs.case import CaseMetric, TaskCase, case_metric
 from faircount.testing.registering import Suite
-from faircount.text import visible
 
 _MOST_CASES = 1_000_000
 

@@ -1,4 +1,4 @@
-from faircount.model import Validation as Validation
+from faircount.core.model import Validation as Validation
 from faircount.stats.agreement import alpha_of_kinds as alpha_of_kinds
 from faircount.stats.agreement import chance_agreement as chance_agreement
 from faircount.stats.agreement import cohen_kappa as cohen_kappa

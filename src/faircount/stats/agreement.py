@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined
 
 if TYPE_CHECKING:

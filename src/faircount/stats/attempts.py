@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.distributions import student_critical_value, two_sided_normal
 from faircount.stats.proportion import (
     DEFAULT_LEVEL,

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.distributions import student_critical_value, two_sided_student
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, score_limits, undefined
 

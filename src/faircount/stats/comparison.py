@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.clusters import correlation_floor, effective_families
 from faircount.stats.distributions import (
     binomial_at_most,

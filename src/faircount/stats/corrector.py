@@ -16,7 +16,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.model import Estimate, Validation
+from faircount.core.model import Estimate, Validation
 from faircount.stats.design import Design, widening
 from faircount.stats.distributions import (
     binomial_at_most,

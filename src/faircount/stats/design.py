@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from faircount.model import AgainstRest, Estimate
+from faircount.core.model import AgainstRest, Estimate
 from faircount.stats.clusters import ClusterEstimate, cluster_wilson
 from faircount.stats.comparison import (
     ClusterDifference,

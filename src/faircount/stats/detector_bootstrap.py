@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.proportion import DEFAULT_LEVEL, check_level, critical_value, undefined, wilson
 from faircount.stats.special import beta_quantile
 

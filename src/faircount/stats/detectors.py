@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.detector_bootstrap import f1_bootstrap
 from faircount.stats.proportion import DEFAULT_LEVEL, undefined, wilson
 

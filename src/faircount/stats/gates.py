@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.comparison import farrington_manning, farrington_manning_score, tango, tango_score
 from faircount.stats.distributions import normal_tail, student_critical_value
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, critical_value, undefined

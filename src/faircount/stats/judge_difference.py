@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from faircount.model import Estimate, Validation
+from faircount.core.model import Estimate, Validation
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import CorrectionStatus, VerdictCounts, rogan_gladen
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson

@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from faircount.model import Estimate, Validation
+from faircount.core.model import Estimate, Validation
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
 
 # Below this a judge tells so little that dividing by it says nothing.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.clusters import effective_degrees, expected_correlation
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.judge_error import VerdictCounts

@@ -3,7 +3,7 @@
 import math
 from statistics import NormalDist
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.special import beta_quantile
 
 DEFAULT_LEVEL = 0.95

@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.stats.proportion import DEFAULT_LEVEL, wilson
 from faircount.stats.reducers import valid_scores
 from faircount.stats.special import regularized_beta

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from statistics import NormalDist
 
-from faircount.model import Estimate, GroupFamilies
+from faircount.core.model import Estimate, GroupFamilies
 from faircount.stats.design import few_families
 from faircount.stats.distributions import student_critical_value
 from faircount.stats.gates import (

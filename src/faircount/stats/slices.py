@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.model import AgainstRest, Estimate
+from faircount.core.model import AgainstRest, Estimate
 from faircount.stats.comparison import fisher_exact
 from faircount.stats.multiplicity import benjamini_hochberg
 from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined, wilson

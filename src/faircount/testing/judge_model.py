@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.judges.asking import Form, OffMenu, Questioner
 from faircount.testing.plain import SECRET, is_secret, plain
 

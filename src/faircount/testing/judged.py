@@ -7,8 +7,8 @@ from typing import Any
 
 from faircount.components.factory import Context
 from faircount.core.attempt import Attempt, Expected, ToolCall, Turn
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.errors import UsageError
 from faircount.judges.factory import make_judge
 from faircount.judges.judge import Judge, every_part, verdict_of
 from faircount.testing import messages as said

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from faircount.text import clip, mask_secrets
+from faircount.core.text import clip, mask_secrets
 
 SECRET = "[secret]"
 PRIVATE = "_faircount_tests_"

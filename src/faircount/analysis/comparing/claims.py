@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from faircount import formats
 from faircount.analysis.comparing.model import CorrectedPair, Figures
-from faircount.findings import counted
-from faircount.model import Estimate
+from faircount.core.findings import counted
+from faircount.core.model import Estimate
 from faircount.stats import detectable_paired, detectable_unpaired, shown_sign
 
 POWER = 0.8

@@ -29,18 +29,18 @@ from faircount.analysis.comparing.side import Side
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.results import Folded, fold_files
 from faircount.analysis.words import WORDS
-from faircount.errors import InputError, UsageError
-from faircount.findings import EXAMPLES_KEPT, counted, finding
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import EXAMPLES_KEPT, counted, finding
+from faircount.core.model import Finding
+from faircount.core.text import clip, visible
 from faircount.io.streams import STDIN
 from faircount.ledger import engine
 from faircount.ledger.lookup import lacks_objectives
-from faircount.model import Finding
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Loader, Progress, with_cache
 from faircount.source_labels import labelled
 from faircount.stats import Design, cochran_q, holm, shown_sign
-from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.analysis.comparing.corrected import CorrectedSide

@@ -21,12 +21,12 @@ from faircount.analysis.correction.inputs import Quality
 from faircount.analysis.correction.run_judges import judge_names
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.words import WORDS
-from faircount.findings import finding
+from faircount.core.findings import finding
+from faircount.core.model import Estimate, Finding, Outcome
+from faircount.core.text import clip, visible
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.model import Estimate, Finding, Outcome
 from faircount.stats import LabelledPart, VerdictCounts, rate_over_all
 from faircount.stats.corrector import TWO_PHASE
-from faircount.text import clip, visible
 
 NOT_CORRECTED = "not_corrected"
 _VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)

@@ -20,10 +20,10 @@ from faircount.analysis.comparing.side import Side
 from faircount.analysis.options import AUTO, NONE, CompareOptions
 from faircount.analysis.summary import SMALL_GROUP
 from faircount.analysis.words import WORDS
-from faircount.errors import UsageError
-from faircount.findings import counted
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted
+from faircount.core.text import clip, visible
 from faircount.stats import Design, benjamini_hochberg, conditional_odds_ratio, mcnemar, shown_sign
-from faircount.text import clip, visible
 
 PAIR = "pair of entries"
 MOST_VALUES = 100

@@ -14,8 +14,8 @@ from faircount.analysis.comparing.model import Flip, Flips
 from faircount.analysis.comparing.side import Side
 from faircount.analysis.evidence import CHANGED, example_of, lines_again, with_parts_that_matter
 from faircount.analysis.passages import repeated_from
+from faircount.core.model import Example, Passage
 from faircount.ledger.lookup import deciding_rows
-from faircount.model import Example, Passage
 
 
 class Texts(Struct, frozen=True):

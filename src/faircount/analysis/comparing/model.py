@@ -6,7 +6,18 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from faircount.model import Count, Document, Estimate, Finding, JudgeCorrection, Passage, Share, Shares, Source, Tally
+from faircount.core.model import (
+    Count,
+    Document,
+    Estimate,
+    Finding,
+    JudgeCorrection,
+    Passage,
+    Share,
+    Shares,
+    Source,
+    Tally,
+)
 
 
 class Figures(Struct, frozen=True, kw_only=True):

@@ -22,12 +22,12 @@ from faircount.analysis.comparing.side import Side
 from faircount.analysis.evidence import lines_again
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.options import MATCHES
-from faircount.findings import EXAMPLES_KEPT
+from faircount.core.findings import EXAMPLES_KEPT
+from faircount.core.model import Outcome
+from faircount.core.options import MAX_LINE_BYTES
 from faircount.io.lenient_json import BadLine, parse
 from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.model import Outcome
-from faircount.options import MAX_LINE_BYTES
 from faircount.readers.normalise import scalar_text
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"

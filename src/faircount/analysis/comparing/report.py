@@ -22,9 +22,10 @@ from faircount.analysis.comparing.model import (
     UnpairedEntries,
 )
 from faircount.analysis.words import WORDS
-from faircount.findings import counted
+from faircount.core.findings import counted
+from faircount.core.model import Estimate, Finding
+from faircount.core.text import clip_apart
 from faircount.formats import p_value
-from faircount.model import Estimate, Finding
 from faircount.report import (
     Bar,
     Bars,
@@ -52,7 +53,6 @@ from faircount.report import (
     text_table,
 )
 from faircount.stats import wilson
-from faircount.text import clip_apart
 
 GROUPS_SHOWN = 12
 IDS_SHOWN = 10

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from faircount.analysis.comparing.model import Score, Scores
 from faircount.analysis.comparing.side import Side
-from faircount.errors import FaircountError
+from faircount.core.errors import FaircountError
 from faircount.io.streams import STDIN, blocks
 from faircount.readers.registry import open_stream
 from faircount.stats import cluster_mean

@@ -7,10 +7,10 @@ from typing import Any
 
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.results import Folded
+from faircount.core.model import Outcome
 from faircount.ledger import lookup, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import Ledger
-from faircount.model import Outcome
 from faircount.readers.datasets import NO_CONTENT
 
 ANSWERS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)

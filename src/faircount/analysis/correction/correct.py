@@ -29,11 +29,8 @@ from faircount.analysis.correction.label_sample import (
 )
 from faircount.analysis.correction.run_judges import judges_of_run
 from faircount.analysis.fields import column_of
-from faircount.findings import counted, finding
-from faircount.ledger import tallies
-from faircount.ledger.labels import Kin, attacked_entries, families_of
-from faircount.ledger.store import LedgerView
-from faircount.model import (
+from faircount.core.findings import counted, finding
+from faircount.core.model import (
     Analysis,
     CorrectedRate,
     Counts,
@@ -46,6 +43,9 @@ from faircount.model import (
     LessSpecific,
     Validation,
 )
+from faircount.ledger import tallies
+from faircount.ledger.labels import Kin, attacked_entries, families_of
+from faircount.ledger.store import LedgerView
 from faircount.stats import (
     CorrectedRates,
     CorrectionStatus,

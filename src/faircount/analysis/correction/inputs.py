@@ -23,8 +23,9 @@ from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.summary import Summary, read_summary
 from faircount.components.spec import parse
+from faircount.core.errors import InputError, UsageError
+from faircount.core.text import visible
 from faircount.core.verdict import Decision
-from faircount.errors import InputError, UsageError
 from faircount.io.streams import STDIN
 from faircount.judges.factory import TOOLS, make_trusted_only
 from faircount.judges.registry import JUDGES
@@ -32,7 +33,6 @@ from faircount.readers.labelled import LabelOptions
 from faircount.readers.labels import Labels, read_labels
 from faircount.readers.raw_rows import RawReader, values_reader
 from faircount.readers.registry import open_stream
-from faircount.text import visible
 
 DESIGN_SUFFIX = ".design.json"
 """Behind the name of a sheet: how `results sample-for-labels` drew it."""

@@ -18,12 +18,12 @@ from faircount import formats
 from faircount.analysis.correction.correct import KnownJudge, group_counts
 from faircount.analysis.correction.label_sample import LabelledEntry, labelled_by_value
 from faircount.analysis.fields import ATTACK_FIELD, column_of
-from faircount.findings import counted, finding
+from faircount.core.findings import counted, finding
+from faircount.core.model import Analysis, Estimate, Finding, Group
+from faircount.core.text import clip, visible
 from faircount.ledger.labels import values_of
 from faircount.ledger.store import LedgerView
-from faircount.model import Analysis, Estimate, Finding, Group
 from faircount.stats import CorrectionStatus, MeasuredCorrector, attacks_that_fool
-from faircount.text import clip, visible
 
 ATTACK_FIELDS = ("jailbreak_type", "instruction_type", "suffix_id", "plugin", ATTACK_FIELD)
 """The fields whose values are attacks, or parts of one."""

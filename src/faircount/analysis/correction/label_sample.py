@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from faircount.analysis import fields
 from faircount.analysis.correction.inputs import RunLabels
-from faircount.findings import counted
+from faircount.core.findings import counted
+from faircount.core.model import Tally
+from faircount.core.text import clip, visible
 from faircount.ledger import tallies
 from faircount.ledger.labels import (
     Kin,
@@ -25,9 +27,7 @@ from faircount.ledger.labels import (
     verdicts_of_families,
 )
 from faircount.ledger.store import LedgerView
-from faircount.model import Tally
 from faircount.stats import Design, LabelledPart, VerdictCounts
-from faircount.text import clip, visible
 
 _EXPECTED_LABELS = 5
 """Where so many labels would fall on a group by chance and none does, the sample is none of all entries."""

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from faircount import formats
-from faircount.findings import counted
-from faircount.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
+from faircount.core.findings import counted
+from faircount.core.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
+from faircount.core.text import clip, visible
 from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
 from faircount.stats.judge_error import CorrectionStatus, VerdictCounts
-from faircount.text import clip, visible
 
 _FEW_LABELS = "labels are needed of both judged successes and judged failures; there are {} and {}"
 _NOT_AT_RANDOM = (

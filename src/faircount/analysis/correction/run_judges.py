@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from faircount.errors import UsageError
-from faircount.findings import counted, finding
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted, finding
+from faircount.core.model import Finding
+from faircount.core.string_judges import STRING_JUDGES
+from faircount.core.text import clip, visible
 from faircount.ledger.labels import entries_by_judge
 from faircount.ledger.store import LedgerView
-from faircount.model import Finding
-from faircount.string_judges import STRING_JUDGES
-from faircount.text import clip, visible
 
 _NAMES_SHOWN = 5
 _BY_THE_TEXT = frozenset(name.casefold() for pair in STRING_JUDGES.items() for name in pair)

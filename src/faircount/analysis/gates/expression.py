@@ -19,9 +19,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from faircount.core.text import visible
 from faircount.query.parser import SHARE_HINT, FigureScanner
 from faircount.query.scanner import QUOTES
-from faircount.text import visible
 
 Part = Literal["value", "low", "high"]
 

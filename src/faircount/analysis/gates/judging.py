@@ -19,10 +19,10 @@ from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED
 from faircount.analysis.gates.subject import FAMILIES, Subject, of_analysis, of_comparison
 from faircount.analysis.words import WORDS
-from faircount.errors import UsageError
-from faircount.model import Analysis, Estimate
+from faircount.core.errors import UsageError
+from faircount.core.model import Analysis, Estimate
+from faircount.core.text import clip, visible
 from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, table, text_column
-from faircount.text import clip, visible
 
 ENTRY, FAMILY = ("more entry", "more entries"), ("more family", "more families")
 _CELLS = {"both": "both succeed", "only_a": "only the old", "only_b": "only the new", "neither": "neither"}

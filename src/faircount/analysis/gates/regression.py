@@ -15,9 +15,9 @@ from faircount import formats, stats
 from faircount.analysis.comparing.model import CorrectedPair, Figures, File, Pair
 from faircount.analysis.gates.subject import RATE_OF, TASK
 from faircount.analysis.gates.wording import rate_name
-from faircount.errors import UsageError
-from faircount.findings import counted
-from faircount.model import Estimate
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted
+from faircount.core.model import Estimate
 from faircount.stats import NonInferiority
 
 PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"

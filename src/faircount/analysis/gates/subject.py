@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from faircount import stats
 from faircount.analysis.comparing.model import ComparedGroup, Comparison, File, Pair
 from faircount.analysis.gates.expression import ASR, ASR_CORRECTED, PASS_RATE, SHARES, Gate
-from faircount.errors import UsageError
-from faircount.model import Analysis, CorrectedRate, Estimate, Group, GroupFamilies, Shares, Tally
+from faircount.core.errors import UsageError
+from faircount.core.model import Analysis, CorrectedRate, Estimate, Group, GroupFamilies, Shares, Tally
+from faircount.core.text import clip, visible
 from faircount.stats.gates import SEQUENCE_OVER_FAMILIES
-from faircount.text import clip, visible
 
 ATTACK, TASK = "attack", "task"
 FAMILIES = ("cluster wilson", SEQUENCE_OVER_FAMILIES)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from faircount import formats
 from faircount.analysis.gates.expression import Gate
-from faircount.findings import counted
-from faircount.model import Estimate, LabelsByVerdict
+from faircount.core.findings import counted
+from faircount.core.model import Estimate, LabelsByVerdict
 
 _NAMES = {
     "asr": "success rate",

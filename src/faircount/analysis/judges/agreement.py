@@ -34,9 +34,10 @@ from faircount.analysis.judges.predictions import (
     prediction_line,
     read_predictions,
 )
-from faircount.errors import InputError
+from faircount.core.errors import InputError
+from faircount.core.model import Document, Estimate, Finding
+from faircount.core.text import replace_surrogates
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
-from faircount.model import Document, Estimate, Finding
 from faircount.readers.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
 from faircount.stats.agreement import (
     Measurement,
@@ -47,7 +48,6 @@ from faircount.stats.agreement import (
     pabak,
 )
 from faircount.stats.proportion import wilson
-from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
 from faircount.analysis.judges.predictions import AnswerTexts, Prediction
 from faircount.analysis.recorded import masked
+from faircount.core.text import replace_surrogates
 from faircount.core.verdict import Decision
-from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.readers.labelled import Labelled

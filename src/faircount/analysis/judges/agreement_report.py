@@ -21,8 +21,9 @@ from faircount.analysis.judges.agreement import (
 )
 from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
 from faircount.analysis.judges.agreement_table import JUDGE, PERSON
-from faircount.findings import counted
-from faircount.model import Estimate
+from faircount.core.findings import counted
+from faircount.core.model import Estimate
+from faircount.core.text import visible
 from faircount.report import (
     Bar,
     Bars,
@@ -46,7 +47,6 @@ from faircount.report import (
     text_table,
 )
 from faircount.stats.proportion import wilson
-from faircount.text import visible
 
 _SMALL = 30
 _WIDEST_MATRIX = 10

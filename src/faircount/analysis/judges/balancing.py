@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
+from faircount.core.errors import InputError
 from faircount.core.verdict import Decision
-from faircount.errors import InputError
 from faircount.readers.labelled import Labelled
 
 _LEFT_OUT, _KEPT, _HIT, _PASS = range(4)

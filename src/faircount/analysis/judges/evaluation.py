@@ -24,13 +24,13 @@ from faircount.analysis.judges.quality import (
     quality_of,
 )
 from faircount.core.attempt import Attempt
+from faircount.core.errors import InputError
+from faircount.core.text import visible
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import InputError
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.judges.judge import Judge
 from faircount.readers.labelled import Labelled
 from faircount.readers.labels import Labels
-from faircount.text import visible
 
 
 def evaluate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from faircount.options import Option, Options
+from faircount.core.options import Option, Options
 
 RANKED_BY = (
     "hit_f1",

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from faircount.analysis.recorded import masked, recorded
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import Notes, counted, finding
+from faircount.core.model import Finding
+from faircount.core.options import MAX_LINE_BYTES
+from faircount.core.text import clip, visible
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import InputError, UsageError
-from faircount.findings import Notes, counted, finding
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
 from faircount.io.streams import STDIN
-from faircount.model import Finding
-from faircount.options import MAX_LINE_BYTES
 from faircount.readers.rows import rejudgings
-from faircount.text import clip, visible
 
 if TYPE_CHECKING:
     from faircount.ledger.store import Ledger

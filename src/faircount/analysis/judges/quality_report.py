@@ -9,7 +9,7 @@ from faircount import formats
 from faircount.analysis.judges.quality import Evaluation, JudgeQuality, LabelDoubt, ScoreQuality, Step, spread
 from faircount.analysis.judges.summary import evaluation_document
 from faircount.analysis.judges.tiers import LEAST_SAMPLES
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 from faircount.report import (
     Bar,
     Bars,

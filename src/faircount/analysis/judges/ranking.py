@@ -23,8 +23,8 @@ from faircount.analysis.judges.quality import (
 )
 from faircount.analysis.judges.summary import JudgeRecord, Summary
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
-from faircount.errors import InputError, UsageError
-from faircount.model import Document, Estimate
+from faircount.core.errors import InputError, UsageError
+from faircount.core.model import Document, Estimate
 from faircount.report import (
     Bar,
     Bars,

@@ -25,12 +25,12 @@ from faircount.analysis.judges.quality import (
     ScoreQuality,
 )
 from faircount.analysis.judges.tiers import LEAST_SAMPLES
+from faircount.core.errors import InputError
+from faircount.core.model import Estimate
+from faircount.core.string_judges import is_garak_string_detector
+from faircount.core.text import clip, visible
 from faircount.core.verdict import Identity
-from faircount.errors import InputError
-from faircount.model import Estimate
 from faircount.stats.detector_scores import OperatingPoint
-from faircount.string_judges import is_garak_string_detector
-from faircount.text import clip, visible
 from faircount.version import __version__
 
 KIND = "judge-evaluation"

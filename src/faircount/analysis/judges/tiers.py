@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from faircount.model import Estimate
+from faircount.core.model import Estimate
 
 TIERS = (("Excellent", 0.8), ("Good", 0.6), ("Moderate", 0.4), ("Poor", 0.2))
 LOWEST = "Critical"

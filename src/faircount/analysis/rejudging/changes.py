@@ -10,9 +10,9 @@ from collections import Counter
 
 from msgspec import UNSET, Struct, field
 
+from faircount.core.model import Estimate, Outcome
+from faircount.core.outcomes import state
 from faircount.ledger.schema import Mark
-from faircount.model import Estimate, Outcome
-from faircount.outcomes import state
 from faircount.readers.raw_rows import RawRow, entry_of, family_of
 
 _SUCCEEDED, _TOLD = 1, 2

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Verdict
-from faircount.errors import UsageError
 from faircount.judges.factory import make_trusted_only
 from faircount.judges.judge import TURNS, Judge, Turns, every_part, verdict_of
 from faircount.judges.verdict_store import TEXT_ALONE, VerdictStore, content_digest, seen_by

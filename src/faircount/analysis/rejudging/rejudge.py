@@ -39,21 +39,21 @@ from faircount.analysis.rejudging.rows import (
     unchanged,
 )
 from faircount.chat.prices import Prices
+from faircount.core.errors import InputError
+from faircount.core.findings import Notes
+from faircount.core.model import Document, Source
+from faircount.core.text import mask_secrets
 from faircount.core.verdict import Usage, Verdict
-from faircount.errors import InputError
-from faircount.findings import Notes
 from faircount.io.content_hash import ContentHash
 from faircount.io.streams import STDIN
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.judges.judge import Judge, Turns, every_part, verdict_of
 from faircount.judges.verdict_store import VerdictStore
-from faircount.model import Document, Source
 from faircount.readers.loading import refuse_hopeless
 from faircount.readers.raw_rows import RawReader, RawRow
 from faircount.readers.registry import open_stream
 from faircount.readers.rejudged_runs import marked
 from faircount.source_labels import labelled
-from faircount.text import mask_secrets
 
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 256

@@ -9,8 +9,9 @@ from faircount.analysis.rejudging.changes import FlipTexts, RateChange
 from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
 from faircount.analysis.rejudging.rows import SkipReason
 from faircount.analysis.words import WORDS
-from faircount.findings import counted
-from faircount.model import Outcome, Passage
+from faircount.core.findings import counted
+from faircount.core.model import Outcome, Passage
+from faircount.core.text import clip, visible
 from faircount.report import (
     Block,
     Evidence,
@@ -29,7 +30,6 @@ from faircount.report import (
     table,
     text_column,
 )
-from faircount.text import clip, visible
 
 _VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNJUDGED)
 _HIT = {"attack": "A success is", "task": "A test passes with"}

@@ -24,9 +24,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from faircount.chat.settings import ChatSettings
-from faircount.errors import InputError, UsageError
+from faircount.core.errors import InputError, UsageError
+from faircount.core.text import visible
 from faircount.runs.targets.base import Request, plain_messages
-from faircount.text import visible
 
 if TYPE_CHECKING:
     from faircount.chat.client import ChatClient

@@ -22,8 +22,8 @@ from faircount.components.code import (
     version_of_code,
 )
 from faircount.core.attempt import Attempt, ToolCall
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import UsageError
 from faircount.judges.third_party import ThirdPartyJudge, share
 
 if TYPE_CHECKING:

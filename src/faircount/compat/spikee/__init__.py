@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from faircount.components.code import imported, in_short, is_there
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

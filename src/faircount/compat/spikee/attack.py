@@ -24,7 +24,7 @@ from typing import Any
 from faircount.compat.spikee import class_with, first_option, installed
 from faircount.compat.spikee.attack_thread import Call, SpikeePlay
 from faircount.components.code import in_short, is_there, load, version_of, version_of_code
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.runs.attacks.base import Attack, Entry, Play
 from faircount.runs.targets.arguments import resolve
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from faircount.components.code import in_short
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.attacks.base import AttackError, Entry, Messages, Play, Prompt, Step
 from faircount.runs.attacks.conversation import after, opening, user
-from faircount.text import clip, mask_secrets, visible
 
 if TYPE_CHECKING:
     import asyncio

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from faircount.compat.spikee import class_with, first_option, installed
 from faircount.components.code import is_there, load, refuse_unknown, version_of, version_of_code
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import UsageError
 from faircount.judges.third_party import ThirdPartyJudge
 
 if TYPE_CHECKING:

@@ -39,14 +39,14 @@ from faircount.components.code import (
     version_of,
     version_of_code,
 )
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets import retry_settings
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.runs.targets.arguments import Arguments
 from faircount.runs.targets.base import Answer, Request, Target, TargetError, prompt_of, system_of
 from faircount.runs.targets.concurrency import in_thread
 from faircount.runs.targets.guardrail import blocked, has_name, is_signal, unanswered
-from faircount.text import clip, mask_secrets, visible
 
 PREFIX = "spikee:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

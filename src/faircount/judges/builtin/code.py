@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Span, Verdict
-from faircount.errors import UsageError
 from faircount.judges.builtin.pattern_parameters import check_share
 from faircount.judges.judge import Judge
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.errors import UsageError
 from faircount.judges.judge import Judge, Turns, verdict_of
 from faircount.judges.parameters import check_number
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.errors import UsageError
 from faircount.judges.asking import (
     FENCE,
     Form,

@@ -17,11 +17,11 @@ from urllib.parse import SplitResult, parse_qsl, unquote_plus, urlsplit
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.core.verdict import Decision, Span, Verdict
-from faircount.errors import UsageError
 from faircount.judges.builtin.pattern_parameters import check_count, check_share, check_texts
 from faircount.judges.judge import Judge
-from faircount.text import clip, visible
 
 _READ = 500_000
 _MOST_LINKS = 500

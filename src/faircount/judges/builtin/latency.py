@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import UsageError
 from faircount.judges.judge import Judge
 from faircount.judges.parameters import check_number
 

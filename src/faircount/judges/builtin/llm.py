@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
+from faircount.core.text import replace_surrogates
 from faircount.core.verdict import Decision, Verdict
-from faircount.errors import UsageError
 from faircount.judges.asking import (
     FENCE,
     Form,
@@ -29,7 +30,6 @@ from faircount.judges.asking import (
 )
 from faircount.judges.model_judge import ModelJudge
 from faircount.judges.parameters import check_number, text_or_file
-from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

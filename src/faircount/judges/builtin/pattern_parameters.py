@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 
 
 def check_share(judge: str, parameter: str, value: object) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.text import clip, visible
 from faircount.core.verdict import Decision, Span, Verdict
 from faircount.judges.builtin import refusal_help, refusal_languages, refusal_patterns
 from faircount.judges.builtin.combine import Not
@@ -19,7 +20,6 @@ from faircount.judges.builtin.pattern_parameters import check_share, check_switc
 from faircount.judges.builtin.refusal_patterns import Family, possible_families
 from faircount.judges.builtin.refusal_text import Window
 from faircount.judges.judge import Judge
-from faircount.text import clip, visible
 
 _HEAD = 700
 _TAIL = 300

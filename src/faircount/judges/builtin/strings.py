@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
+from faircount.core.patterns import Pattern, SlowPattern
 from faircount.core.verdict import Decision, Span, Verdict
-from faircount.errors import UsageError
 from faircount.judges.judge import Judge
 from faircount.judges.parameters import check_flag, check_texts, quoted, texts_of_notes, written
-from faircount.patterns import Pattern, SlowPattern
 
 
 class Sought(Struct, frozen=True):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from faircount.core.attempt import Attempt
+from faircount.core.errors import UsageError
+from faircount.core.text import clip
 from faircount.core.verdict import Decision, Span, Verdict
-from faircount.errors import UsageError
 from faircount.judges.json_text import NotJson, decode, fenced, values
 from faircount.judges.judge import Judge
 from faircount.judges.parameters import check_choice, text_or_file
-from faircount.text import clip
 
 _EXTRACTS = ("whole", "fenced", "first")
 _JSON_KINDS = ("json", "jsonc", "json5", "")

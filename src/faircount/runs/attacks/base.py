@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faircount.errors import FaircountError
+from faircount.core.errors import FaircountError
 
 Messages = tuple[Mapping[str, Any], ...]
 """A conversation in OpenAI's shape."""

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.runs.attacks.base import Attack, Entry, Play, Prompt, Step, with_text
 
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import replace_surrogates
 from faircount.judges.asking import Form, OffMenu, between_fences, fence_for, object_schema
 from faircount.judges.parameters import check_choice
 from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
@@ -17,7 +18,6 @@ from faircount.runs.attacks.built_in import check_seed
 from faircount.runs.attacks.conversation import script
 from faircount.runs.attacks.mutations import Wording, wording_of
 from faircount.runs.seeding import rng_for
-from faircount.text import replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faircount.components.registry import did_you_mean, fold
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.judges.parameters import check_flag, check_texts
 from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText
 from faircount.runs.attacks.encoding_kinds import KINDS, Kind
 from faircount.runs.attacks.mutations import Wording, wording_of
-from faircount.text import clip, visible
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _INSTRUCTION = (

@@ -21,7 +21,7 @@ from faircount.components.code import Place, is_local
 from faircount.components.factory import Context, spec_from, with_more
 from faircount.components.registry import BuiltIn, Registry, fold, short
 from faircount.components.spec import Spec
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.local import OwnAttack, constructed, local_attack, recorded
 from faircount.runs.attacks.multi_turn import MultiTurn

@@ -19,13 +19,13 @@ from msgspec import structs
 
 from faircount.chat.settings import ChatSettings
 from faircount.components.code import Place, in_short, printing_aside, version_of_code
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.attacks.base import Attack, AttackError, Entry, Play, Prompt, Step, with_text
 from faircount.runs.attacks.options import refuse_unknown, takes_chat
 from faircount.runs.targets.arguments import Arguments
 from faircount.runs.targets.concurrency import Outcome, in_loop, in_thread
 from faircount.runs.targets.openai import recordable
-from faircount.text import clip, mask_secrets, visible
 
 _LONGEST = 300
 _TAKEN = ("standard", "none")

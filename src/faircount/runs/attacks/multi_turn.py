@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, replace_surrogates
 from faircount.judges.asking import Form, Message, OffMenu, between_fences, fence_for, object_schema
 from faircount.judges.parameters import check_texts
 from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
@@ -19,7 +20,6 @@ from faircount.runs.attacks.base import AttackError, Entry, Messages, Play, Prom
 from faircount.runs.attacks.built_in import check_whole
 from faircount.runs.attacks.conversation import after, opening, script, user
 from faircount.testing.messages import text_of
-from faircount.text import clip, replace_surrogates
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

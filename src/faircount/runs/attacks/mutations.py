@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from faircount.patterns import Pattern, SlowPattern
+from faircount.core.patterns import Pattern, SlowPattern
+from faircount.core.text import clip, visible
 from faircount.runs.attacks.base import AttackError, Entry
-from faircount.text import clip, visible
 
 _FIELD = "exclude_from_transformations_regex"
 _LONGEST_QUOTE = 80

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from faircount.components.code import refuse_unknown as refuse
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 FLAG = "--attack-options"
 _PAIR = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*)\s*=(.*)", re.DOTALL)

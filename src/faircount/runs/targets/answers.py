@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec import structs
 
+from faircount.core.text import clip, visible
 from faircount.runs.targets.base import Answer
-from faircount.text import clip, visible
 
 _USAGE = ("prompt_tokens", "completion_tokens", "cost")
 _KNOWN = (

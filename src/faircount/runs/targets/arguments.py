@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from faircount.chat.secret import Key
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import mask_secrets, visible
 from faircount.testing.plain import is_secret
-from faircount.text import mask_secrets, visible
 
 OURS = "FAIRCOUNT_ARG_"
 _VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")

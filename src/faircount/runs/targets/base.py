@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faircount.errors import FaircountError
+from faircount.core.errors import FaircountError
 
 BLOCKED = "blocked"
 

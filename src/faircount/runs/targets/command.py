@@ -31,7 +31,8 @@ from msgspec import Struct, structs
 from faircount.chat import wire
 from faircount.chat.http import LARGEST_ANSWER
 from faircount.chat.secret import Key
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets import processes
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.runs.targets.arguments import Arguments
@@ -47,7 +48,6 @@ from faircount.runs.targets.base import (
 )
 from faircount.runs.targets.guardrail import categories_of
 from faircount.testing.plain import is_secret
-from faircount.text import clip, mask_secrets, visible
 
 if TYPE_CHECKING:
     import asyncio

@@ -31,7 +31,8 @@ from faircount.components.code import Place, is_local
 from faircount.components.factory import Context, spec_from, with_more
 from faircount.components.registry import Available, Plugin, Registry, did_you_mean, near, short
 from faircount.components.spec import Spec
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 from faircount.runs.targets.arguments import Arguments, read_arguments, resolve
 from faircount.runs.targets.base import Target
 from faircount.runs.targets.command import CommandTarget
@@ -42,7 +43,6 @@ from faircount.runs.targets.openai import OpenAITarget, recordable
 from faircount.runs.targets.replay import ReplayTarget
 from faircount.runs.targets.simulated import VARIANTS, SimulatedTarget
 from faircount.runs.targets.simulated_attacks import ATTACK_VARIANTS, SimulatedAttackTarget
-from faircount.text import visible
 
 OPENAI, HTTP, COMMAND, REPLAY, SIMULATED = "openai", "http", "command", "replay", "simulated"
 _TEMPLATES = (".toml", ".json")

@@ -1,16 +1,16 @@
 """Which errors are blocks: the signals of guardrails in code of anybody's, and refusals of providers.
 
 A signal is known by the name of its class, so that spikee's own counts where spikee is installed, and so does one of
-the same name where it is not. A refusal is known by the words of the provider, see `faircount.policy_blocks`.
+the same name where it is not. A refusal is known by the words of the provider, see `faircount.core.policy_blocks`.
 """
 
 from __future__ import annotations
 
 from faircount.chat.answer import FILTERED, ChatError
-from faircount.policy_blocks import policy_block
+from faircount.core.policy_blocks import policy_block
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets.base import BLOCKED, TargetError
 from faircount.testing.guardrail import category_names
-from faircount.text import clip, mask_secrets, visible
 
 SIGNALS = frozenset(["GuardrailTriggered", "GuardrailTrigger"])
 """Ours and spikee's."""

@@ -26,7 +26,8 @@ from faircount.chat.provider import Trouble, refusal
 from faircount.chat.retrying import Retrying
 from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets import retry_settings
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError
 from faircount.runs.targets.guardrail import categories_of, unanswered
@@ -34,7 +35,6 @@ from faircount.runs.targets.http_file import HttpFile, ReadFile, path_in
 from faircount.runs.targets.http_template import Templates, Text, as_text
 from faircount.runs.targets.json_path import Path
 from faircount.testing.plain import is_secret
-from faircount.text import clip, mask_secrets, visible
 
 if TYPE_CHECKING:
     import asyncio

@@ -31,9 +31,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import visible
 from faircount.runs.targets.json_path import Path, WrongPath, read_path
-from faircount.text import visible
 from faircount.toml_file import small_file, toml_of
 
 Scalar = str | int | float | bool

@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from faircount.chat.secret import Key
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 from faircount.runs.targets.base import Request, TargetError, plain_messages, prompt_of, system_of
-from faircount.text import clip, visible
 
 _MARK = re.compile(
     r"\$\$|\$(?P<variable>[A-Za-z_]\w*)|\$\{(?P<braced>[A-Za-z_]\w*)\}"

@@ -35,13 +35,13 @@ from msgspec import Struct, structs
 from faircount.compat.rebel.client import assistant_input
 from faircount.components.code import Place, in_short, printing_aside, refuse_unknown, version_of_code
 from faircount.components.registry import Plugin
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
 from faircount.runs.targets.arguments import Arguments
 from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages
 from faircount.runs.targets.concurrency import Outcome, in_loop, in_thread
 from faircount.runs.targets.guardrail import blocked, is_signal
-from faircount.text import clip, mask_secrets, visible
 
 METHODS = ("request", "answer", "respond", "__call__")
 _LONGEST_MESSAGE = 500

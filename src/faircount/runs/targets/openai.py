@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from faircount.chat.answer import ChatAnswer, ChatError
 from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
+from faircount.core.text import mask_secrets, visible
 from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages
 from faircount.runs.targets.guardrail import unanswered
-from faircount.text import mask_secrets, visible
 
 if TYPE_CHECKING:
     from faircount.chat.client import ChatClient

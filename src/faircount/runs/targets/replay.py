@@ -24,20 +24,20 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from faircount.errors import InputError, UsageError
-from faircount.findings import Notes
+from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import Notes
+from faircount.core.policy_blocks import known_pattern
+from faircount.core.text import clip, mask_secrets, visible
 from faircount.io import lenient_json
 from faircount.io.columns import ColumnFinder, Role, read_map
 from faircount.io.lenient_json import BadLine
 from faircount.io.records import Records, RecordType, column_names, report_to, some_fields
-from faircount.policy_blocks import known_pattern
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, decode, decode_record
 from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.runs.targets.answers import WrongAnswer, answer_of
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of
 from faircount.runs.targets.guardrail import categories_of
 from faircount.testing.messages import text_of
-from faircount.text import clip, mask_secrets, visible
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _LONGEST_MESSAGE = 500

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.judges.parameters import check_number
 from faircount.runs.seeding import rng_for
 from faircount.runs.targets.base import Answer, Request, Target, TargetError

@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from faircount.errors import UsageError
+from faircount.core.errors import UsageError
 from faircount.judges.parameters import check_number
 from faircount.runs.seeding import digest_of
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of, system_of

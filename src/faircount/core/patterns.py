@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from faircount.errors import InputError
-from faircount.text import clip, visible
+from faircount.core.errors import InputError
+from faircount.core.text import clip, visible
 
 if TYPE_CHECKING:
     import regex

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from faircount.interrupts import uninterrupted
+from faircount.core.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future

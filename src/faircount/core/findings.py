@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from faircount.model import Finding, Severity
+from faircount.core.model import Finding, Severity
 
 _PLACES_SHOWN = 3
 EXAMPLES_KEPT = 20

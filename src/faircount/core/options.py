@@ -14,8 +14,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields, replace
 
-from faircount.errors import UsageError
-from faircount.text import clip, visible
+from faircount.core.errors import UsageError
+from faircount.core.text import clip, visible
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Longer lines of a file are skipped and reported, unless an option says otherwise."""

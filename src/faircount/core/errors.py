@@ -7,7 +7,7 @@
 An OSError that none of these explains ends with exit code 74.
 
 A message says what happened, where, and what to do. Text that comes from a record must have passed
-`faircount.text` before it is put in a message.
+`faircount.core.text` before it is put in a message.
 """
 
 

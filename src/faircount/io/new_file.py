@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from faircount.errors import UsageError
-from faircount.interrupts import uninterrupted
+from faircount.core.errors import UsageError
+from faircount.core.interrupts import uninterrupted
 
 SUFFIX = ".jsonl"
 _BUFFER_BYTES = 1024 * 1024

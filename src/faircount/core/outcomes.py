@@ -6,7 +6,7 @@ its attempts were blocked; else unjudged. The SQL that folds millions of rows is
 
 from collections.abc import Iterable
 
-from faircount.model import Outcome
+from faircount.core.model import Outcome
 
 PRECEDENCE: tuple[Outcome, ...] = (
     Outcome.SUCCESS,
