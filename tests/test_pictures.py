@@ -18,7 +18,7 @@ from tools import pictures, screenshots
 
 import faircount
 from faircount.cli.parser import build_in_full
-from faircount.formats import percent
+from faircount.report import percent
 from tests.console_blocks import matches
 
 ROOT = Path(__file__).parent.parent

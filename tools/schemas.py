@@ -29,7 +29,7 @@ from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
 from faircount.core.model import Analyses, Document
 from faircount.runs.planning import Plan
 
-FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "present" / "schemas"
+FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "report" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {
     Analyses: "faircount results analyze",
     Comparison: "faircount results compare",

@@ -42,7 +42,7 @@ from faircount.judges.judge import Judge as Judge
 from faircount.notebook.results import Results as Results
 from faircount.notebook.results import read as read
 from faircount.notebook.summary import Summary as Summary
-from faircount.report import Report as Report
+from faircount.report.blocks import Report as Report
 from faircount.runs.bench import bench as bench
 from faircount.runs.service import RunListener as RunListener
 from faircount.runs.service import merge as merge

@@ -20,8 +20,8 @@ from faircount import AnalyzeOptions, InputError, Tally, UsageError, analyze, as
 from faircount.analysis import SMALL_GROUP
 from faircount.core import Analysis
 from faircount.ledger import engine, tallies
-from faircount.present import console
 from faircount.readers import NINE_FIELDS, distinct, expand, expand_folder
+from faircount.report import console
 from faircount.stats import wilson
 from tests.conftest import Cli, Write, analysis_of, attack, codes, encode, row, standard
 
@@ -503,7 +503,7 @@ def test_both_numbers_of_each_intended_difference(write: Write) -> None:
 
 # -- the document -----------------------------------------------------------------------------------------------
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("definition", ["faircount", "spikee"])

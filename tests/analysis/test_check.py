@@ -19,12 +19,12 @@ from faircount.analysis import CheckOptions, Checks, check_files, checking, find
 from faircount.analysis.checking import as_report
 from faircount.cli import main
 from faircount.core import REGISTER, Severity
-from faircount.present import console
 from faircount.readers import loading
+from faircount.report import console
 from tests.conftest import ROOT, Cli, Ran, Write, attack, encode, standard
 from tests.report.test_present import harmless, hostile_rows
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "check-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "check-2.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 GUIDE = ROOT / "docs" / "guides" / "look-closer.md"
 

@@ -20,7 +20,6 @@ from faircount.analysis import CompareOptions, Comparison, compare_files
 from faircount.analysis.comparing.model import Pair
 from faircount.analysis.comparing.report import as_report
 from faircount.core import Estimate, InputError, Passage, UsageError
-from faircount.present import console, figure, html, markdown
 from faircount.report import (
     Column,
     Difference,
@@ -34,13 +33,17 @@ from faircount.report import (
     Record,
     Report,
     Section,
+    console,
+    html,
+    markdown,
 )
+from faircount.report import svg as figure
 from tests.analysis.test_xlsx_analysis import sheet_of, values
 from tests.conftest import Cli, Lines, Write, attack, document_of, standard
 from tests.oracles import known, oracle
 from tests.runs.run_files import HEADER, attempt, case, entry, report, unanswered
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
 HOSTILE = "\x1b]0;owned\x07\u202e<script>alert(1)</script>|`x`"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Cli, Write, standard
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
 KEYS = [
     "a",
     "b",

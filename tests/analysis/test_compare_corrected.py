@@ -18,7 +18,7 @@ from scipy import stats as scipy_stats
 from faircount.analysis import CompareOptions, compare_files
 from faircount.analysis.comparing.report import as_report
 from faircount.core import InputError, UsageError
-from faircount.present import console
+from faircount.report import console
 from faircount.stats import (
     LabelledPart,
     Validation,
@@ -34,7 +34,7 @@ from tests.analysis.test_correction import summary
 from tests.conftest import Cli, Write, document_of, standard
 from tests.runs.run_files import HEADER, attempt, case
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "comparison-2.json").read_text("utf-8"))
 Z = float(scipy_stats.norm.ppf(0.975))
 HIT, MISS, BLOCK = 0, 1, 2
 CANARY = {"canary__Canary": (80, 20, 95, 5)}

@@ -16,10 +16,10 @@ from scipy import stats as scipy_stats
 from faircount import InputError, UsageError, analyze
 from faircount.analysis.arrange import as_report
 from faircount.core import Analysis, LabelCounts, Severity
-from faircount.present import console, json_text, markdown
+from faircount.report import console, json_text, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
 CELLS = ("tp", "fn", "tn", "fp")
 Z = float(scipy_stats.norm.ppf(0.975))
 

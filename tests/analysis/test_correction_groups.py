@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 
 from faircount.analysis.arrange import as_report
 from faircount.core import Analysis
-from faircount.present import console
+from faircount.report import console
 from faircount.stats import LabelledPart, attacks_that_fool, hypergeometric_at_most, two_phase
 from tests.analysis.test_correction import Z, labels, run_of, summary, valid
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard

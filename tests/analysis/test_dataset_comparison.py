@@ -16,15 +16,14 @@ from faircount.analysis import ComparedDataset, DatasetComparisonOptions, compar
 from faircount.analysis.dataset_comparison_report import as_report
 from faircount.core import Estimate, InputError, UsageError
 from faircount.io import Records
-from faircount.present import console, html, json_text, markdown
 from faircount.readers import read_dataset, with_rate
-from faircount.report import Grid, HeatMap, Label, Record
+from faircount.report import Grid, HeatMap, Label, Record, console, html, json_text, markdown
 from faircount.stats import cluster_wilson, wilson
 from tests.conftest import Cli, Lines, Write, attack, standard
 from tests.oracles import known
 
 SCHEMA = json.loads(
-    resources.files("faircount.present").joinpath("schemas", "dataset-comparison-2.json").read_text("utf-8")
+    resources.files("faircount.report").joinpath("schemas", "dataset-comparison-2.json").read_text("utf-8")
 )
 HOSTILE = "\x1b]0;owned\x07\u202e<script>alert(1)</script>|`x`"
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.ledger import engine
-from faircount.present import SQL_TYPES, Stored, Value, parquet_file, write_parquet
+from faircount.report import SQL_TYPES, Stored, Value, write_parquet
+from faircount.report import parquet as parquet_file
 from tests.analysis.test_export import HOSTILE
 from tests.conftest import ROOT, Cli, Write, attack, row, standard
 

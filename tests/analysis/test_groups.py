@@ -16,7 +16,7 @@ from scipy.stats import false_discovery_control, fisher_exact
 from faircount import as_report
 from faircount.analysis import stands_out
 from faircount.core import Analysis
-from faircount.present import console
+from faircount.report import console
 from faircount.stats import Stratum, exact_p_of_strata
 from tests.conftest import Cli, Write, analysis_of, attack, some, standard
 from tests.oracles import in_strata

@@ -15,8 +15,7 @@ from msgspec import json as msgspec_json
 from faircount import as_report
 from faircount.analysis import COMBINED
 from faircount.core import Analysis, Estimate, FalsePositives
-from faircount.present import console, html, markdown
-from faircount.report import Fact, Facts, Lead
+from faircount.report import Fact, Facts, Lead, console, html, markdown
 from tests.conftest import Cli, Write, analysis_of, codes, examples_of, report_of, standard
 from tests.oracles import known, limits, oracle
 

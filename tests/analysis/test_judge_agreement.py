@@ -31,8 +31,8 @@ from faircount.analysis.judges.agreement import Pair, _together
 from faircount.analysis.judges.agreement_report import as_report
 from faircount.core import InputError
 from faircount.judges import Attempt, Decision, Judge, Verdict
-from faircount.present import console, html, markdown
 from faircount.readers import LabelOptions, read_labels
+from faircount.report import console, html, markdown
 from faircount.stats import alpha_of_kinds, krippendorff_alpha
 from tests.conftest import Cli, Write
 from tests.oracles import known, limits, oracle
@@ -42,7 +42,7 @@ krippendorff = oracle("krippendorff")
 inter_rater = oracle("statsmodels.stats.inter_rater")
 
 SCHEMA = json.loads(
-    resources.files("faircount.present").joinpath("schemas", "judge-agreement-2.json").read_text("utf-8")
+    resources.files("faircount.report").joinpath("schemas", "judge-agreement-2.json").read_text("utf-8")
 )
 FEW = AgreeOptions(replicates=50)
 THREE_RATERS = Path("data", "labelled", "ratings_three_raters.csv")

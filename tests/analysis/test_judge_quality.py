@@ -32,15 +32,27 @@ from faircount.analysis.judges.quality_report import as_report
 from faircount.core import Estimate, UsageError
 from faircount.judges import Identity
 from faircount.notebook import fragment
-from faircount.present import analysis_page, console, figure, html, json_text, markdown
-from faircount.report import Curve, Curves, Mark, Record, Report, Section
+from faircount.report import (
+    Curve,
+    Curves,
+    Mark,
+    Record,
+    Report,
+    Section,
+    analysis_page,
+    console,
+    html,
+    json_text,
+    markdown,
+)
+from faircount.report import svg as figure
 from faircount.stats import operating_point
 from tests.oracles import known, oracle, random_samples
 from tests.report.test_markdown import assert_inert
 from tests.report.test_present import harmless
 
 SCHEMA = json.loads(
-    resources.files("faircount.present").joinpath("schemas", "judge-evaluation-1.json").read_text("utf-8")
+    resources.files("faircount.report").joinpath("schemas", "judge-evaluation-1.json").read_text("utf-8")
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SHARES = ("accuracy", "hit_precision", "hit_recall", "hit_f1", "pass_precision", "pass_recall", "pass_f1")

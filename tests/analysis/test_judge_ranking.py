@@ -33,14 +33,14 @@ from faircount.analysis import (
 )
 from faircount.analysis.judges.ranking import as_report
 from faircount.core import InputError, UsageError
-from faircount.present import console, html, markdown
+from faircount.report import console, html, markdown
 from tests.analysis.test_judge_summary import CURRENT, HISTORY, document, write
 from tests.conftest import Cli, Ran
 from tests.oracles import known, oracle
 from tests.report.test_markdown import assert_inert
 from tests.report.test_present import harmless
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "judge-ranking-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "judge-ranking-1.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 

@@ -37,7 +37,7 @@ from faircount.judges import JUDGES, Identity
 from tests.analysis.test_judge_quality import quality, scored
 
 SCHEMA = json.loads(
-    resources.files("faircount.present").joinpath("schemas", "judge-evaluation-1.json").read_text("utf-8")
+    resources.files("faircount.report").joinpath("schemas", "judge-evaluation-1.json").read_text("utf-8")
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SOURCE = LabelSource("labels.csv", "ab" * 32, 100, 40, 55, 2, 3, 1)

@@ -93,7 +93,7 @@ def test_the_summary_keeps_the_judges_that_were_measured_before(run: Callable[..
     document = json.loads(SUMMARY.read_text())
     assert document["results"][JUDGE] == before
     assert document["metadata"]["num_detectors_evaluated"] == 2
-    schema = ROOT / "src/faircount/present/schemas/judge-evaluation-1.json"
+    schema = ROOT / "src/faircount/report/schemas/judge-evaluation-1.json"
     Draft202012Validator(json.loads(schema.read_text())).validate(document)
 
 

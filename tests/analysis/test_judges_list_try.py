@@ -25,7 +25,7 @@ HOSTILE = "\x1b]0;owned\x07 \u202eevil BYPASSED <script>alert(1)</script>"
 
 
 def validator(name: str) -> Any:
-    text = resources.files("faircount.present").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
+    text = resources.files("faircount.report").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
     return jsonschema.Draft202012Validator(json.loads(text))
 
 

@@ -14,8 +14,7 @@ from faircount import AnalyzeOptions, analyze, as_report
 from faircount.analysis import rate_of
 from faircount.analysis.league import league
 from faircount.core import Analysis
-from faircount.present import console, html, markdown
-from faircount.report import Column, Findings, Grid, Interval, Label, Lead, Report, Section
+from faircount.report import Column, Findings, Grid, Interval, Label, Lead, Report, Section, console, html, markdown
 from faircount.stats import wilson
 from tests.analysis.test_analysis import SCHEMA
 from tests.analysis.test_families import BALANCED, rows_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faircount.analysis import SHORTEST_NEEDLE, apart, example_of, passage, repeated_from, with_parts_that_matter
 from faircount.core import Example, Passage
-from faircount.present import console, html
+from faircount.report import console, html
 from tests.conftest import Write, encode, examples_of, report_of, standard
 
 TASK = "Summarise the following document for a manager, in at most three sentences, and answer in English.\n\n"

@@ -28,7 +28,7 @@ normal_sample_size_one_tail = oracle("statsmodels.stats.power").normal_sample_si
 proportion_confint = oracle("statsmodels.stats.proportion").proportion_confint
 samplesize_proportions_2indep_onetail = oracle("statsmodels.stats.proportion").samplesize_proportions_2indep_onetail
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "power-1.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "power-1.json").read_text("utf-8"))
 FAMILIES = ("--families", "4", "--icc", "0.3")
 ASKED: list[list[str]] = [
     ["--half-width", "0.05"],

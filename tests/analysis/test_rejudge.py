@@ -17,7 +17,7 @@ from faircount.core import UsageError
 from tests.conftest import Cli, Ran, Write, analysis_of, attack, some, standard
 from tests.runs import run_files
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "rejudge-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "rejudge-2.json").read_text("utf-8"))
 CANARY: dict[str, Any] = {"judge_name": "canary", "judge_args": "BOMB", "judge_options": None}
 
 

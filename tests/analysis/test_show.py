@@ -35,13 +35,12 @@ from faircount.analysis import (
 from faircount.analysis.one_entry_report import as_report
 from faircount.core import Outcome, visible
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
-from faircount.present import console, json_text, markdown
 from faircount.readers import loading, open_range
-from faircount.report import Grid, Record
+from faircount.report import Grid, Record, console, json_text, markdown
 from tests.conftest import Cli, Ran, Write, attack, encode, some, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_rows
 
-SCHEMA = json.loads(resources.files("faircount.present").joinpath("schemas", "entry-2.json").read_text("utf-8"))
+SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "entry-2.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 REPEATED = "the same row appears earlier in the file"
 JUDGED_AGAIN = "another file judges the same attempt differently and takes precedence"

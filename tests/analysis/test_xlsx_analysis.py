@@ -15,7 +15,6 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
 from faircount.core import Estimate, Finding, Passage, Severity
-from faircount.present import write_workbook
 from faircount.report import (
     Bar,
     Bars,
@@ -36,6 +35,7 @@ from faircount.report import (
     Records,
     Seconds,
     Section,
+    write_workbook,
 )
 from tests.conftest import Write, attack, standard
 from tests.report.test_present import hostile_rows

@@ -13,7 +13,7 @@ import pytest
 
 from faircount import analyze, as_report
 from faircount.cli import run_progress
-from faircount.present import console
+from faircount.report import console
 from tests.analysis.spikee_output import read_console
 from tests.app.test_cli_reference import sh
 from tests.conftest import ROOT, Cli, Write, attack, row, standard

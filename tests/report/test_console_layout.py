@@ -12,7 +12,6 @@ from rich.cells import cell_len
 
 from faircount import analyze, as_report
 from faircount.core import Estimate, Passage, cell_width, clip_apart, visible
-from faircount.present import console, figures_text
 from faircount.report import (
     Column,
     Evidence,
@@ -28,6 +27,8 @@ from faircount.report import (
     Records,
     Report,
     Section,
+    console,
+    figures_text,
 )
 from tests.conftest import Cli, Write, attack, some, standard
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.core import visible
-from faircount.present import Value, csv_lines
+from faircount.report import Value, csv_lines
 from tests.report.test_xlsx import AS_THEY_ARE, HOSTILE_ALPHABET
 
 FORMULA = "=+-@＝＋－＠"

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from faircount import analyze, as_report
 from faircount.core import Estimate, Finding, Passage, Severity, visible
-from faircount.present import figure, html, markup
 from faircount.report import (
     Bar,
     Bars,
@@ -43,8 +42,11 @@ from faircount.report import (
     Records,
     Report,
     Section,
+    html,
+    markup,
 )
-from faircount.source_labels import source_labels
+from faircount.report import svg as figure
+from faircount.report.source_labels import source_labels
 from tests.conftest import Write, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_report
 
@@ -549,7 +551,7 @@ def colours(css: str) -> dict[str, str]:
 
 
 def test_text_stands_out_from_its_ground_in_light_and_dark() -> None:
-    css = resources.files("faircount.present").joinpath("report.css").read_text(encoding="utf-8")
+    css = resources.files("faircount.report").joinpath("report.css").read_text(encoding="utf-8")
     light_css, dark_css = css.split("prefers-color-scheme: dark", 1)
     light, dark = colours(light_css), colours(dark_css)
     for theme in (light, {**light, **dark}):

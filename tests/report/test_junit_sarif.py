@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from faircount.analysis import Gate, judge, parse, subjects_of
 from faircount.core import Analysis
-from faircount.present import junit, sarif
+from faircount.report import junit, sarif
 from tests.analysis.gate_results import analysis_with, cells, comparison_with
 from tests.conftest import Write, analysis_of, standard
 from tests.report.test_present import HOSTILE, harmless

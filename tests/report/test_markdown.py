@@ -15,7 +15,6 @@ from markdown_it.token import Token
 
 from faircount import AnalyzeOptions, Report, analyze, as_report
 from faircount.core import Estimate, Finding, MadeWith, Passage, Severity, visible
-from faircount.present import markdown
 from faircount.report import (
     Bar,
     Bars,
@@ -34,8 +33,9 @@ from faircount.report import (
     Record,
     Records,
     Section,
+    markdown,
 )
-from faircount.source_labels import source_labels
+from faircount.report.source_labels import source_labels
 from tests.conftest import Write, attack, report_of, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_rows
 

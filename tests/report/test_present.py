@@ -15,7 +15,6 @@ from rich.cells import cell_len
 
 from faircount import AnalyzeOptions, analyze, as_report
 from faircount.core import Estimate, cell_width, visible
-from faircount.present import console, figures_text, json_text
 from faircount.report import (
     Column,
     Grid,
@@ -25,6 +24,9 @@ from faircount.report import (
     Report,
     Seconds,
     Section,
+    console,
+    figures_text,
+    json_text,
     number_column,
     table,
     text_column,

@@ -22,9 +22,8 @@ from faircount import AnalyzeOptions, UsageError, analyze, as_report
 from faircount.analysis import CHANGED, READ_ONCE, VANISHED, choose, evidence, made_with, summary
 from faircount.core import Examples
 from faircount.ledger import ExampleRow
-from faircount.present import html, json_text
 from faircount.readers import loading
-from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report
+from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report, html, json_text
 from tests.conftest import Cli, Write, analysis_of, attack, encode, examples_of, report_of, standard
 
 PAGE = ("results", "analyze", "--output-format", "html")

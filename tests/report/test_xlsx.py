@@ -22,7 +22,7 @@ from openpyxl.utils.escape import unescape
 from openpyxl.worksheet.worksheet import Worksheet
 
 from faircount.core import UsageError, visible
-from faircount.present import (
+from faircount.report import (
     LONGEST,
     Limits,
     Value,

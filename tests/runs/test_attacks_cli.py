@@ -40,7 +40,7 @@ HOSTILE = "\x1b]0;owned\x07 \u202eevil <script>alert(1)</script>"
 
 
 def validator(name: str) -> Any:
-    text = resources.files("faircount.present").joinpath("schemas", f"{name}.json").read_text("utf-8")
+    text = resources.files("faircount.report").joinpath("schemas", f"{name}.json").read_text("utf-8")
     schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)

@@ -17,7 +17,7 @@ from faircount.runs import RunOptions, read_bench
 from tests.runs.running import attempts
 
 SCHEMA, COMPARISON = (
-    json.loads(resources.files("faircount.present").joinpath("schemas", name).read_text("utf-8"))
+    json.loads(resources.files("faircount.report").joinpath("schemas", name).read_text("utf-8"))
     for name in ("bench-1.json", "comparison-2.json")
 )
 BOT = """\

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from faircount.analysis import CASES_SHOWN, FAILED_CASES_IN_FULL
-from faircount.present import console, html, json_text, markdown
+from faircount.report import console, html, json_text, markdown
 from tests.analysis.test_analysis import SCHEMA
 from tests.conftest import Cli, Write, analysis_of, report_of, standard
 from tests.report.test_html import Page

@@ -23,7 +23,7 @@ from tests.runs.misbehaving_server import Server, answer, completion, echo_of_he
 from tests.runs.running import METRICS, attempts, records, report_of, write_tests
 
 KEY = "sk-sentinel-Zq81xW0v7Tn4Rr2LmKp9"
-PLAN = json.loads(resources.files("faircount.present").joinpath("schemas", "plan-1.json").read_text("utf-8"))
+PLAN = json.loads(resources.files("faircount.report").joinpath("schemas", "plan-1.json").read_text("utf-8"))
 
 BOT = """\
 import pathlib

@@ -28,7 +28,7 @@ proportion_confint = oracle("statsmodels.stats.proportion").proportion_confint
 
 
 def schema(name: str) -> Any:
-    return json.loads(resources.files("faircount.present").joinpath("schemas", f"{name}-1.json").read_text("utf-8"))
+    return json.loads(resources.files("faircount.report").joinpath("schemas", f"{name}-1.json").read_text("utf-8"))
 
 
 SCHEMA = schema("test-results")

@@ -31,7 +31,7 @@ KEY = "sk-sentinel-0123456789abcdefSECRET"
 
 
 def valid(name: str, text: str) -> dict[str, Any]:
-    schema = resources.files("faircount.present").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
+    schema = resources.files("faircount.report").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
     document: dict[str, Any] = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(json.loads(schema))
     jsonschema.Draft202012Validator(json.loads(schema)).validate(document)

@@ -16,7 +16,7 @@ from faircount import Analysis, read
 from faircount.analysis import WORDS, stands_out
 from faircount.analysis.arrange import as_report
 from faircount.core import Outcome, Source
-from faircount.present import console, json_text, markdown
+from faircount.report import console, json_text, markdown
 from faircount.runs import JournalReader, report_pieces
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, examples_of, report_of, standard
@@ -102,13 +102,13 @@ def test_the_document_has_the_aim_and_the_pass_rate(found: Analysis) -> None:
     (analysis,) = document["analyses"]
     assert analysis["aim"] == "task"
     assert analysis["rates"]["pass_rate"] == analysis["rates"]["asr"]
-    schema = json.loads(resources.files("faircount.present").joinpath("schemas/analysis-2.json").read_text())
+    schema = json.loads(resources.files("faircount.report").joinpath("schemas/analysis-2.json").read_text())
     jsonschema.validate(document, schema)
 
 
 def test_the_document_of_an_entry_fits_its_schema(journal: str, cli: Cli) -> None:
     document = json.loads(cli("results", "show", "test_hard_30_[]", journal, "--output-format", "json").out)
-    schema = json.loads(resources.files("faircount.present").joinpath("schemas/entry-2.json").read_text())
+    schema = json.loads(resources.files("faircount.report").joinpath("schemas/entry-2.json").read_text())
     jsonschema.validate(document, schema)
     (entry,) = document["entries"]
     assert entry["outcome"] == "failure"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.analysis.arrange_attempts import attempts
 from faircount.analysis.arrange_groups import (
     BARS_SHOWN,
@@ -41,7 +40,8 @@ from faircount.core.model import (
     MadeWith,
     Passage,
 )
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from faircount import formats
 from faircount.analysis.arrange_groups import BARS_SHOWN, ROWS_SHOWN, of_how_many
 from faircount.core.findings import counted
 from faircount.core.model import Analysis, Estimate, Retries, WithinAttempts
-from faircount.report import Bar, Bars, Block, Fact, Facts, Grid, Paragraph, Section, number_column, table
+from faircount.report import formats
+from faircount.report.blocks import Bar, Bars, Block, Fact, Facts, Grid, Paragraph, Section, number_column, table
 
 
 def attempts(a: Analysis, figures: bool) -> Iterator[Section]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from faircount import formats
 from faircount.analysis.correction import report as correction_report
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
 from faircount.core.findings import counted
 from faircount.core.model import Analysis, Combinations, Crossing, Estimate, Group, Slices
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,

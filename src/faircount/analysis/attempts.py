@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.core.findings import counted
 from faircount.core.model import Estimate, Retries, WithinAttempts, WithinStep
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
 from faircount.ledger.tallies import GivenUp, RepeatedEntries
+from faircount.report import formats
 from faircount.stats import (
     Design,
     cluster_mean_of_shares,

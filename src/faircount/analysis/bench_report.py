@@ -18,7 +18,7 @@ from faircount.analysis.options import AnalyzeOptions, CompareOptions
 from faircount.analysis.results import analyze_files
 from faircount.core.model import Analysis, Document, Estimate, Tally
 from faircount.core.text import clip_middle, visible
-from faircount.report import Fact, Facts, Grid, Place, Record, Report, Section, number_column, table, text_column
+from faircount.report.blocks import Fact, Facts, Grid, Place, Record, Report, Section, number_column, table, text_column
 
 
 class BenchRun(Struct, frozen=True):

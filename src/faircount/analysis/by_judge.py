@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from faircount import formats
 from faircount.analysis.families import Grouping
 from faircount.analysis.words import WORDS
 from faircount.core.model import Analysis, JudgeAgreement, JudgeFigures
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger, LedgerView
-from faircount.report import Record, Records, Section, number_column, table, text_column
+from faircount.report import formats
+from faircount.report.blocks import Record, Records, Section, number_column, table, text_column
 from faircount.stats.agreement import cohen_kappa, gwet_ac1
 from faircount.stats.proportion import wilson
 

@@ -19,7 +19,7 @@ from faircount.core.model import Document
 from faircount.judges.factory import parameters_of
 from faircount.judges.judge import Judge
 from faircount.judges.registry import JUDGES
-from faircount.report import (
+from faircount.report.blocks import (
     Block,
     Grid,
     Paragraph,

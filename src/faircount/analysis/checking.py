@@ -23,8 +23,8 @@ from faircount.core.text import visible
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
-from faircount.report import Block, Findings, Paragraph, Place, Report, Section
-from faircount.source_labels import labelled
+from faircount.report.blocks import Block, Findings, Paragraph, Place, Report, Section
+from faircount.report.source_labels import labelled
 
 _DAMAGE = ("F001", "F002")
 _NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}

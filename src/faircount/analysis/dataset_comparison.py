@@ -30,7 +30,7 @@ from faircount.readers import inputs
 from faircount.readers.datasets import Dataset, is_dataset
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
-from faircount.source_labels import labelled
+from faircount.report.source_labels import labelled
 from faircount.stats import Design
 
 ENTRIES_NAMED = 10

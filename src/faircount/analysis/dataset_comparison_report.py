@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.analysis.dataset_comparison import DatasetComparison, SomeEntries, Target
 from faircount.analysis.dataset_matching import Unmatched
 from faircount.core.findings import counted
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Block,
     Cell,
     Fact,

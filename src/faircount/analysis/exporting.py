@@ -52,7 +52,7 @@ from faircount.readers.raw_rows import (
     values_decoder,
     values_of,
 )
-from faircount.report import Paragraph, Place, Record, Report, Section, text_table
+from faircount.report.blocks import Paragraph, Place, Record, Report, Section, text_table
 
 ENTRY_COLUMNS = ("file", "line", "id", "outcome", "initial_success", "attempts", "attack_name")
 """What is said of an entry; its facets follow. File and line are those of its first row."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from faircount import formats
 from faircount.analysis.choosing import Choice, Chooser
 from faircount.analysis.options import ExtractOptions, SelectOptions
 from faircount.core.errors import InputError, UsageError
@@ -58,6 +57,7 @@ from faircount.readers.raw_rows import (
     strategy_of,
 )
 from faircount.readers.registry import open_stream
+from faircount.report import formats
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

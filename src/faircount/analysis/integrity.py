@@ -11,14 +11,14 @@ from faircount.core.findings import Notes, counted, finding
 from faircount.core.model import Finding, Severity, Source, Tally
 from faircount.core.policy_blocks import known_pattern
 from faircount.core.text import clip, visible
-from faircount.formats import UNDEFINED, percent
 from faircount.ledger import problems
 from faircount.ledger.problems import ProblemRows, rows_behind
 from faircount.ledger.schema import Answer
 from faircount.ledger.store import LedgerView
 from faircount.readers.inputs import Input
 from faircount.readers.journal_rows import STOP_WHEN
-from faircount.source_labels import looks_benign
+from faircount.report.formats import UNDEFINED, percent
+from faircount.report.source_labels import looks_benign
 
 _SUBJECTS_NAMED = 3
 MANY_ERRORS = 0.05

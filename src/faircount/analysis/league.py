@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from faircount import formats
 from faircount.core.findings import REGISTER, counted, finding
 from faircount.core.model import Analysis, Estimate, Finding
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Block,
     Findings,
     Grid,

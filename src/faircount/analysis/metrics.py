@@ -8,7 +8,7 @@ from faircount.analysis.families import Grouping
 from faircount.core.model import Analysis, MetricFigures
 from faircount.ledger import tallies
 from faircount.ledger.store import LedgerView
-from faircount.report import Grid, Record, number_column, table, text_column
+from faircount.report.blocks import Grid, Record, number_column, table, text_column
 
 PREFIX = "metric."
 

@@ -9,7 +9,7 @@ from faircount.analysis.recorded import Recorded, Request, Turn
 from faircount.analysis.words import WORDS, Words
 from faircount.core.findings import counted
 from faircount.core.text import visible
-from faircount.report import (
+from faircount.report.blocks import (
     CELL_WIDTH,
     Block,
     Cell,

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from faircount import formats
 from faircount.core.findings import counted
-from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
+from faircount.report import formats
+from faircount.report.blocks import (
+    Fact,
+    Facts,
+    Paragraph,
+    Place,
+    Record,
+    Report,
+    Section,
+    number_column,
+    table,
+    text_column,
+)
 from faircount.runs.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
 
 _AT_MOST = "at most; attempts on an entry end with its first success"

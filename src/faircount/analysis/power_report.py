@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from faircount import formats
 from faircount.analysis.power import (
     DIFFERENCE,
     DIFFERENT_ENTRIES,
@@ -21,7 +20,19 @@ from faircount.analysis.power import (
 )
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
-from faircount.report import Block, Fact, Facts, Grid, Paragraph, Report, Section, TableColumn, number_column, table
+from faircount.report import formats
+from faircount.report.blocks import (
+    Block,
+    Fact,
+    Facts,
+    Grid,
+    Paragraph,
+    Report,
+    Section,
+    TableColumn,
+    number_column,
+    table,
+)
 
 _FEW_EXPECTED = 5
 _FEW_DISCORDANT = 10

@@ -48,7 +48,7 @@ from faircount.readers.inputs import Input
 from faircount.readers.loading import Loader, Progress, refuse_hopeless, with_cache
 from faircount.readers.raw_rows import ROW_FIELDS, Origin
 from faircount.readers.registry import default_reader
-from faircount.source_labels import labelled, looks_benign
+from faircount.report.source_labels import labelled, looks_benign
 from faircount.stats import Design
 
 if TYPE_CHECKING:

@@ -32,7 +32,18 @@ from faircount.readers.loading import Loader, Progress, with_cache
 from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import RawReader, RawRow, values_reader
 from faircount.readers.registry import open_stream
-from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, number_column, table, text_column
+from faircount.report.blocks import (
+    Fact,
+    Facts,
+    Paragraph,
+    Place,
+    Record,
+    Report,
+    Section,
+    number_column,
+    table,
+    text_column,
+)
 from faircount.stats import allocate_labels, draw_evenly
 from faircount.version import __version__
 

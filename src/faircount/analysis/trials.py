@@ -17,7 +17,7 @@ from faircount.core.text import mask_secrets, visible
 from faircount.core.verdict import Decision, Identity, Usage, Verdict
 from faircount.judges.judge import Judge, verdict_of
 from faircount.judges.third_party import share
-from faircount.report import (
+from faircount.report.blocks import (
     Block,
     Cell,
     Evidence,

@@ -24,7 +24,7 @@ from faircount.io.streams import STDIN
 
 if TYPE_CHECKING:
     from faircount.readers.loading import Progress
-    from faircount.report import Report
+    from faircount.report.blocks import Report
 
 STDOUT = "-"
 COMPANION = ".long.jsonl"
@@ -143,7 +143,7 @@ def _may_replace(path: str, kind: str, *, force: bool) -> bool:
     if force or not Path(path).is_file():
         return force
     if kind == "xlsx":
-        from faircount.present import xlsx
+        from faircount.report import xlsx
 
         return xlsx.is_ours(path)
     if kind == "companion":
@@ -179,7 +179,7 @@ def _write_jsonl(table: Export, path: str, force: bool) -> Told:
 
 
 def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> Told:
-    from faircount.present.csv_text import csv_lines
+    from faircount.report.csv_text import csv_lines
 
     with _lines_to(path, force=force) as write:
         if path != STDOUT and not raw:
@@ -191,7 +191,7 @@ def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> T
 
 
 def _write_html(table: Export, path: str, force: bool) -> Told:
-    from faircount.present import html
+    from faircount.report import html
 
     with NewFile(path, force=_may_replace(path, "html", force=force)) as file:
         what = "Entries" if table.options.entries else "Rows"
@@ -202,7 +202,7 @@ def _write_html(table: Export, path: str, force: bool) -> Told:
 
 def _write_parquet(table: Export, path: str, force: bool) -> Told:
     from faircount.ledger import engine
-    from faircount.present.parquet_file import write_parquet
+    from faircount.report.parquet import write_parquet
 
     with engine.interruptible(), NewFile(path, force=force) as file:
         columns = [(column.name, column.kind) for column in table.columns]
@@ -220,7 +220,7 @@ def _write_parquet(table: Export, path: str, force: bool) -> Told:
 
 
 def _write_workbook(table: Export, path: str, force: bool, report: Report | None = None) -> Told:
-    from faircount.present.xlsx import write_workbook
+    from faircount.report.xlsx import write_workbook
 
     companion = _companion(path)
     with contextlib.ExitStack() as stack:
@@ -249,7 +249,7 @@ class _Overlong:
         self._file: NewFile | None = None
 
     def __call__(self, row: int, column: str, text: str) -> None:
-        from faircount.present.sheet_text import companion_lines
+        from faircount.report.sheet_text import companion_lines
 
         if self._file is None:
             self._file = self._stack.enter_context(NewFile(self._path, force=self._force))

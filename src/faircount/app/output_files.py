@@ -55,7 +55,7 @@ def beside_others(path: str, may_be_written: Callable[[str], bool], notice: Noti
 
 def is_our_page(path: str) -> bool:
     """Return whether a file is a page that Faircount wrote."""
-    from faircount.present import html
+    from faircount.report import html
 
     if Path(path).is_file():
         with contextlib.suppress(OSError), Path(path).open(encoding="utf-8", errors="replace") as file:

@@ -276,7 +276,7 @@ def _write_sheet(path: str, sample: Sample, *, force: bool) -> None:
 
     columns = columns_of(sample)
     if Path(path).suffix.casefold() == ".xlsx":
-        from faircount.present.xlsx import write_workbook
+        from faircount.report.xlsx import write_workbook
 
         write_workbook(path, sheet_rows(sample), columns)
         return

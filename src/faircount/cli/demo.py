@@ -16,7 +16,7 @@ from faircount.cli.parts import Demo
 from faircount.cli.runner import CommandResult
 from faircount.core.errors import UsageError
 from faircount.core.interrupts import EXIT_INTERRUPTED
-from faircount.report import Findings, Report
+from faircount.report.blocks import Findings, Report
 from faircount.sample import SampleFiles, write_sample
 from faircount.sample_datasets import write_datasets
 from faircount.sample_tests import write_tests

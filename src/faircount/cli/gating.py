@@ -127,7 +127,7 @@ def _write_files(
 ) -> None:
     from faircount.app.output_files import refuse_inputs
     from faircount.io.new_file import whole_file
-    from faircount.present import junit, sarif
+    from faircount.report import junit, sarif
 
     for path, render in ((gates.junit, junit.render), (gates.sarif, sarif.render)):
         if path is None:
@@ -147,7 +147,7 @@ def _write_summary(gates: Gates, results: Sequence[GateResult], subjects: Sequen
             note(f"--job-summary: ${SUMMARY_VARIABLE} is not set, so no summary was written")
         return
     from faircount.analysis.gates.judging import summary
-    from faircount.present import markdown
+    from faircount.report import markdown
 
     text = markdown.render(summary(results, subjects, inconclusive_fails=strict))
     try:

@@ -12,8 +12,8 @@ from faircount.cli.messages import colours, note
 from faircount.core.errors import UsageError
 from faircount.core.text import inert_lines, visible
 from faircount.io.new_file import whole_file
-from faircount.present import console, json_text
-from faircount.report import Report
+from faircount.report import console, json_text
+from faircount.report.blocks import Report
 
 STDIN = "-"
 PAGE_SUFFIX = "_analysis.html"
@@ -22,7 +22,7 @@ PAGE_SUFFIX = "_analysis.html"
 def show(report: Report, output_format: str, path: str | None, inputs: Iterable[str] = ()) -> None:
     """Show a report in a format on standard output, or write it to `path`; `inputs` are never overwritten."""
     if output_format == "xlsx" and path is not None:
-        from faircount.present import xlsx
+        from faircount.report import xlsx
 
         refuse_inputs(path, inputs)
         xlsx.write_report(path, report)
@@ -30,7 +30,7 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
     if output_format == "json":
         text = json_text.render(report)
     elif output_format == "markdown":
-        from faircount.present import markdown
+        from faircount.report import markdown
 
         text = markdown.render(report)
     else:
@@ -55,7 +55,7 @@ def show_pages(
     Without `path` a page goes beside its input. `path` is the file to write or, with `several` pages, a folder. A
     file that the user did not name is replaced only if Faircount wrote it, else the page gets a number.
     """
-    from faircount.present import html
+    from faircount.report import html
 
     named = path is not None and not several and not Path(path).is_dir()
     if path is not None and named:

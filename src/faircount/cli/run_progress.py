@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 
-from faircount import formats
 from faircount.cli.messages import note
 from faircount.cli.progress import QUIET
 from faircount.core.interrupts import EXIT_INTERRUPTED
+from faircount.report import formats
 from faircount.runs.budget import Tally
 from faircount.runs.service import RunListener
 from faircount.stats.proportion import wilson

@@ -24,7 +24,7 @@ from faircount.core.options import Options, option_fields
 if TYPE_CHECKING:
     from faircount.analysis.comparing.model import Comparison
     from faircount.core.model import Analysis
-    from faircount.report import Report
+    from faircount.report.blocks import Report
 
 STDIN = "-"
 EXIT_INCOMPLETE = 4

@@ -21,7 +21,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 class Document(Struct, frozen=True, kw_only=True):
     """What every JSON document begins with; a result that has a document of its own is one.
 
-    The document is the struct, field by field: `present/schemas/KIND-SCHEMA.json` is derived from its types.
+    The document is the struct, field by field: `report/schemas/KIND-SCHEMA.json` is derived from its types.
     """
 
     kind: str

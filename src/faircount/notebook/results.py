@@ -26,7 +26,7 @@ from faircount.core.text import clip, clip_middle, visible
 from faircount.notebook import tables
 from faircount.notebook.summary import Summary, fragment
 from faircount.query import Query, parse
-from faircount.report import Fact, Facts, Place, Record, Report, Section, number_column, table, text_column
+from faircount.report.blocks import Fact, Facts, Place, Record, Report, Section, number_column, table, text_column
 
 if TYPE_CHECKING:
     import pandas

@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from faircount.analysis.arrange import as_report
 from faircount.core.model import Analysis, Examples
-from faircount.present import console
-from faircount.present.html import Part, Titled, block_markup, heading_markup, headline_markup, parts_of
-from faircount.present.markup import Child, Markup, tag
-from faircount.report import Report
+from faircount.report import console
+from faircount.report.blocks import Report
+from faircount.report.html import Part, Titled, block_markup, heading_markup, headline_markup, parts_of
+from faircount.report.markup import Child, Markup, tag
 
 SCOPE = "faircount-report"
 _NO_FORMULAS = "tex2jax_ignore mathjax_ignore"

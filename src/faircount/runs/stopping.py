@@ -14,10 +14,10 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.core.findings import counted
 from faircount.core.model import Estimate, Outcome
 from faircount.query.parser import FigureScanner
+from faircount.report import formats
 from faircount.stats.gates import confidence_sequence
 
 _HINT = "Write 'asr < 5%', 'asr > 20%' or 'width < 4%', or several joined by or."

@@ -7,10 +7,10 @@ Nothing else is a claim, and no claim is not a claim that there is no difference
 
 from __future__ import annotations
 
-from faircount import formats
 from faircount.analysis.comparing.model import CorrectedPair, Figures
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
+from faircount.report import formats
 from faircount.stats import detectable_paired, detectable_unpaired, shown_sign
 
 POWER = 0.8

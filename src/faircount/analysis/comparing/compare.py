@@ -39,7 +39,7 @@ from faircount.ledger.lookup import lacks_objectives
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Loader, Progress, with_cache
-from faircount.source_labels import labelled
+from faircount.report.source_labels import labelled
 from faircount.stats import Design, cochran_q, holm, shown_sign
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.analysis.arrange_groups import FIELD_TITLES
 from faircount.analysis.comparing import pairing
 from faircount.analysis.comparing.claims import POWER
@@ -25,8 +24,8 @@ from faircount.analysis.words import WORDS
 from faircount.core.findings import counted
 from faircount.core.model import Estimate, Finding
 from faircount.core.text import clip_apart
-from faircount.formats import p_value
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,
@@ -52,6 +51,7 @@ from faircount.report import (
     text_column,
     text_table,
 )
+from faircount.report.formats import p_value
 from faircount.stats import wilson
 
 GROUPS_SHOWN = 12

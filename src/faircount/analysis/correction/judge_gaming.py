@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.analysis.correction.correct import KnownJudge, group_counts
 from faircount.analysis.correction.label_sample import LabelledEntry, labelled_by_value
 from faircount.analysis.fields import ATTACK_FIELD, column_of
@@ -23,6 +22,7 @@ from faircount.core.model import Analysis, Estimate, Finding, Group
 from faircount.core.text import clip, visible
 from faircount.ledger.labels import values_of
 from faircount.ledger.store import LedgerView
+from faircount.report import formats
 from faircount.stats import CorrectionStatus, MeasuredCorrector, attacks_that_fool
 
 ATTACK_FIELDS = ("jailbreak_type", "instruction_type", "suffix_id", "plugin", ATTACK_FIELD)

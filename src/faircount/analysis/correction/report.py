@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from faircount import formats
 from faircount.core.findings import counted
 from faircount.core.model import Analysis, CorrectedRate, Estimate, JudgeCorrection
 from faircount.core.text import clip, visible
-from faircount.report import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
+from faircount.report import formats
+from faircount.report.blocks import Block, Cell, Fact, Facts, Paragraph, Place, Record, Section
 from faircount.stats.judge_error import CorrectionStatus, VerdictCounts
 
 _FEW_LABELS = "labels are needed of both judged successes and judged failures; there are {} and {}"

@@ -22,7 +22,7 @@ from faircount.analysis.words import WORDS
 from faircount.core.errors import UsageError
 from faircount.core.model import Analysis, Estimate
 from faircount.core.text import clip, visible
-from faircount.report import Fact, Facts, Paragraph, Place, Record, Report, Section, table, text_column
+from faircount.report.blocks import Fact, Facts, Paragraph, Place, Record, Report, Section, table, text_column
 
 ENTRY, FAMILY = ("more entry", "more entries"), ("more family", "more families")
 _CELLS = {"both": "both succeed", "only_a": "only the old", "only_b": "only the new", "neither": "neither"}

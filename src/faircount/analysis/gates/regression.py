@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount import formats, stats
+from faircount import stats
 from faircount.analysis.comparing.model import CorrectedPair, Figures, File, Pair
 from faircount.analysis.gates.subject import RATE_OF, TASK
 from faircount.analysis.gates.wording import rate_name
 from faircount.core.errors import UsageError
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
+from faircount.report import formats
 from faircount.stats import NonInferiority
 
 PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"

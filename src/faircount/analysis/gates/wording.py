@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from faircount import formats
 from faircount.analysis.gates.expression import Gate
 from faircount.core.findings import counted
 from faircount.core.model import Estimate, LabelsByVerdict
+from faircount.report import formats
 
 _NAMES = {
     "asr": "success rate",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faircount import formats
 from faircount.analysis.judges.agreement import (
     ALL,
     DECISIONS,
@@ -24,7 +23,8 @@ from faircount.analysis.judges.agreement_table import JUDGE, PERSON
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.core.text import visible
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,

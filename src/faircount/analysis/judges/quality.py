@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from faircount import formats
 from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.core.verdict import Identity
+from faircount.report import formats
 from faircount.stats.detector_bootstrap import f1_bca, f1_bootstrap, f1_bootstrap_mean
 from faircount.stats.detector_scores import (
     OperatingPoint,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from faircount import formats
 from faircount.analysis.judges.quality import Evaluation, JudgeQuality, LabelDoubt, ScoreQuality, Step, spread
 from faircount.analysis.judges.summary import evaluation_document
 from faircount.analysis.judges.tiers import LEAST_SAMPLES
 from faircount.core.model import Estimate
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,

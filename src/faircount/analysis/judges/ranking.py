@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount import formats
 from faircount.analysis.judges.options import RANKED_BY, MeasureOptions
 from faircount.analysis.judges.quality import (
     STRING_MATCHER,
@@ -25,7 +24,8 @@ from faircount.analysis.judges.summary import JudgeRecord, Summary
 from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
 from faircount.core.errors import InputError, UsageError
 from faircount.core.model import Document, Estimate
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,

@@ -53,7 +53,7 @@ from faircount.readers.loading import refuse_hopeless
 from faircount.readers.raw_rows import RawReader, RawRow
 from faircount.readers.registry import open_stream
 from faircount.readers.rejudged_runs import marked
-from faircount.source_labels import labelled
+from faircount.report.source_labels import labelled
 
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 256

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from faircount import formats
 from faircount.analysis.rejudging.changes import FlipTexts, RateChange
 from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
 from faircount.analysis.rejudging.rows import SkipReason
@@ -12,7 +11,8 @@ from faircount.analysis.words import WORDS
 from faircount.core.findings import counted
 from faircount.core.model import Outcome, Passage
 from faircount.core.text import clip, visible
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     Block,
     Evidence,
     Exhibit,

@@ -11,7 +11,7 @@ from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE
 from faircount.analysis.gates.subject import RATE_OF, Subject
 from faircount.core.text import clip, visible
-from faircount.present.markup import Markup, tag
+from faircount.report.markup import Markup, tag
 
 _WIDTH = 300
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -15,12 +15,12 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from faircount import formats
 from faircount.analysis.gates.judging import GateResult
 from faircount.analysis.gates.regression import FAILED, PASSED
 from faircount.analysis.gates.subject import WIDTH, Subject
 from faircount.core.model import Group
 from faircount.core.text import clip, visible
+from faircount.report import formats
 from faircount.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from faircount.core.text import LONE_SURROGATES, visible
-from faircount.present.sheet_cells import Value, number_text
-from faircount.present.sheet_text import is_plain, spelled_out
+from faircount.report.sheet_cells import Value, number_text
+from faircount.report.sheet_text import is_plain, spelled_out
 
 _FORMULA = "=+\\-@＝＋－＠"
 # A byte order mark at the start of a file is not part of the first cell.

@@ -10,13 +10,11 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from faircount import formats
 from faircount.core.findings import counted
 from faircount.core.model import Estimate, Finding
-from faircount.present import figures_text as text
-from faircount.present.sheet_cells import Value
-from faircount.present.sheet_text import cell_text
-from faircount.report import (
+from faircount.report import figures_text as text
+from faircount.report import formats
+from faircount.report.blocks import (
     Bar,
     Bars,
     Block,
@@ -42,6 +40,8 @@ from faircount.report import (
     Section,
     Subject,
 )
+from faircount.report.sheet_cells import Value
+from faircount.report.sheet_text import cell_text
 
 Styled = tuple[Value, str]
 

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from faircount.core.text import replace_surrogates, visible
-from faircount.present.sheet_cells import Value, number_text
 from faircount.query.values import number_of
+from faircount.report.sheet_cells import Value, number_text
 
 Connect = Callable[[Path], Any]
 """Starts an engine that may read and write the files of one folder."""

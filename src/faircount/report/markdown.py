@@ -10,11 +10,11 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from faircount import formats
 from faircount.core.model import Estimate, Finding
 from faircount.core.text import clip, inert_lines, visible
-from faircount.present import figures_text as text
-from faircount.report import (
+from faircount.report import figures_text as text
+from faircount.report import formats
+from faircount.report.blocks import (
     Bars,
     Block,
     Cell,

@@ -11,12 +11,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from faircount import formats
 from faircount.core.model import Estimate
 from faircount.core.text import clip
-from faircount.present import figures_text
-from faircount.present.markup import Attribute, Child, Markup, tag, together
-from faircount.report import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark
+from faircount.report import figures_text, formats
+from faircount.report.blocks import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark
+from faircount.report.markup import Attribute, Child, Markup, tag, together
 
 # --- what all figures share -----------------------------------------------------------------------------------------
 

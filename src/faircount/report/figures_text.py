@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from faircount import formats
 from faircount.core.model import Estimate, Passage
 from faircount.core.text import clip, clip_apart, clip_middle, visible
-from faircount.report import (
+from faircount.report import formats
+from faircount.report.blocks import (
     CELL_WIDTH,
     Cell,
     Curve,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from faircount.report import Report
+from faircount.report.blocks import Report
 
 _ESCAPE = re.compile(r"\\(?:u(?:d[89ab]..\\ud[c-f]..|(d[89a-f]..)|....)|[^u])")
 """An escaped character, or a pair of surrogates; the group is a lone one."""

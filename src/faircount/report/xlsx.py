@@ -20,9 +20,10 @@ from faircount.core.errors import UsageError
 from faircount.core.model import Finding
 from faircount.core.text import cell_width
 from faircount.io.new_file import whole_file
-from faircount.present.sheet_cells import COLUMNS, Overlong, RowWriter, Value, table
-from faircount.present.sheet_frame import AUTHOR, FIRST_PARTS, Frame, Outside, Plan, frame, sheet_part
-from faircount.present.sheet_report import (
+from faircount.report.blocks import Report
+from faircount.report.sheet_cells import COLUMNS, Overlong, RowWriter, Value, table
+from faircount.report.sheet_frame import AUTHOR, FIRST_PARTS, Frame, Outside, Plan, frame, sheet_part
+from faircount.report.sheet_report import (
     FINDING_HEADS,
     FINDINGS_SHEET,
     Page,
@@ -30,8 +31,7 @@ from faircount.present.sheet_report import (
     findings_of,
     findings_page,
 )
-from faircount.present.sheet_text import SOURCE, spelled_out
-from faircount.report import Report
+from faircount.report.sheet_text import SOURCE, spelled_out
 
 SHEET_ROWS = 1_048_575
 """The most rows that a sheet holds below its header."""

@@ -18,13 +18,10 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from faircount import formats
 from faircount.core.model import Estimate, Finding, Passage, Severity
 from faircount.core.text import visible
-from faircount.present import figures_text
-from faircount.present.figure import bars_svg, curves_svg, differences_svg, heat_map_svg, interval_svg
-from faircount.present.markup import Child, Markup, tag, together
-from faircount.report import (
+from faircount.report import figures_text, formats
+from faircount.report.blocks import (
     Bars,
     Block,
     Cell,
@@ -48,6 +45,8 @@ from faircount.report import (
     Section,
     Subject,
 )
+from faircount.report.markup import Child, Markup, tag, together
+from faircount.report.svg import bars_svg, curves_svg, differences_svg, heat_map_svg, interval_svg
 from faircount.version import __version__
 
 BREAK_MARK = "↵"
@@ -159,7 +158,7 @@ def _head(title: tuple[str, Subject | None]) -> Markup:
 
 @cache
 def _css() -> str:
-    return resources.files("faircount.present").joinpath("report.css").read_text(encoding="utf-8")
+    return resources.files("faircount.report").joinpath("report.css").read_text(encoding="utf-8")
 
 
 def _policy(css: str) -> str:

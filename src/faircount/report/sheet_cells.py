@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from faircount.present.sheet_text import SOURCE, cell_text, is_plain
+from faircount.report.sheet_text import SOURCE, cell_text, is_plain
 
 Value = str | int | float | bool | None
 """What a cell can hold; None leaves it empty."""

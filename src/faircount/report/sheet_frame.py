@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from faircount.core.errors import UsageError
 from faircount.core.text import visible
-from faircount.present.sheet_report import Chart, Scale
+from faircount.report.sheet_report import Chart, Scale
 
 AUTHOR = "Faircount"
 FIRST_PARTS = ("_rels/.rels", "docProps/core.xml", "xl/theme/theme1.xml")

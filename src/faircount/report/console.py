@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct, field
 
-from faircount import formats
 from faircount.core.model import Finding, Severity
 from faircount.core.text import cell_width, clip_middle, inert_lines, left_to_right, visible
-from faircount.present import figures_text as text
-from faircount.report import (
+from faircount.report import figures_text as text
+from faircount.report import formats
+from faircount.report.blocks import (
     Block,
     Column,
     Curves,
