@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from faircount import Analysis, AnalyzeOptions, Report, analyze, as_report
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.core import Examples
 from faircount.readers import FOLDER_VARIABLE
 

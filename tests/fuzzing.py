@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faircount.cli import main
+from faircount.app.cli import main
 from tests.conftest import Ran, attack, standard
 from tests.runs.run_files import entry, report
 from tests.runs.running import METRICS

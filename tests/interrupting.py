@@ -255,7 +255,7 @@ def _import_what_it_imports(settings: dict[str, Any]) -> None:
     """Import what the command imports, here, so that forks need not."""
     modules = Path(settings["folder"]) / "modules"
     script = (
-        "import sys\nfrom faircount.cli import main\nmain(sys.argv[2:])\n"
+        "import sys\nfrom faircount.app.cli import main\nmain(sys.argv[2:])\n"
         "open(sys.argv[1], 'w').write('\\n'.join(list(sys.modules)))\n"
     )
     folder, environment = _place(settings, -1)

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from faircount.cli import main
+from faircount.app import write_sample
+from faircount.app.cli import main
 from faircount.readers import FOLDER_VARIABLE
-from faircount.sample import write_sample
 from tests.conftest import encode, shared_folder
 from tests.runs.run_files import HEADER, attempt, case, entry, report, unanswered
 

@@ -26,7 +26,7 @@ import runpy
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 _COMMAND = """\
-from faircount.cli import main
+from faircount.app.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 
 import faircount
-from faircount.cli.commands import ALL
-from faircount.cli.parsing import Noun
+from faircount.app.cli.commands import ALL
+from faircount.app.cli.parsing import Noun
 
 SOURCE = Path(faircount.__file__).parent
 
@@ -23,9 +23,6 @@ LAYERS = {
     "version": 0,
     "core": 0,
     "report": 1,
-    "sample": 1,
-    "sample_tests": 1,
-    "sample_datasets": 1,
     "toml_file": 1,
     "stats": 2,
     "ledger": 2,
@@ -43,9 +40,9 @@ LAYERS = {
     "analysis": 4,
     "report.junit": 5,
     "report.sarif": 5,
-    "notebook": 6,
+    "app.notebook": 6,
     "app": 6,
-    "cli": 7,
+    "app.cli": 7,
     "__init__": 8,
     "__main__": 8,
 }
@@ -188,7 +185,7 @@ def test_public_names_of_a_module_exist(name: str) -> None:
 
 
 def test_every_package_has_public_names() -> None:
-    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")} - {"cli"}
+    packages = {name for name in LAYERS if (SOURCE / name.replace(".", "/")).is_dir()} - {"app.cli"}
     assert {"__init__", *packages} <= set(WITH_PUBLIC_NAMES)
 
 
@@ -203,7 +200,7 @@ COMMANDS = [
 def test_help_and_mistakes_are_answered_without_heavy_imports(words: list[str]) -> None:
     heavy = HEAVY if words in COMMANDS else (*HEAVY, "msgspec")
     script = (
-        "import sys\nfrom faircount.cli import main\n"
+        "import sys\nfrom faircount.app.cli import main\n"
         f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)\n"
     )
@@ -215,7 +212,7 @@ def test_a_small_file_is_analysed_without_numpy(tmp_path: Path) -> None:
     path = tmp_path / "results_small.jsonl"
     path.write_text('{"id": 1, "success": true}\n', encoding="utf-8")
     script = (
-        "import sys\nfrom faircount.cli import main\n"
+        "import sys\nfrom faircount.app.cli import main\n"
         f"assert main(['results', 'analyze', {str(path)!r}]) == 0\n"
         "print([n for n in ('numpy', 'scipy', 'duckdb', 'pandas', 'rich') if n in sys.modules], file=sys.stderr)\n"
     )
@@ -233,7 +230,7 @@ def test_an_analysis_loads_neither_judges_nor_gates_nor_runs(tmp_path: Path) -> 
     (tmp_path / "results_x.jsonl").write_text('{"id": 1, "success": true, "input": "p", "response": "r"}\n')
     code = (
         "import sys\n"
-        "from faircount.cli import main\n"
+        "from faircount.app.cli import main\n"
         "main(['results', 'analyze', 'results_x.jsonl'])\n"
         "rooms = ('faircount.judges', 'faircount.chat', 'faircount.runs', 'faircount.analysis.gates')\n"
         "print(sorted(name for name in sys.modules if name.startswith(rooms)), file=sys.stderr)\n"

@@ -28,7 +28,7 @@ def watch(event, given):
                    "ctypes.dlopen") and canary in repr(given):
         events.append([event, repr(given)[:200]])
 sys.addaudithook(watch)
-from faircount.cli import main
+from faircount.app.cli import main
 codes = []
 for words in json.load(open(sys.argv[2])):
     try:
@@ -154,7 +154,7 @@ def test_the_watch_notices(tmp_path: Path) -> None:
         "subprocess.run([sys.executable, '-c', ''])\n"
         "try: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass\n"
     )
-    script = WATCHED.replace("from faircount.cli import main", tried + "main = len")
+    script = WATCHED.replace("from faircount.app.cli import main", tried + "main = len")
     (tmp_path / "none.json").write_text("[]")
     done = subprocess.run(
         [sys.executable, "-c", script, "canary", str(tmp_path / "none.json")],

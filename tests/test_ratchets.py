@@ -66,7 +66,7 @@ def functions_that_take_a_namespace() -> int:
 
 
 def functions_outside_the_command_line_that_take_a_namespace() -> int:
-    return _with_namespace("cli")
+    return _with_namespace("app.cli")
 
 
 def documents_written_by_hand() -> int:
@@ -83,7 +83,7 @@ def figures_found_in_words() -> int:
     return sum(
         isinstance(node, ast.Call | ast.Compare)
         and bool(re.search(r"(?<!correction)\.method\b(?!\()", ast.unparse(_looked_at(node))))
-        for name, node in _nodes("cli", "runs", "report")
+        for name, node in _nodes("app.cli", "runs", "report")
         if name in looking
     )
 
@@ -125,9 +125,9 @@ def _taken_from_inside(path: Path) -> int:
     found = 0
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("faircount."):
-            _, package, *inside = str(node.module).split(".")
-            if (SOURCE / package).is_dir():
-                home = SOURCE / package
+            module = str(node.module).removeprefix("faircount.")
+            home, inside = SOURCE / room(module).replace(".", "/"), module != room(module)
+            if home.is_dir():
                 modules_of_it = [a for a in node.names if (home / f"{a.name}.py").exists() or (home / a.name).is_dir()]
                 found += len(node.names) if inside else len(modules_of_it)
     return found
@@ -144,7 +144,7 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     modules_with_one_importer: (92, 25),
     class_names_that_mean_several_classes: (75, 10),
     number_of_modules: (389, 200),
-    names_that_tests_take_from_inside_packages: (208, 100),
+    names_that_tests_take_from_inside_packages: (207, 100),
 }
 """Each count as it is, and where it is to end."""
 

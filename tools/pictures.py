@@ -19,13 +19,13 @@ from xml.etree import ElementTree
 
 import faircount
 from faircount import stats
+from faircount.app.sample import write_sample
 from faircount.core.model import Estimate, WithinStep
 from faircount.report.blocks import Bar, Bars
 from faircount.report.formats import estimate as in_figures
 from faircount.report.formats import methods, percent
 from faircount.report.markup import Markup, tag, together
 from faircount.report.svg import BAR, FONT, INK, MUTED, OVERALL, TRACK, bars_svg
-from faircount.sample import write_sample
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"

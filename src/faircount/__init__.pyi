@@ -12,6 +12,9 @@ from faircount.app.judges import agree as agree
 from faircount.app.judges import evaluate as evaluate
 from faircount.app.judges import rank as rank
 from faircount.app.judges import try_judge as try_judge
+from faircount.app.notebook.results import Results as Results
+from faircount.app.notebook.results import read as read
+from faircount.app.notebook.summary import Summary as Summary
 from faircount.app.rejudge import rejudge as rejudge
 from faircount.app.results import analyze as analyze
 from faircount.app.results import check as check
@@ -39,9 +42,6 @@ from faircount.core.verdict import Decision as Decision
 from faircount.core.verdict import Span as Span
 from faircount.core.verdict import Verdict as Verdict
 from faircount.judges.judge import Judge as Judge
-from faircount.notebook.results import Results as Results
-from faircount.notebook.results import read as read
-from faircount.notebook.summary import Summary as Summary
 from faircount.report.blocks import Report as Report
 from faircount.runs.bench import bench as bench
 from faircount.runs.service import RunListener as RunListener

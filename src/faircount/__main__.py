@@ -62,7 +62,7 @@ def run() -> None:
 
         interrupts.install()
         _prepare()
-        from faircount.cli import EXIT_SYSTEM, main
+        from faircount.app.cli import EXIT_SYSTEM, main
 
         code = main()
         interrupts.disarm()

@@ -17,7 +17,7 @@ import pytest
 from faircount import InputError, UsageError, analyze
 from faircount.analysis import CheckOptions, Checks, check_files, checking, findings_of, summary, verdict
 from faircount.analysis.checking import as_report
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.core import REGISTER, Severity
 from faircount.readers import loading
 from faircount.report import console

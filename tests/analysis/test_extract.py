@@ -810,7 +810,7 @@ def test_several_processes_give_what_one_gives(write: Write, words: list[str]) -
             f"loading.PARALLEL_FROM_BYTES = {size}\n"
             "loading.RANGE_BYTES = extracting.RANGE_BYTES = 10_000\n"
             "loading.os.cpu_count = lambda: 3\n"
-            "from faircount.cli import main\n"
+            "from faircount.app.cli import main\n"
             f"main(['results', 'extract', {path!r}, '-o', 'new.jsonl', '--force', *{words!r}])\n"
         )
         ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

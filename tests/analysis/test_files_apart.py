@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from faircount import Analysis, AnalyzeOptions, analyze
-from faircount.cli import main
+from faircount.app import write_sample
+from faircount.app.cli import main
 from faircount.readers import loading
-from faircount.sample import write_sample
 from tests.conftest import Write, attack, standard
 
 EVERYTHING = AnalyzeOptions(cache=False, figures=True, evidence=(("", 3),))

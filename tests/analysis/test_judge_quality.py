@@ -29,9 +29,9 @@ from faircount.analysis import (
     tier_of,
 )
 from faircount.analysis.judges.quality_report import as_report
+from faircount.app.notebook import fragment
 from faircount.core import Estimate, UsageError
 from faircount.judges import Identity
-from faircount.notebook import fragment
 from faircount.report import (
     Curve,
     Curves,

@@ -327,7 +327,7 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 UPDATES = """
 import sys
-from faircount.app.judges import update_file
+from faircount.app import update_file
 path, who = sys.argv[1:]
 for number in range(10):
     name = f"{who}.J{number}"

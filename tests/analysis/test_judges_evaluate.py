@@ -17,7 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from sklearn import metrics
 
-from faircount.cli import main
+from faircount.app.cli import main
 from tests.conftest import ROOT
 
 SUMMARY = Path("data/detectors-eval/detector_metrics_summary.json")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, fisher_exact
 
 from faircount.analysis import PowerOptions, Question, ask
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.core import UsageError
 from faircount.stats import power_paired
 from tests.conftest import Cli, some
@@ -320,7 +320,7 @@ def test_each_target_needs_its_own_families(cli: Cli) -> None:
 
 def test_an_answer_needs_neither_numpy_nor_scipy() -> None:
     script = (
-        "import sys\nfrom faircount.cli import main\n"
+        "import sys\nfrom faircount.app.cli import main\n"
         "assert main(['results', 'power', '--entries', '300', '--discordant', '0.3']) == 0\n"
         "print([n for n in ('numpy', 'scipy', 'duckdb', 'rich') if n in sys.modules], file=sys.stderr)\n"
     )

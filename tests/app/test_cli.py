@@ -22,8 +22,8 @@ from typing import Any
 import openpyxl
 import pytest
 
-from faircount.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SYSTEM
-from faircount.cli.parser import build_in_full
+from faircount.app.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SYSTEM
+from faircount.app.cli.parser import build_in_full
 from faircount.version import __version__
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 

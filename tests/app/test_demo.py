@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from faircount.cli import main
-from faircount.sample import HOSTILE_RESPONSES, write_sample
+from faircount.app import HOSTILE_RESPONSES, write_sample
+from faircount.app.cli import main
 from tests.conftest import Cli, analysis_of, codes
 
 

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 import faircount
 from faircount import InputError, UsageError
-from faircount.notebook import results as notebook
-from faircount.notebook import tables
+from faircount.app import HOSTILE_RESPONSES, SampleFiles, write_sample
+from faircount.app.notebook import results as notebook
+from faircount.app.notebook import tables
 from faircount.query import QueryError
 from faircount.query.values import text_of
-from faircount.sample import HOSTILE_RESPONSES, SampleFiles, write_sample
 from tests.conftest import Write, analysis_of, attack, row, some, standard
 
 TORN = '{"id": 9, "success": fal'

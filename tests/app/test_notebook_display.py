@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import faircount
+from faircount.app import HOSTILE_RESPONSES
+from faircount.app.notebook import SCOPE, fragment
 from faircount.core import visible
-from faircount.notebook import SCOPE, fragment
 from faircount.report import Report
-from faircount.sample import HOSTILE_RESPONSES
 from tests.conftest import Cli, Write, analysis_of, some, standard
 from tests.report.test_html import TEXTS, Page, full_report, tamed
 from tests.report.test_present import HOSTILE, harmless, hostile_report

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from faircount.cli import demo, main
+from faircount.app.cli import demo, main
 from faircount.core import Beside, interrupts
 from faircount.ledger import Ledger
 from faircount.readers import PARALLEL_FROM_BYTES, ReadOptions, loading
@@ -416,13 +416,13 @@ def test_what_a_clean_up_stumbles_over_is_still_an_interrupt(cli: Cli, monkeypat
         finally:
             raise ValueError("broken")
 
-    monkeypatch.setattr("faircount.cli.parser.parse", interrupted)
+    monkeypatch.setattr("faircount.app.cli.parser.parse", interrupted)
     ran = cli("results")
     assert (ran.code, ran.err) == (130, "faircount: interrupted\n")
 
 
 def test_an_error_after_an_interrupt_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.cli.parser.parse", broken)
+    monkeypatch.setattr("faircount.app.cli.parser.parse", broken)
     monkeypatch.setattr(interrupts._State, "came", True)
     assert cli("results").code == 130
 
@@ -432,12 +432,12 @@ def broken(*_: object) -> None:
 
 
 def test_an_error_that_was_no_interrupt_keeps_its_exit_code(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.cli.parser.parse", broken)
+    monkeypatch.setattr("faircount.app.cli.parser.parse", broken)
     assert cli("results").code == 70
 
 
 def test_the_demo_ends_when_one_of_its_runs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.cli.parser.parse", lambda _: argparse.Namespace(run=lambda _: 130))
+    monkeypatch.setattr("faircount.app.cli.parser.parse", lambda _: argparse.Namespace(run=lambda _: 130))
     with pytest.raises(KeyboardInterrupt):
         demo._quietly(["run"])
 

@@ -28,9 +28,9 @@ from faircount.analysis import (
     compare_files,
     find_entries,
 )
+from faircount.app.notebook import read
 from faircount.core import Outcome
 from faircount.core.policy_blocks import LOOKED_AT, pattern_ids, patterns, policy_block, words_of
-from faircount.notebook import read
 from faircount.readers import loading
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.runs.run_files import HEADER, attempt, case, unanswered

@@ -18,7 +18,7 @@ from xxhash import xxh3_128_digest
 
 from faircount import Analysis, analyze
 from faircount.analysis import summary
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.io import content_hash
 from faircount.ledger import store
 from faircount.readers import (

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.cli import EXIT_INTERRUPTED
+from faircount.app.cli import EXIT_INTERRUPTED
 from faircount.core import InputError, Notes
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
 from faircount.readers import blocks, loading, open_range
@@ -190,7 +190,7 @@ def test_no_worker_outlives_the_command(tmp_path: Path, killing: signal.Signals)
     path = tmp_path / "results_large.jsonl"
     line = b'{"id": 1, "success": true, "response": "' + b"x" * 2000 + b'"}\n'
     path.write_bytes(line * (8 * loading.PARALLEL_FROM_BYTES // len(line)))
-    script = "import os, sys; os.cpu_count = lambda: 2; from faircount.cli import main; sys.exit(main())"
+    script = "import os, sys; os.cpu_count = lambda: 2; from faircount.app.cli import main; sys.exit(main())"
     words = ["results", "analyze", str(path), "-o", str(tmp_path / "out.txt")]
     command = [sys.executable, "-c", script, *words]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=interruptible)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from faircount import AnalyzeOptions, analyze, as_report
+from faircount.app import HOSTILE_RESPONSES
 from faircount.core import Estimate, cell_width, visible
 from faircount.report import (
     Column,
@@ -31,7 +32,6 @@ from faircount.report import (
     table,
     text_column,
 )
-from faircount.sample import HOSTILE_RESPONSES
 from tests.conftest import Write, attack, standard
 
 HOSTILE = (

@@ -52,7 +52,7 @@ def redirect(descriptor: int, path: str) -> None:
 
 def carry_out(order: Mapping[str, Any]) -> int:
     """Do what an order says; the exit code is that of the program."""
-    from faircount.cli import main
+    from faircount.app.cli import main
 
     os.chdir(order["folder"])
     redirect(1, order["out"])
@@ -81,8 +81,8 @@ def prepare() -> None:
 
     import faircount.analysis.bench_report
     import faircount.analysis.results
+    import faircount.app.cli.run
     import faircount.chat.client
-    import faircount.cli.run
     import faircount.readers.journal_reader
     import faircount.readers.journal_rows
     import faircount.runs.bench

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.judges import Attempt, Decision, Judge, Verdict
 from faircount.runs import (
     Answer,

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.core import UsageError
 from faircount.runs import RunOptions, read_bench
 from tests.runs.running import attempts

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.cli import main
+from faircount.app.cli import main
 from faircount.core import InputError, UsageError
 from faircount.runs import (
     Answer,

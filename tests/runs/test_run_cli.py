@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.cli.run_progress import RunProgress
+from faircount.app.cli.run_progress import RunProgress
 from faircount.runs import Tally
 from tests.conftest import Cli
 from tests.runs.misbehaving_server import Server, answer, completion, echo_of_headers, failing
@@ -644,7 +644,7 @@ def _show(*numbers: int) -> None:
 def test_progress_is_plain_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faircount.cli.run_progress._EVERY_ELSEWHERE", 0.0)
+    monkeypatch.setattr("faircount.app.cli.run_progress._EVERY_ELSEWHERE", 0.0)
     _show(10, 20, 100)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["faircount: 10/100", "faircount: 20/100", "faircount: 100/100"]
@@ -666,7 +666,7 @@ def test_on_a_terminal_one_line_renews_itself(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("faircount.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
+    monkeypatch.setattr("faircount.app.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
     _show(10, 20)
     err = capsys.readouterr().err
     assert err.count("\r\x1b[2K") == 3
@@ -684,16 +684,16 @@ def test_progress_that_nobody_can_hear_stops_nothing(monkeypatch: pytest.MonkeyP
 
     tried: list[None] = []
     monkeypatch.setattr("sys.stderr", Closed())
-    monkeypatch.setattr("faircount.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
+    monkeypatch.setattr("faircount.app.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
     _show(10)
     assert tried
 
 
 def test_a_long_run_tells_how_far_it_is(here: Path) -> None:
     script = (
-        "import faircount.cli.run_progress as p, sys\n"
+        "import faircount.app.cli.run_progress as p, sys\n"
         "p._EVERY_ELSEWHERE = 0.05\n"
-        "from faircount.cli import main\n"
+        "from faircount.app.cli import main\n"
         "sys.exit(main(['run', 'tests', '--target', 'simulated(latency=0.1)', '--concurrency', '2']))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=here)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from faircount.cli.messages import note
-from faircount.cli.parsing import Command, load
-from faircount.cli.parts import Gates, Inputs, Output
+from faircount.app.cli.messages import note
+from faircount.app.cli.parsing import Command, load
+from faircount.app.cli.parts import Gates, Inputs, Output
 from faircount.core.errors import FaircountError, InputError
 from faircount.core.options import Options, option_fields
 
@@ -64,7 +64,7 @@ def run_command(command: Command, arguments: argparse.Namespace) -> int:
     parts = [_made(part, arguments) for part in command.parts()]
     gates = next((part for part in parts if isinstance(part, Gates)), None)
     if gates is not None:
-        from faircount.cli.gating import refuse_gates
+        from faircount.app.cli.gating import refuse_gates
 
         refuse_gates(gates, parts)
     with _with_files(parts) as given:
@@ -86,7 +86,7 @@ def _with_files(parts: Sequence[Options]) -> Iterator[list[Any]]:
     if inputs is None:
         yield list(parts)
         return
-    from faircount.cli.progress import ReadingBar
+    from faircount.app.cli.progress import ReadingBar
 
     names = _named_files(inputs)
     others = [name for part in parts for name in getattr(part, "others", ())]
@@ -133,14 +133,14 @@ def _finish(answer: CommandResult, parts: Sequence[Options]) -> int:
     gates = next((part for part in parts if isinstance(part, Gates)), None)
     if answer.code or gates is None or not gates.asked or not (answer.analyses or answer.comparison):
         return answer.code
-    from faircount.cli.gating import apply_gates
+    from faircount.app.cli.gating import apply_gates
 
     comparison = answer.comparison() if callable(answer.comparison) else answer.comparison
     return apply_gates(gates, analyses=answer.analyses, comparison=comparison, inputs=answer.inputs)
 
 
 def _show(answer: CommandResult, output: Output) -> None:
-    from faircount.cli.output import show, show_pages
+    from faircount.app.cli.output import show, show_pages
 
     pages = answer.pages or ([] if answer.report is None else [(answer.name, answer.report)])
     if pages and output.format == "html":

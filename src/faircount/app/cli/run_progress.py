@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from faircount.cli.messages import note
-from faircount.cli.progress import QUIET
+from faircount.app.cli.messages import note
+from faircount.app.cli.progress import QUIET
 from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.report import formats
 from faircount.runs.budget import Tally

@@ -13,11 +13,11 @@ from faircount.analysis.arrange import as_report
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.results import analyze_files
-from faircount.cli.gating import against_baseline, fields_of_gates
-from faircount.cli.parts import IGNORE, BaselineGates, Output, RunOutput
-from faircount.cli.results import EVIDENCE_IN_A_PAGE
-from faircount.cli.run_progress import RunProgress
-from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
+from faircount.app.cli.gating import against_baseline, fields_of_gates
+from faircount.app.cli.parts import IGNORE, BaselineGates, Output, RunOutput
+from faircount.app.cli.results import EVIDENCE_IN_A_PAGE
+from faircount.app.cli.run_progress import RunProgress
+from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.core.findings import counted
 from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.core.model import Analysis

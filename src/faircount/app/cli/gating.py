@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from faircount.cli.messages import note
-from faircount.cli.parts import FAIL, IGNORE, SUMMARY_VARIABLE, Gates
+from faircount.app.cli.messages import note
+from faircount.app.cli.parts import FAIL, IGNORE, SUMMARY_VARIABLE, Gates
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 
@@ -28,7 +28,7 @@ _COUNTED_ALIKE = ("level", "cluster", "guardrail_success", "policy_blocks", "max
 
 def refuse_gates(gates: Gates, parts: Sequence[Options]) -> None:
     """Raise UsageError for gates that can be refused before any work is done."""
-    from faircount.cli.parts import BaselineGates, Output
+    from faircount.app.cli.parts import BaselineGates, Output
 
     compared = gates.baseline is not None if isinstance(gates, BaselineGates) else None
     known = any(getattr(part, "judge_quality", None) is not None for part in parts)

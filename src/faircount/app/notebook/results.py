@@ -20,11 +20,11 @@ from faircount.analysis.exporting import Export
 from faircount.analysis.exporting_columns import value_of
 from faircount.analysis.options import AnalyzeOptions, ExportOptions
 from faircount.analysis.result_set import ResultSet, files_of, reading_options
+from faircount.app.notebook import tables
+from faircount.app.notebook.summary import Summary, fragment
 from faircount.core.errors import UsageError
 from faircount.core.findings import counted
 from faircount.core.text import clip, clip_middle, visible
-from faircount.notebook import tables
-from faircount.notebook.summary import Summary, fragment
 from faircount.query import Query, parse
 from faircount.report.blocks import Fact, Facts, Place, Record, Report, Section, number_column, table, text_column
 

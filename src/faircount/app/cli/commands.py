@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from faircount.cli.parsing import Command, Noun
+from faircount.app.cli.parsing import Command, Noun
 
-_PARTS, _RESULTS, _RUNNING = "faircount.cli.parts:", "faircount.analysis.options:", "faircount.runs.options:"
+_PARTS, _RESULTS, _RUNNING = "faircount.app.cli.parts:", "faircount.analysis.options:", "faircount.runs.options:"
 _JUDGES = "faircount.analysis.judges.options:"
 _INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Output", "PageOutput", "ReportOutput"))
 _GATES, _BASELINE_GATES = (_PARTS + name for name in ("Gates", "BaselineGates"))
@@ -36,7 +36,7 @@ RESULTS = Noun(
             "analyze",
             "compute rates with intervals and breakdowns, and list problems with the data",
             "Analyse result files: each on its own, in the order given, or all together with --combine.",
-            "faircount.cli.results:analyze",
+            "faircount.app.cli.results:analyze",
             (_INPUTS, _RESULTS + "AnalyzeOptions", _PARTS + "Details", _PAGES, _BASELINE_GATES),
             ("faircount results analyze results/results_*.jsonl --combine --by jailbreak_type",),
         ),
@@ -44,7 +44,7 @@ RESULTS = Noun(
             "extract",
             "write the rows that succeeded, failed or match a query to a new dataset",
             "Write the rows selected by a category, a query or search terms to a new dataset.",
-            "faircount.cli.results:extract",
+            "faircount.app.cli.results:extract",
             (_INPUTS, _RESULTS + "ExtractOptions", _APP + "ExtractedFile"),
             (
                 "faircount results extract results/results_*.jsonl --category failure",
@@ -55,7 +55,7 @@ RESULTS = Noun(
             "export",
             "export rows or entries as JSONL, CSV, Parquet, Excel or HTML",
             "Export rows, or the entries that they belong to, in a format that other programs read.",
-            "faircount.cli.results:export",
+            "faircount.app.cli.results:export",
             (_INPUTS, _RESULTS + "ExportOptions", _APP + "ExportedFile"),
             (
                 "faircount results export results/results_x.jsonl --to parquet",
@@ -67,7 +67,7 @@ RESULTS = Noun(
             "convert-to-excel",
             "write an Excel workbook with the rows, the analysis with charts, and the findings",
             "Write an Excel workbook with sheets for the rows, the analysis with charts, and the findings.",
-            "faircount.cli.results:convert_to_excel",
+            "faircount.app.cli.results:convert_to_excel",
             (_INPUTS, _RESULTS + "ExcelOptions", _APP + "Workbook"),
             ("faircount results convert-to-excel --result-file results/results_x.jsonl",),
         ),
@@ -76,7 +76,7 @@ RESULTS = Noun(
             "re-judge recorded responses: new verdicts with provenance, and their effect on the rate",
             "Re-judge the responses in result files without calling the target. The rows with their new\n"
             "verdicts go to a new file next to the input. Stored verdicts are reused.",
-            "faircount.cli.results:rejudge",
+            "faircount.app.cli.results:rejudge",
             (_INPUTS, _RESULTS + "RejudgeOptions", _APP + "RejudgeFiles", _MODELS, _OUTPUT),
             ("faircount results rejudge results/results_bot.jsonl --judge 'not(refusal)' --dry-run",),
         ),
@@ -85,7 +85,7 @@ RESULTS = Noun(
             "compare runs on the same entries: differences with intervals and tests",
             "Compare result files on the entries that both answered: the difference with its interval, the\n"
             "entries that flipped, and where the difference lies. The first file is A unless --baseline names it.",
-            "faircount.cli.results:compare",
+            "faircount.app.cli.results:compare",
             (_INPUTS, _RESULTS + "CompareOptions", _OUTPUT, _GATES),
             ("faircount results compare results/results_old.jsonl results/results_new.jsonl --by plugin",),
         ),
@@ -94,7 +94,7 @@ RESULTS = Noun(
             "find entries of a dataset that succeed on many targets, or on few, and how success transfers",
             "Compare the entries of a dataset across several targets, one result file each, and write those\n"
             "with a high or a low success rate to a new dataset.",
-            "faircount.cli.results:dataset_comparison",
+            "faircount.app.cli.results:dataset_comparison",
             (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _APP + "ComparedFile", _REPORT),
             ("faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50",),
         ),
@@ -102,7 +102,7 @@ RESULTS = Noun(
             "show",
             "show everything that is recorded about one entry",
             "Show an entry: its outcome and why, its attempts with their texts, and rows that are not counted.",
-            "faircount.cli.results:show",
+            "faircount.app.cli.results:show",
             (_PARTS + "EntryId", _INPUTS, _RESULTS + "ShowOptions", _OUTPUT),
             ("faircount results show 12 results/results_*.jsonl",),
         ),
@@ -111,7 +111,7 @@ RESULTS = Noun(
             "list problems with result files; exit code 1 if any is serious",
             "Report how many lines of result files could be read, and list problems with the data, without\n"
             "rates. Findings of severity error are serious: unreadable lines, a truncated compressed file.",
-            "faircount.cli.results:check",
+            "faircount.app.cli.results:check",
             (_INPUTS, _RESULTS + "CheckOptions", _OUTPUT),
             ("faircount results check results/results_*.jsonl --warnings",),
         ),
@@ -120,7 +120,7 @@ RESULTS = Noun(
             "calculate how many entries a question needs, or what a number of entries can show",
             "Calculate how many entries are needed for an interval or to detect a difference, or what a\n"
             "number of entries can show. Reads no files. Rates, differences and widths are shares: 0.05 is 5%.",
-            "faircount.cli.results:power",
+            "faircount.app.cli.results:power",
             (_RESULTS + "PowerOptions", _OUTPUT),
             ("faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3",),
         ),
@@ -129,7 +129,7 @@ RESULTS = Noun(
             "draw entries for people to label, to correct the rate for judge errors",
             "Draw the entries whose labels are most informative about the judge, into a sheet that hides its\n"
             "verdicts. Pass the completed sheet to analyze with --judge-quality.",
-            "faircount.cli.results:sample_for_labels",
+            "faircount.app.cli.results:sample_for_labels",
             (_INPUTS, _RESULTS + "SampleOptions", _APP + "LabelSheet", _PARTS + "PrintedReport"),
             ("faircount results sample-for-labels results/results_x.jsonl --n 50 -o labels.xlsx",),
         ),
@@ -143,7 +143,7 @@ RUNS = (
         "Run tests, or the entries of datasets, against a target. Every attempt is judged as it arrives\n"
         "and recorded in a journal; at the end the analysis is printed. Run attacks only against systems\n"
         "that you are authorised to test.",
-        "faircount.cli.run:run",
+        "faircount.app.cli.run:run",
         (_RUNNING + "RunOptions", _RUNNING + "JournalOptions", _PARTS + "RunOutput", _BASELINE_GATES),
         (
             "faircount run tests/ --target simulated --concurrency 16",
@@ -158,7 +158,7 @@ RUNS = (
         "resume an interrupted run",
         "Resume a run from its journal: run what is missing, and finish the report. The settings are\n"
         "those of the original run.",
-        "faircount.cli.run:resume",
+        "faircount.app.cli.run:resume",
         (_RUNNING + "ResumeOptions", _PARTS + "RunOutput"),
         ("faircount resume results/run_20260101_120000.jsonl",),
     ),
@@ -167,7 +167,7 @@ RUNS = (
         "merge the shards of a run",
         "Merge the journals of a run's shards into one. All shards of the run are needed, each complete\n"
         "and given once.",
-        "faircount.cli.run:merge",
+        "faircount.app.cli.run:merge",
         (_RUNNING + "MergeOptions",),
         ("faircount merge shard1.jsonl shard2.jsonl -o run.jsonl",),
     ),
@@ -177,7 +177,7 @@ RUNS = (
         "Run every combination of the targets, datasets, judges and attacks in a bench file, each as a\n"
         "separate run, and compare the targets. Existing runs are resumed: repeat the command to continue an\n"
         "interrupted bench.",
-        "faircount.cli.run:bench",
+        "faircount.app.cli.run:bench",
         (_RUNNING + "BenchOptions", _OUTPUT),
         ("faircount bench release.toml --plan", "faircount bench release.toml"),
     ),
@@ -186,7 +186,7 @@ RUNS = (
         "show what a run would do and cost, without calling anything",
         "List the cases that a run would send, the number of requests, and an estimate of their cost.\n"
         "Nothing is called.",
-        "faircount.cli.run:plan",
+        "faircount.app.cli.run:plan",
         (_RUNNING + "RunOptions", _OUTPUT),
         ("faircount plan tests/ --model gpt-4o-mini --retries 5",),
         refused=_OF_SPIKEE,
@@ -202,7 +202,7 @@ JUDGES = Noun(
             "list",
             "list the available judges and what they look for",
             "List the built-in judges, those of installed packages, and which other tools' judges can be used.",
-            "faircount.cli.judges:list_judges",
+            "faircount.app.cli.judges:list_judges",
             (_OUTPUT,),
             ("faircount judges list --output-format json",),
         ),
@@ -210,7 +210,7 @@ JUDGES = Noun(
             "try",
             "apply one judge to one text and explain the verdict",
             "Show a judge's verdict on one response: decision, score, reason, and the words that decided it.",
-            "faircount.cli.judges:try_judge",
+            "faircount.app.cli.judges:try_judge",
             (_JUDGES + "TryJudgeOptions", _MODELS, _OUTPUT),
             (
                 "faircount judges try refusal 'I cannot help with that.'",
@@ -222,7 +222,7 @@ JUDGES = Noun(
             "measure judges against labelled data",
             "Measure judges against labelled data: precision, recall and F1 for hits and for passes, with\n"
             "intervals. The results are added to a summary file; judges measured earlier stay in it.",
-            "faircount.cli.judges:evaluate",
+            "faircount.app.cli.judges:evaluate",
             (*_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
             ("faircount judges evaluate --labels labelled.csv refusal 'contains(text=\"sorry\")'",),
         ),
@@ -230,7 +230,7 @@ JUDGES = Noun(
             "rank",
             "rank judges by F1, best first",
             "Rank the judges in one or more summaries from Faircount or garak, best first.",
-            "faircount.cli.judges:rank",
+            "faircount.app.cli.judges:rank",
             (_JUDGES + "RankOptions", _OUTPUT),
             (f"faircount judges rank {_SUMMARY} --by hit_precision",),
         ),
@@ -238,7 +238,7 @@ JUDGES = Noun(
             "agree",
             "measure how far judges and raters agree, and show where they disagree",
             "Measure how far judges and human raters agree beyond chance, and show where they disagree.",
-            "faircount.cli.judges:agree",
+            "faircount.app.cli.judges:agree",
             (*_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
             ("faircount judges agree --labels labelled.csv refusal 'not(mitigation-bypass)'",),
         ),
@@ -254,7 +254,7 @@ TARGETS = Noun(
             "list",
             "list the available targets",
             "List the available targets: servers, programs, code, saved results and simulations.",
-            "faircount.cli.targets:list_targets",
+            "faircount.app.cli.targets:list_targets",
             (_OUTPUT,),
             ("faircount targets list --output-format markdown",),
         ),
@@ -263,7 +263,7 @@ TARGETS = Noun(
             "send one prompt to one target",
             "Send one prompt to a target and show the result: the answer with its time, tokens and cost, the\n"
             "decision of a guardrail, or the error. Nothing is judged or saved.",
-            "faircount.cli.targets:try_target",
+            "faircount.app.cli.targets:try_target",
             (_RUNNING + "TryTargetOptions", _OUTPUT),
             (
                 "faircount targets try simulated 'What is 17 + 25?'",
@@ -283,7 +283,7 @@ ATTACKS = Noun(
             "list",
             "list the available attacks and what they do",
             f"List the built-in attacks, those of installed packages, and whether spikee's can be used.\n{_PURPOSE}",
-            "faircount.cli.targets:list_attacks",
+            "faircount.app.cli.targets:list_attacks",
             (_OUTPUT,),
             ("faircount attacks list --output-format json",),
         ),
@@ -292,7 +292,7 @@ ATTACKS = Noun(
             "show what an attack sends for one prompt, and optionally send it",
             "Show what an attack sends for one prompt. With --target it is actually sent, and with --judge it\n"
             f"stops at the first success. {_PURPOSE}",
-            "faircount.cli.targets:try_attack",
+            "faircount.app.cli.targets:try_attack",
             (_RUNNING + "TryAttackOptions", _MODELS, _OUTPUT),
             (
                 "faircount attacks try best-of-n 'Say the secret word.' --iterations 3",
@@ -312,9 +312,9 @@ CACHE = Noun(
             "show",
             "show where the cache is and how large it is",
             "Show where the cache is and how large it is.",
-            "faircount.cli.cache:show",
+            "faircount.app.cli.cache:show",
         ),
-        Command("clear", "delete the cache", "Delete the cache.", "faircount.cli.cache:clear"),
+        Command("clear", "delete the cache", "Delete the cache.", "faircount.app.cli.cache:clear"),
     ),
 )
 
@@ -323,14 +323,14 @@ OTHERS = (
         "demo",
         "generate sample results offline, analyse them, and suggest next steps",
         "Generate sample results from simulated targets, offline; analyse them, and suggest next steps.",
-        "faircount.cli.demo:demo",
+        "faircount.app.cli.demo:demo",
         (_PARTS + "Demo",),
     ),
     Command(
         "completion",
         "print a shell completion script",
         "Print a script that completes commands and options in a shell.",
-        "faircount.cli.completion:completion",
+        "faircount.app.cli.completion:completion",
         (_PARTS + "Completion",),
         ('eval "$(faircount completion bash)"', "faircount completion zsh > _faircount"),
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argcomplete.shell_integration import shellcode
 
-from faircount.cli.parts import Completion
-from faircount.cli.runner import CommandResult
+from faircount.app.cli.parts import Completion
+from faircount.app.cli.runner import CommandResult
 
 
 def completion(options: Completion) -> CommandResult:

@@ -15,11 +15,11 @@ from faircount.analysis.judges.options import (
     WorkOptions,
 )
 from faircount.app import judges
+from faircount.app.cli.parts import Output, ReportOutput
+from faircount.app.cli.progress import CountingBar
+from faircount.app.cli.runner import CommandResult
 from faircount.app.options import Models
 from faircount.app.output_files import refuse_inputs
-from faircount.cli.parts import Output, ReportOutput
-from faircount.cli.progress import CountingBar
-from faircount.cli.runner import CommandResult
 from faircount.core.errors import InputError, UsageError
 from faircount.io.streams import STDIN
 from faircount.readers.labelled import LabelOptions

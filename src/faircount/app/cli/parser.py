@@ -7,8 +7,8 @@ import functools
 import os
 from collections.abc import Sequence
 
-from faircount.cli.commands import ALL, RESULTS
-from faircount.cli.parsing import EXIT_CODES, Parser
+from faircount.app.cli.commands import ALL, RESULTS
+from faircount.app.cli.parsing import EXIT_CODES, Parser
 from faircount.version import __version__
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from faircount.cli.output import show
-from faircount.cli.parts import Demo
-from faircount.cli.runner import CommandResult
+from faircount.app.cli.output import show
+from faircount.app.cli.parts import Demo
+from faircount.app.cli.runner import CommandResult
+from faircount.app.sample import SampleFiles, write_sample
+from faircount.app.sample_datasets import write_datasets
+from faircount.app.sample_tests import write_tests
 from faircount.core.errors import UsageError
 from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.report.blocks import Findings, Report
-from faircount.sample import SampleFiles, write_sample
-from faircount.sample_datasets import write_datasets
-from faircount.sample_tests import write_tests
 
 SAMPLE_FILES = 6
 TARGET = "simulated:flaky(seed=7, accuracy=0.7)"
@@ -67,7 +67,7 @@ def _run_guardrail(folder: Path) -> None:
 
 def _quietly(words: list[str]) -> None:
     """Run a command without what it prints: that is analysed afterwards."""
-    from faircount.cli.parser import parse
+    from faircount.app.cli.parser import parse
 
     arguments = parse(words)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -85,7 +85,7 @@ def _make_sample(folder: Path, seed: int) -> SampleFiles:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from faircount.cli.progress import QUIET
+    from faircount.app.cli.progress import QUIET
 
     console = Console(stderr=True)
     columns = (TextColumn("Generating sample results"), BarColumn(), TextColumn("{task.completed}/{task.total}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faircount.cli.runner import CommandResult
+from faircount.app.cli.runner import CommandResult
 from faircount.core.errors import UsageError
 from faircount.core.findings import counted
 from faircount.core.text import inert_lines, visible

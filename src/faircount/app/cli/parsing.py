@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, get_args
 
-from faircount.cli.messages import error_line
+from faircount.app.cli.messages import error_line
 
 if TYPE_CHECKING:
     from faircount.core.options import Option, OptionField, Options
@@ -272,4 +272,4 @@ def _reader(known: OptionField, option: Option) -> Callable[[str], Any]:
 
 
 def _run(command: Command, arguments: argparse.Namespace) -> int:
-    return int(load("faircount.cli.runner:run_command")(command, arguments))
+    return int(load("faircount.app.cli.runner:run_command")(command, arguments))

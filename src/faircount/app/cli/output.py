@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from faircount.app.cli.messages import colours, note
 from faircount.app.output_files import beside_others, is_our_page, refuse_inputs, stem_of
-from faircount.cli.messages import colours, note
 from faircount.core.errors import UsageError
 from faircount.core.text import inert_lines, visible
 from faircount.io.new_file import whole_file

@@ -7,11 +7,11 @@ import sys
 
 from faircount.analysis import catalogue, trials
 from faircount.app import targets
+from faircount.app.cli.judges import text_of
+from faircount.app.cli.messages import note
+from faircount.app.cli.parts import Output
+from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.app.options import Models
-from faircount.cli.judges import text_of
-from faircount.cli.messages import note
-from faircount.cli.parts import Output
-from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult
 from faircount.core.errors import InputError
 from faircount.runs.options import TryAttackOptions, TryTargetOptions
 

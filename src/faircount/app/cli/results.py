@@ -22,18 +22,9 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.options import (
-    ComparedFile,
-    ExportedFile,
-    ExtractedFile,
-    LabelSheet,
-    Models,
-    RejudgeFiles,
-    Workbook,
-)
-from faircount.cli.gating import against_baseline, with_gates
-from faircount.cli.messages import note
-from faircount.cli.parts import (
+from faircount.app.cli.gating import against_baseline, with_gates
+from faircount.app.cli.messages import note
+from faircount.app.cli.parts import (
     BaselineGates,
     Dataset,
     Details,
@@ -44,7 +35,16 @@ from faircount.cli.parts import (
     PrintedReport,
     ReportOutput,
 )
-from faircount.cli.runner import EXIT_INCOMPLETE, CommandResult, Files
+from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult, Files
+from faircount.app.options import (
+    ComparedFile,
+    ExportedFile,
+    ExtractedFile,
+    LabelSheet,
+    Models,
+    RejudgeFiles,
+    Workbook,
+)
 from faircount.core.errors import InputError, UsageError
 
 EVIDENCE_IN_A_PAGE = 5
@@ -179,8 +179,8 @@ def rejudge(
     """Run `results rejudge`."""
     from faircount.analysis.rejudging.report import as_report
     from faircount.app import rejudge
+    from faircount.app.cli.progress import CountingBar
     from faircount.app.output_files import refuse_same_file
-    from faircount.cli.progress import CountingBar
 
     refuse_same_file("-o, --rejudged and --store", output.path, where.rejudged, where.store)
     with CountingBar("Judging", "verdicts") as bar:

@@ -69,7 +69,7 @@ def fragment(report: Report) -> str:
 
 @cache
 def _css() -> str:
-    return resources.files("faircount.notebook").joinpath("fragment.css").read_text(encoding="utf-8")
+    return resources.files("faircount.app.notebook").joinpath("fragment.css").read_text(encoding="utf-8")
 
 
 def _articles(parts: Sequence[Part]) -> Iterator[Markup]:
