@@ -22,7 +22,7 @@ from bench.analyze import machine
 from bench.generate import write_results
 from faircount import analyze
 from faircount.analysis import attempts, families, summary
-from faircount.analysis.arrange import as_report
+from faircount.analysis.report import as_report
 from faircount.readers.cache import FOLDER_VARIABLE
 
 ADDED: tuple[tuple[Any, str], ...] = (

@@ -17,14 +17,14 @@ import msgspec
 
 from faircount.analysis.bench_report import BenchResults
 from faircount.analysis.catalogue import Attacks, Judges, Targets
-from faircount.analysis.checking import Checks
-from faircount.analysis.comparing.model import Comparison
+from faircount.analysis.check import Checks
+from faircount.analysis.compare.model import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.ranking import Ranking
-from faircount.analysis.one_entry import FoundEntries
 from faircount.analysis.power import Power
-from faircount.analysis.rejudging.rejudge import Rejudged
+from faircount.analysis.rejudge.rejudge import Rejudged
+from faircount.analysis.show import FoundEntries
 from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
 from faircount.core.model import Analyses, Document
 from faircount.runs.planning import Plan

@@ -1,11 +1,11 @@
-from faircount.analysis.arrange import as_report as as_report
+from faircount.analysis.analyze import AnalysisSet as AnalysisSet
 from faircount.analysis.catalogue import list_attacks as list_attacks
 from faircount.analysis.catalogue import list_judges as list_judges
 from faircount.analysis.catalogue import list_targets as list_targets
 from faircount.analysis.options import AnalyzeOptions as AnalyzeOptions
+from faircount.analysis.report import as_report as as_report
 from faircount.analysis.result_set import ResultSet as ResultSet
 from faircount.analysis.result_set import open_results as open_results
-from faircount.analysis.results import AnalysisSet as AnalysisSet
 from faircount.app.export import convert_to_excel as convert_to_excel
 from faircount.app.export import export as export
 from faircount.app.judges import agree as agree

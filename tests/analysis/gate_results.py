@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from faircount import stats
-from faircount.analysis.comparing import model as compared
+from faircount.analysis.compare import model as compared
 from faircount.core import Analysis, Estimate, Shares, Tally
 from tests.conftest import Write, analysis_of, standard
 

@@ -15,8 +15,9 @@ import jsonschema
 import pytest
 
 from faircount import InputError, UsageError, analyze
-from faircount.analysis import CheckOptions, Checks, check_files, checking, findings_of, summary, verdict
-from faircount.analysis.checking import as_report
+from faircount.analysis import CheckOptions, Checks, check_files, findings_of, summary, verdict
+from faircount.analysis import check as checking
+from faircount.analysis.check import as_report
 from faircount.app.cli import main
 from faircount.core import REGISTER, Severity
 from faircount.readers import loading

@@ -17,8 +17,8 @@ import pytest
 from bench.generate import write_results
 
 from faircount.analysis import CompareOptions, Comparison, compare_files
-from faircount.analysis.comparing.model import Pair
-from faircount.analysis.comparing.report import as_report
+from faircount.analysis.compare.model import Pair
+from faircount.analysis.compare.report import as_report
 from faircount.core import Estimate, InputError, Passage, UsageError
 from faircount.report import (
     Column,

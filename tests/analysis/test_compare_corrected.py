@@ -16,7 +16,7 @@ from scipy import optimize
 from scipy import stats as scipy_stats
 
 from faircount.analysis import CompareOptions, compare_files
-from faircount.analysis.comparing.report import as_report
+from faircount.analysis.compare.report import as_report
 from faircount.core import InputError, UsageError
 from faircount.report import console
 from faircount.stats import (

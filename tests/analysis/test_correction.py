@@ -14,7 +14,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from faircount import InputError, UsageError, analyze
-from faircount.analysis.arrange import as_report
+from faircount.analysis.report import as_report
 from faircount.core import Analysis, LabelCounts, Severity
 from faircount.report import console, json_text, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard

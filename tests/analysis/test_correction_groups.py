@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy import stats as scipy_stats
 
-from faircount.analysis.arrange import as_report
+from faircount.analysis.report import as_report
 from faircount.core import Analysis
 from faircount.report import console
 from faircount.stats import LabelledPart, attacks_that_fool, hypergeometric_at_most, two_phase

@@ -156,7 +156,7 @@ def test_the_outcome_is_that_of_the_entry(write: Write) -> None:
 
 
 def test_outcomes_are_not_found_out_for_nothing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.analysis.extracting.EntriesOfRows", None)
+    monkeypatch.setattr("faircount.analysis.extract.EntriesOfRows", None)
     path = write([row(1)])
     assert table(path, columns=("id,line,strategy",))[1] == [[1, 1, "standard"]]
     assert len(lines(path)) == 1
@@ -374,7 +374,7 @@ def test_a_page_shows_everything_and_can_do_nothing(write: Write, cli: Cli) -> N
 
 
 def test_a_page_has_a_limit_and_says_so(write: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.analysis.exporting.MOST_ROWS", 2)
+    monkeypatch.setattr("faircount.analysis.export.MOST_ROWS", 2)
     path = write([row(number) for number in range(3)])
     ran = cli("results", "export", path, "-o", "out.html")
     assert ran.code == 2

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis import CATEGORIES, Choice, Chooser, Extraction, ExtractOptions, extracting
+from faircount.analysis import CATEGORIES, Choice, Chooser, Extraction, ExtractOptions
+from faircount.analysis import extract as extracting
 from faircount.core import UsageError
 from faircount.query import Condition, CustomSearch, parse
 from faircount.readers import Origin, RawReader, Stream, dataset_row, loading, raw_rows
@@ -806,7 +807,7 @@ def test_several_processes_give_what_one_gives(write: Write, words: list[str]) -
     outputs = []
     for size in (1000, 10**9):
         script = (
-            "import faircount.readers.loading as loading, faircount.analysis.extracting as extracting\n"
+            "import faircount.readers.loading as loading, faircount.analysis.extract as extracting\n"
             f"loading.PARALLEL_FROM_BYTES = {size}\n"
             "loading.RANGE_BYTES = extracting.RANGE_BYTES = 10_000\n"
             "loading.os.cpu_count = lambda: 3\n"

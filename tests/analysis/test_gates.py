@@ -19,7 +19,7 @@ from scipy.stats import t as student
 
 from faircount import stats
 from faircount.analysis import FIGURES, CompareOptions, Gate, GateResult, compare_files, judge, parse, subjects_of
-from faircount.analysis.comparing import model as compared
+from faircount.analysis.compare import model as compared
 from faircount.core import Analysis, Estimate, Families, GroupFamilies, Rates, Shares, Tally, UsageError
 from tests.analysis.gate_results import (
     analysis_with,

@@ -28,10 +28,10 @@ from faircount.analysis import (
     evidence,
     find_entries,
     masked,
-    one_entry,
     one_entry_report,
     recorded,
 )
+from faircount.analysis import show as one_entry
 from faircount.analysis.one_entry_report import as_report
 from faircount.core import Outcome, visible
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS

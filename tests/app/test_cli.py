@@ -347,7 +347,7 @@ def test_a_bug_is_named_as_one(cli: Cli, write: Write, monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise RuntimeError("surprise\x1b[31m")
 
-    monkeypatch.setattr("faircount.analysis.results.analyze_files", broken)
+    monkeypatch.setattr("faircount.analysis.analyze.analyze_files", broken)
     ran = cli("results", "analyze", write([standard(1)]))
     assert ran.code == EXIT_BUG
     assert "internal error, please report it" in ran.err
@@ -361,7 +361,7 @@ def test_an_interruption_is_exit_code_130(cli: Cli, write: Write, monkeypatch: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("faircount.analysis.results.analyze_files", interrupted)
+    monkeypatch.setattr("faircount.analysis.analyze.analyze_files", interrupted)
     ran = cli("results", "analyze", write([standard(1)]))
     assert (ran.code, ran.err) == (EXIT_INTERRUPTED, "faircount: interrupted\n")
 

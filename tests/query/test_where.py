@@ -82,7 +82,7 @@ def test_the_ledger_answers_as_reading_the_files_does(
     monkeypatch.setattr(loading, "open_source", opened)
     held = analyze(*files, options=options)
     assert len(read) == len(files)
-    monkeypatch.setattr("faircount.analysis.results._may_be_held", lambda _: False)
+    monkeypatch.setattr("faircount.analysis.analyze._may_be_held", lambda _: False)
     assert held == analyze(*files, options=options)
     with open_results(*files) as opened_results:
         assert (

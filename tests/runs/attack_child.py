@@ -79,8 +79,8 @@ def prepare() -> None:
     """Load what the program loads, once for all forks; nothing of it starts a thread."""
     import duckdb  # noqa: F401
 
+    import faircount.analysis.analyze
     import faircount.analysis.bench_report
-    import faircount.analysis.results
     import faircount.app.cli.run
     import faircount.chat.client
     import faircount.readers.journal_reader

@@ -14,7 +14,7 @@ import pytest
 
 from faircount import Analysis, read
 from faircount.analysis import WORDS, stands_out
-from faircount.analysis.arrange import as_report
+from faircount.analysis.report import as_report
 from faircount.core import Outcome, Source
 from faircount.report import console, json_text, markdown
 from faircount.runs import JournalReader, report_pieces

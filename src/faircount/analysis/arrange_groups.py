@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from faircount.analysis.correction import report as correction_report
+from faircount.analysis.correct import report as correction_report
 from faircount.analysis.slices import stands_out
 from faircount.analysis.words import WORDS, Words
 from faircount.core.findings import counted

@@ -11,11 +11,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.comparing.compare import compare_files
-from faircount.analysis.comparing.model import Comparison
-from faircount.analysis.comparing.report import in_short
+from faircount.analysis.analyze import analyze_files
+from faircount.analysis.compare.compare import compare_files
+from faircount.analysis.compare.model import Comparison
+from faircount.analysis.compare.report import in_short
 from faircount.analysis.options import AnalyzeOptions, CompareOptions
-from faircount.analysis.results import analyze_files
 from faircount.core.model import Analysis, Document, Estimate, Tally
 from faircount.core.text import clip_middle, visible
 from faircount.report.blocks import Fact, Facts, Grid, Place, Record, Report, Section, number_column, table, text_column

@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from faircount.analysis import integrity
+from faircount.analysis import problems
 from faircount.analysis.dataset_matching import MISSING, PLACES_KEPT, Unmatched
 from faircount.analysis.dataset_reading import ReadAll, ReadTarget, read_all
 from faircount.analysis.options import ALL, DatasetComparisonOptions
@@ -334,7 +334,7 @@ def _compared(
         transfer=tuple(_transfers([source.path for source in sources], masks, families, options.level)),
         copies=_copies(chosen),
         families=respected,
-        findings=integrity.ordered(_findings(read, chosen, options)),
+        findings=problems.ordered(_findings(read, chosen, options)),
         limits=tuple(_limits(len(targets), respected, options)),
     )
     return ComparedDataset(result, dataset, (dataset.path, *paths), tuple(rates), tuple(written))
@@ -480,9 +480,9 @@ def _about_intervals(count: int | None) -> str:
 
 def _findings(read: ReadAll, chosen: Sequence[Input], options: DatasetComparisonOptions) -> list[Finding]:
     notes = [read.dataset.notes, *(target.read.notes for target in read.targets)]
-    found = integrity.from_reading(notes, definition=options.definition)
-    found += integrity.from_inputs(chosen)
-    found += integrity.from_sources([target.read.source for target in read.targets])
+    found = problems.from_reading(notes, definition=options.definition)
+    found += problems.from_inputs(chosen)
+    found += problems.from_sources([target.read.source for target in read.targets])
     found += [item for target in read.targets for item in target.findings]
     if options.by_spikee:
         message = (

@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from faircount.analysis import integrity
+from faircount.analysis import problems
 from faircount.analysis.dataset_matching import Matched, match, match_as_spikee
 from faircount.analysis.options import DatasetComparisonOptions
 from faircount.core.errors import InputError
@@ -100,7 +100,7 @@ def _match_target(
         if lacks_objectives(ledger):
             return _read_again(reading, read.source.path, options)
         tally = tallies.overall(ledger).tally
-        found = integrity.from_ledger(ledger, tally, [read.source], detected=options.detected)
+        found = problems.from_ledger(ledger, tally, [read.source], detected=options.detected)
         findings = [item for item in found if item.code not in _SHOWN_ELSEWHERE]
         return ReadTarget(read, match(reading.answer(), ledger), findings)
 

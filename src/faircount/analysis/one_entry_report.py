@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faircount.analysis.one_entry import Attempt, Entry, FoundEntries
 from faircount.analysis.recorded import Recorded, Request, Turn
+from faircount.analysis.show import Attempt, Entry, FoundEntries
 from faircount.analysis.words import WORDS, Words
 from faircount.core.findings import counted
 from faircount.core.text import visible

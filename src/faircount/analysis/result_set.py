@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 from msgspec.structs import replace
 
 from faircount.analysis import families, fields, summary
-from faircount.analysis.evidence import READ_ONCE, lines_of
-from faircount.analysis.exporting import Export
-from faircount.analysis.exporting_columns import SAID, all_columns, fields_needed, named_column, split_names, value_of
-from faircount.analysis.options import AUTO, AnalyzeOptions, ExportOptions
-from faircount.analysis.results import (
+from faircount.analysis.analyze import (
     COMBINED,
     AnalysisSet,
     Asked,
@@ -34,6 +30,10 @@ from faircount.analysis.results import (
     inputs_of,
     wanted_rows,
 )
+from faircount.analysis.evidence import READ_ONCE, lines_of
+from faircount.analysis.export import Export
+from faircount.analysis.exporting_columns import SAID, all_columns, fields_needed, named_column, split_names, value_of
+from faircount.analysis.options import AUTO, AnalyzeOptions, ExportOptions
 from faircount.analysis.words import WORDS
 from faircount.core.errors import InputError, UsageError
 from faircount.core.model import Analysis, Source, Tally
@@ -51,10 +51,10 @@ from faircount.readers.loading import Loader, Progress
 from faircount.readers.raw_rows import values_decoder, values_of
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.model import Comparison
-    from faircount.analysis.one_entry import FoundEntries
+    from faircount.analysis.compare.model import Comparison
     from faircount.analysis.options import CompareOptions
     from faircount.analysis.recorded import Recorded
+    from faircount.analysis.show import FoundEntries
     from faircount.stats import Design
 
 _Names = list[str] | tuple[str, ...]
@@ -255,8 +255,8 @@ class ResultSet:
 
     def compare(self, other: ResultSet, *, options: CompareOptions | None = None, **keywords: Any) -> Comparison:
         """Compare one file with one other on the entries that they share; options are those of `CompareOptions`."""
-        from faircount.analysis.comparing.compare import compare_sides
-        from faircount.analysis.comparing.side import Side
+        from faircount.analysis.compare.compare import compare_sides
+        from faircount.analysis.compare.side import Side
         from faircount.analysis.options import CompareOptions
 
         counted = self._options
@@ -317,8 +317,8 @@ class ResultSet:
 
     def entry(self, name: str) -> FoundEntries:
         """Return the entries that have an id, a row's own id or a long id, with all that is recorded of them."""
-        from faircount.analysis.one_entry import entries_in
         from faircount.analysis.options import ShowOptions
+        from faircount.analysis.show import entries_in
 
         options = ShowOptions(max_line=self._options.max_line, policy_blocks=self._options.policy_blocks)
         return self._ask(lambda folded: entries_in(folded, self._chosen, name, options))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.exporting import Export, as_page
+from faircount.analysis.export import Export, as_page
 from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
 from faircount.app.options import ExportedFile, NewFileOptions, Workbook
 from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs, stem_of
@@ -274,9 +274,9 @@ def _names(table: Export) -> list[str]:
 
 def _analysis(table: Export, options: ExcelOptions, command: str) -> Report:
     """Return the analysis of the files, as in a page."""
-    from faircount.analysis.arrange import as_report
+    from faircount.analysis.analyze import analyze_files
     from faircount.analysis.evidence import made_with
-    from faircount.analysis.results import analyze_files
+    from faircount.analysis.report import as_report
 
     with _standard_input(table):
         result = analyze_files(table.paths, replace(options.analyzed, figures=True))

@@ -34,14 +34,14 @@ from faircount.core.options import Options, options_from
 from faircount.io.new_file import SUFFIX, NewFile
 
 if TYPE_CHECKING:
-    from faircount.analysis.checking import Checks
-    from faircount.analysis.comparing.model import Comparison
+    from faircount.analysis.analyze import AnalysisSet
+    from faircount.analysis.check import Checks
+    from faircount.analysis.compare.model import Comparison
     from faircount.analysis.dataset_comparison import DatasetComparison
-    from faircount.analysis.gates.judging import GateResult
-    from faircount.analysis.one_entry import FoundEntries
+    from faircount.analysis.gates.judge import GateResult
+    from faircount.analysis.label_sample import Sample
     from faircount.analysis.power import Power
-    from faircount.analysis.results import AnalysisSet
-    from faircount.analysis.sampling_for_labels import Sample
+    from faircount.analysis.show import FoundEntries
     from faircount.core.model import Analysis
     from faircount.readers.loading import Progress
 
@@ -60,7 +60,7 @@ def analyze(
 
     Options are the fields of `AnalyzeOptions`. `progress` hears how many more bytes of the files were read.
     """
-    from faircount.analysis.results import analyze_files
+    from faircount.analysis.analyze import analyze_files
 
     (asked,) = options_from(keywords, AnalyzeOptions, given=options)
     return analyze_files([os.fspath(path) for path in paths], asked, progress)
@@ -70,7 +70,7 @@ def compare(
     *paths: AnyPath, options: CompareOptions | None = None, progress: Progress = ignore, **keywords: Any
 ) -> Comparison:
     """Compare result files on the entries that they share; options are the fields of `CompareOptions`."""
-    from faircount.analysis.comparing.compare import compare_files
+    from faircount.analysis.compare.compare import compare_files
 
     (asked,) = options_from(keywords, CompareOptions, given=options)
     return compare_files([os.fspath(path) for path in paths], asked, progress)
@@ -78,7 +78,7 @@ def compare(
 
 def check(*paths: AnyPath, options: CheckOptions | None = None, progress: Progress = ignore, **keywords: Any) -> Checks:
     """List problems with result files, without rates; options are the fields of `CheckOptions`."""
-    from faircount.analysis.checking import check_files
+    from faircount.analysis.check import check_files
 
     (asked,) = options_from(keywords, CheckOptions, given=options)
     return check_files([os.fspath(path) for path in paths], asked, progress)
@@ -92,7 +92,7 @@ def show(
     **keywords: Any,
 ) -> FoundEntries:
     """Return everything that is recorded about the entries with an id; options are the fields of `ShowOptions`."""
-    from faircount.analysis.one_entry import find_entries
+    from faircount.analysis.show import find_entries
 
     (asked,) = options_from(keywords, ShowOptions, given=options)
     return find_entries(str(entry), [os.fspath(path) for path in paths], asked, progress)
@@ -118,7 +118,7 @@ def gate(
     A gate is decided only if it is so whatever errors and unjudged entries would have been, unless they are ignored.
     """
     from faircount.analysis.gates.expression import parse
-    from faircount.analysis.gates.judging import judge, subjects_of
+    from faircount.analysis.gates.judge import judge, subjects_of
 
     gates = [parse(text) for text in ([conditions] if isinstance(conditions, str) else conditions)]
     return judge(gates, subjects_of(analyses, comparison), ignore_errors=ignore_errors)
@@ -149,7 +149,7 @@ def extract(
 
     Options are the fields of `ExtractOptions` and `ExtractedFile`: `extract(file, category="error", output="e.jsonl")`.
     """
-    from faircount.analysis.extracting import Extraction
+    from faircount.analysis.extract import Extraction
 
     asked, place = options_from(keywords, ExtractOptions, ExtractedFile, given=options)
     path = _named(place, standard_output="the number of rows")
@@ -246,9 +246,9 @@ def sample_for_labels(
     *paths: AnyPath, options: Sequence[Options] = (), progress: Progress = ignore, **keywords: Any
 ) -> Sample:
     """Draw entries into a sheet for people to label; options are the fields of `SampleOptions` and `LabelSheet`."""
-    from faircount.analysis.correction.inputs import DESIGN_SUFFIX
-    from faircount.analysis.sampling_for_labels import design
-    from faircount.analysis.sampling_for_labels import sample_for_labels as draw
+    from faircount.analysis.correct.inputs import DESIGN_SUFFIX
+    from faircount.analysis.label_sample import design
+    from faircount.analysis.label_sample import sample_for_labels as draw
 
     asked, place = options_from(keywords, SampleOptions, LabelSheet, given=options)
     sheet, force = place.output, place.force
@@ -272,7 +272,7 @@ def _refuse_sheet(path: str, beside: str, *, force: bool) -> None:
 
 
 def _write_sheet(path: str, sample: Sample, *, force: bool) -> None:
-    from faircount.analysis.sampling_for_labels import columns_of, sheet_rows
+    from faircount.analysis.label_sample import columns_of, sheet_rows
 
     columns = columns_of(sample)
     if Path(path).suffix.casefold() == ".xlsx":

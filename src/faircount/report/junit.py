@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faircount.analysis.gates.judging import GateResult
+from faircount.analysis.gates.judge import GateResult
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE
 from faircount.analysis.gates.subject import RATE_OF, Subject
 from faircount.core.text import clip, visible

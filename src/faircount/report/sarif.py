@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from faircount.analysis.gates.judging import GateResult
+from faircount.analysis.gates.judge import GateResult
 from faircount.analysis.gates.regression import FAILED, PASSED
 from faircount.analysis.gates.subject import WIDTH, Subject
 from faircount.core.model import Group

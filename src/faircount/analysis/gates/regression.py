@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import stats
-from faircount.analysis.comparing.model import CorrectedPair, Figures, File, Pair
+from faircount.analysis.compare.model import CorrectedPair, Figures, File, Pair
 from faircount.analysis.gates.subject import RATE_OF, TASK
 from faircount.analysis.gates.wording import rate_name
 from faircount.core.errors import UsageError

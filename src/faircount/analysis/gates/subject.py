@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import stats
-from faircount.analysis.comparing.model import ComparedGroup, Comparison, File, Pair
+from faircount.analysis.compare.model import ComparedGroup, Comparison, File, Pair
 from faircount.analysis.gates.expression import ASR, ASR_CORRECTED, PASS_RATE, SHARES, Gate
 from faircount.core.errors import UsageError
 from faircount.core.model import Analysis, CorrectedRate, Estimate, Group, GroupFamilies, Shares, Tally

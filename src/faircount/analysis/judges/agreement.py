@@ -15,16 +15,6 @@ from msgspec import Struct
 
 from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, Disagreement, cases_of, excerpt
 from faircount.analysis.judges.agreement_scores import has_scores, label_scores
-from faircount.analysis.judges.agreement_table import (
-    JUDGE,
-    MISSING,
-    PERSON,
-    Kind,
-    Rater,
-    Ratings,
-    RatingTable,
-    item_key,
-)
 from faircount.analysis.judges.options import AgreeOptions
 from faircount.analysis.judges.predictions import (
     KeptPredictions,
@@ -33,6 +23,16 @@ from faircount.analysis.judges.predictions import (
     PredictionsSource,
     prediction_line,
     read_predictions,
+)
+from faircount.analysis.judges.ratings import (
+    JUDGE,
+    MISSING,
+    PERSON,
+    Kind,
+    Rater,
+    Ratings,
+    RatingTable,
+    item_key,
 )
 from faircount.core.errors import InputError
 from faircount.core.model import Document, Estimate, Finding

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.judges.agreement_table import DECISIONS, JUDGE, RatingTable, item_key
 from faircount.analysis.judges.predictions import AnswerTexts, Prediction
+from faircount.analysis.judges.ratings import DECISIONS, JUDGE, RatingTable, item_key
 from faircount.analysis.recorded import masked
 from faircount.core.text import replace_surrogates
 from faircount.core.verdict import Decision

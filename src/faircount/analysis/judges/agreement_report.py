@@ -19,7 +19,7 @@ from faircount.analysis.judges.agreement import (
     GroupAgreement,
 )
 from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
-from faircount.analysis.judges.agreement_table import JUDGE, PERSON
+from faircount.analysis.judges.ratings import JUDGE, PERSON
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.core.text import visible

@@ -106,8 +106,8 @@ def _show_analyses(files: SampleFiles) -> None:
 
 
 def _show_comparison(files: SampleFiles) -> None:
-    from faircount.analysis.comparing.compare import compare_files
-    from faircount.analysis.comparing.report import as_report
+    from faircount.analysis.compare.compare import compare_files
+    from faircount.analysis.compare.report import as_report
 
     pair = [str(path) for path in files.plain[1:]]
     _step("Is the third target better than the second?", ["results", "compare", *pair])
@@ -124,9 +124,9 @@ def _show_runs(folder: Path) -> None:
 
 
 def _analysis(files: list[str], benign: str | None = None) -> Report:
-    from faircount.analysis.arrange import as_report
+    from faircount.analysis.analyze import analyze_files
     from faircount.analysis.options import AnalyzeOptions
-    from faircount.analysis.results import analyze_files
+    from faircount.analysis.report import as_report
 
     options = AnalyzeOptions(false_positive_checks=benign, overview=True, cache=False)
     return as_report(analyze_files(files, options).analyses, overview=True)

@@ -12,9 +12,9 @@ from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.model import Comparison
+    from faircount.analysis.compare.model import Comparison
     from faircount.analysis.gates.expression import Gate
-    from faircount.analysis.gates.judging import GateResult
+    from faircount.analysis.gates.judge import GateResult
     from faircount.analysis.gates.subject import Subject
     from faircount.analysis.options import AnalyzeOptions
     from faircount.core.model import Analysis
@@ -48,7 +48,7 @@ def _parsed(texts: Sequence[str], compared: bool | None, known: bool) -> tuple[G
     if not texts:
         return ()
     from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, parse
-    from faircount.analysis.gates.judging import NEEDS_BASELINE
+    from faircount.analysis.gates.judge import NEEDS_BASELINE
     from faircount.analysis.gates.subject import NEEDS_QUALITY
 
     gates = tuple(parse(text) for text in texts)
@@ -74,7 +74,7 @@ def against_baseline(gates: Gates, options: AnalyzeOptions, files: Sequence[str]
     """Return files compared with the baseline that was given, counted as the analysis is; None where none was."""
     if gates.baseline is None:
         return None
-    from faircount.analysis.comparing.compare import compare_files
+    from faircount.analysis.compare.compare import compare_files
     from faircount.analysis.gates.expression import REGRESSION
     from faircount.analysis.options import CompareOptions
 
@@ -98,7 +98,7 @@ def apply_gates(
     """
     if not gates.asked:
         return 0
-    from faircount.analysis.gates.judging import judge, subjects_of
+    from faircount.analysis.gates.judge import judge, subjects_of
 
     subjects = subjects_of(analyses, comparison)
     results = judge(read_gates(gates), subjects, ignore_errors=gates.errors == IGNORE)
@@ -146,7 +146,7 @@ def _write_summary(gates: Gates, results: Sequence[GateResult], subjects: Sequen
         if gates.job_summary:
             note(f"--job-summary: ${SUMMARY_VARIABLE} is not set, so no summary was written")
         return
-    from faircount.analysis.gates.judging import summary
+    from faircount.analysis.gates.judge import summary
     from faircount.report import markdown
 
     text = markdown.render(summary(results, subjects, inconclusive_fails=strict))

@@ -57,8 +57,8 @@ def analyze(
     files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates
 ) -> CommandResult:
     """Run `results analyze`."""
-    from faircount.analysis.arrange import as_report
     from faircount.analysis.evidence import made_with
+    from faircount.analysis.report import as_report
     from faircount.app import results
 
     details = _shows_details(shown.details or options.combine, output, files.names)
@@ -117,7 +117,7 @@ def _shows_details(asked: bool, output: Output, files: Sequence[str]) -> bool:
 
 def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> CommandResult:
     """Run `results compare`."""
-    from faircount.analysis.comparing.report import as_report
+    from faircount.analysis.compare.report import as_report
     from faircount.app import results
 
     options = replace(options, by=with_gates(options.by, gates))
@@ -133,7 +133,7 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
 
 def check(files: Files, options: CheckOptions, _: Output) -> CommandResult:
     """Run `results check`."""
-    from faircount.analysis.checking import as_report
+    from faircount.analysis.check import as_report
     from faircount.app import results
 
     found = results.check(*files.names, options=options, progress=files.progress)
@@ -177,7 +177,7 @@ def rejudge(
     files: Files, options: RejudgeOptions, where: RejudgeFiles, models: Models, output: Output
 ) -> CommandResult:
     """Run `results rejudge`."""
-    from faircount.analysis.rejudging.report import as_report
+    from faircount.analysis.rejudge.report import as_report
     from faircount.app import rejudge
     from faircount.app.cli.progress import CountingBar
     from faircount.app.output_files import refuse_same_file
@@ -250,8 +250,8 @@ def dataset_comparison(
 
 def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet, _: PrintedReport) -> CommandResult:
     """Run `results sample-for-labels`."""
-    from faircount.analysis.correction.inputs import DESIGN_SUFFIX
-    from faircount.analysis.sampling_for_labels import as_report
+    from faircount.analysis.correct.inputs import DESIGN_SUFFIX
+    from faircount.analysis.label_sample import as_report
     from faircount.app import results
 
     sample = results.sample_for_labels(*files.names, options=[options, sheet], progress=files.progress)

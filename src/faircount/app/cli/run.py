@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from faircount.analysis.arrange import as_report
+from faircount.analysis.analyze import analyze_files
 from faircount.analysis.evidence import made_with
 from faircount.analysis.options import AnalyzeOptions
-from faircount.analysis.results import analyze_files
+from faircount.analysis.report import as_report
 from faircount.app.cli.gating import against_baseline, fields_of_gates
 from faircount.app.cli.parts import IGNORE, BaselineGates, Output, RunOutput
 from faircount.app.cli.results import EVIDENCE_IN_A_PAGE

@@ -22,7 +22,7 @@ from faircount.core.errors import FaircountError, InputError
 from faircount.core.options import Options, option_fields
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.model import Comparison
+    from faircount.analysis.compare.model import Comparison
     from faircount.core.model import Analysis
     from faircount.report.blocks import Report
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis import integrity
-from faircount.analysis.exporting import Export
+from faircount.analysis import problems
+from faircount.analysis.export import Export
 from faircount.analysis.exporting_columns import value_of
 from faircount.analysis.options import AnalyzeOptions, ExportOptions
 from faircount.analysis.result_set import ResultSet, files_of, reading_options
@@ -185,7 +185,7 @@ class _Table(Export):
 
     def warn(self, spelled_out: int = 0) -> None:
         """Warn of what is not in the table, or not as it was."""
-        for finding in integrity.from_reading([notes for _, notes in self.read], definition=self.options.definition):
+        for finding in problems.from_reading([notes for _, notes in self.read], definition=self.options.definition):
             if finding.code in _DAMAGE:
                 _warn(f"{finding.code} {finding.message}; at {', '.join(map(visible, finding.where[:3]))}")
         if spelled_out:

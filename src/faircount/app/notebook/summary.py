@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.analysis.arrange import as_report
+from faircount.analysis.report import as_report
 from faircount.core.model import Analysis, Examples
 from faircount.report import console
 from faircount.report.blocks import Report

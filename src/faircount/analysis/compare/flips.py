@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.analysis.comparing.model import Flip, Flips
-from faircount.analysis.comparing.side import Side
+from faircount.analysis.compare.model import Flip, Flips
+from faircount.analysis.compare.side import Side
 from faircount.analysis.evidence import CHANGED, example_of, lines_again, with_parts_that_matter
 from faircount.analysis.passages import repeated_from
 from faircount.core.model import Example, Passage

@@ -7,7 +7,7 @@ Nothing else is a claim, and no claim is not a claim that there is no difference
 
 from __future__ import annotations
 
-from faircount.analysis.comparing.model import CorrectedPair, Figures
+from faircount.analysis.compare.model import CorrectedPair, Figures
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.report import formats

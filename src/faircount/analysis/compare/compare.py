@@ -12,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from faircount.analysis import families as families_of
-from faircount.analysis import fields, integrity
-from faircount.analysis.comparing import claims, figures, flips, pairing, scores
-from faircount.analysis.comparing.model import (
+from faircount.analysis import fields, problems
+from faircount.analysis.analyze import Folded, fold_files
+from faircount.analysis.compare import claims, figures, flips, pairing, scores
+from faircount.analysis.compare.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,
@@ -25,9 +26,8 @@ from faircount.analysis.comparing.model import (
     Pair,
     Unpaired,
 )
-from faircount.analysis.comparing.side import Side
+from faircount.analysis.compare.side import Side
 from faircount.analysis.options import CompareOptions
-from faircount.analysis.results import Folded, fold_files
 from faircount.analysis.words import WORDS
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import EXAMPLES_KEPT, counted, finding
@@ -43,8 +43,8 @@ from faircount.report.source_labels import labelled
 from faircount.stats import Design, cochran_q, holm, shown_sign
 
 if TYPE_CHECKING:
-    from faircount.analysis.comparing.corrected import CorrectedSide
-    from faircount.analysis.correction.inputs import Quality
+    from faircount.analysis.compare.corrected import CorrectedSide
+    from faircount.analysis.correct.inputs import Quality
 
 MOST_WITH_EACH_OTHER = 3
 """More files than this are compared with the baseline alone."""
@@ -93,7 +93,7 @@ def compare_files(
     quality = None
     if options.judge_quality is not None:
         # Only a correction needs judges and labels: most comparisons do without.
-        from faircount.analysis.correction.inputs import read_quality
+        from faircount.analysis.correct.inputs import read_quality
 
         quality = read_quality(options.judge_quality, paths, options.max_line)
     return with_cache(
@@ -194,7 +194,7 @@ def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: Co
         return []
     if sides[0].folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
-    from faircount.analysis.comparing.corrected import corrected_sides
+    from faircount.analysis.compare.corrected import corrected_sides
 
     return corrected_sides(sides, quality, options)
 
@@ -224,7 +224,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
         pairs=pairs,
         overall=_overall(sides, joined) if len(sides) > 2 else None,
         copies=_copies([side.path for side in sides]),
-        findings=integrity.ordered(
+        findings=problems.ordered(
             [*_findings(sides, options), *_matched_by_id(sides, joined), *_doubts(sides, known, joined, corrected)]
         ),
         limits=_limits(sides[0].folded.aim, pairs),
@@ -239,7 +239,7 @@ def _corrected_pairs(
 
     if not known:
         return [None] * len(joined)
-    from faircount.analysis.comparing.corrected import Compared, corrected_pair
+    from faircount.analysis.compare.corrected import Compared, corrected_pair
 
     found = []
     for pair in joined:
@@ -262,7 +262,7 @@ def _doubts(
 ) -> list[Finding]:
     if not known:
         return []
-    from faircount.analysis.comparing.corrected import doubts_of
+    from faircount.analysis.compare.corrected import doubts_of
 
     found = [((pair.a, pair.b), one) for pair, one in zip(joined, corrected, strict=True) if one is not None]
     return list(doubts_of(sides, known, found))
@@ -462,11 +462,11 @@ def _copies(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _findings(sides: Sequence[Side], options: CompareOptions) -> list[Finding]:
-    found = integrity.from_reading([note for side in sides for note in side.folded.notes], definition="faircount")
-    found += integrity.from_sources([source for side in sides for source in side.folded.sources])
+    found = problems.from_reading([note for side in sides for note in side.folded.notes], definition="faircount")
+    found += problems.from_sources([source for side in sides for source in side.folded.sources])
     detected = options.guardrail_success == "detected"
     for side in sides:
-        found += integrity.from_ledger(side.ledger, side.counts.tally, side.folded.sources, detected=detected)
+        found += problems.from_ledger(side.ledger, side.counts.tally, side.folded.sources, detected=detected)
     return [item for item in found if item.code not in _SHOWN_APART]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from faircount.analysis.analyze import Folded
 from faircount.analysis.fields import ATTACK_FIELD
-from faircount.analysis.results import Folded
 from faircount.core.model import Outcome
 from faircount.ledger import lookup, tallies
 from faircount.ledger.schema import OUTCOME_NUMBER

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.comparing.model import Unpaired, UnpairedEntries
-from faircount.analysis.comparing.side import Side
+from faircount.analysis.compare.model import Unpaired, UnpairedEntries
+from faircount.analysis.compare.side import Side
 from faircount.analysis.evidence import lines_again
 from faircount.analysis.fields import ATTACK_FIELD
 from faircount.analysis.options import MATCHES

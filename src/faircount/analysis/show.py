@@ -13,11 +13,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from faircount.analysis import integrity
+from faircount.analysis import problems
+from faircount.analysis.analyze import Folded, ask_files
 from faircount.analysis.evidence import READ_ONCE, lines_of
 from faircount.analysis.options import ShowOptions
 from faircount.analysis.recorded import Recorded, family_names, masked, recorded
-from faircount.analysis.results import Folded, ask_files
 from faircount.analysis.words import WORDS
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
@@ -219,7 +219,7 @@ def _search(name: str, folded: Folded, chosen: Sequence[Input], options: ShowOpt
     if not keys:
         ords = [ord_ for source in range(len(chosen)) for ord_ in _rows_named(ledger, source, name, options.max_line)]
         keys, found_by = lookup.entries_of_rows(ledger, ords[:_ROWS_LOOKED_UP]), BY_ROW
-    noted = integrity.from_reading(folded.notes, definition="faircount")
+    noted = problems.from_reading(folded.notes, definition="faircount")
     damage = tuple(finding for finding in noted if finding.code in _DAMAGE)
     near = () if keys else tuple(lookup.ids_near(ledger, name, IDS_COMPARED))
     entries = [

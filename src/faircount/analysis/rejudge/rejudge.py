@@ -22,9 +22,9 @@ from xxhash import xxh3_128
 
 from faircount.analysis.options import EACH, LAST, RejudgeOptions
 from faircount.analysis.recorded import excerpts
-from faircount.analysis.rejudging.changes import OUTCOMES, ChangedRows, Changes, Flip, FlipTexts, RateChange
-from faircount.analysis.rejudging.panel import Asked, Bench, Panel, Seat
-from faircount.analysis.rejudging.rows import (
+from faircount.analysis.rejudge.changes import OUTCOMES, ChangedRows, Changes, Flip, FlipTexts, RateChange
+from faircount.analysis.rejudge.panel import Asked, Bench, Panel, Seat
+from faircount.analysis.rejudge.rows import (
     NewVerdict,
     Part,
     Shape,

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.analysis import fields
+from faircount.analysis.analyze import fold_files
 from faircount.analysis.options import AnalyzeOptions, SampleOptions
-from faircount.analysis.results import fold_files
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.model import Outcome

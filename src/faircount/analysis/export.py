@@ -34,7 +34,7 @@ from faircount.analysis.exporting_columns import (
     unknown,
     value_of,
 )
-from faircount.analysis.extracting import Extraction
+from faircount.analysis.extract import Extraction
 from faircount.analysis.options import ExportOptions
 from faircount.core.errors import UsageError
 from faircount.core.findings import counted

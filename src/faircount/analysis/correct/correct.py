@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from faircount.analysis.correction import report
-from faircount.analysis.correction.inputs import Quality, measured_judge
-from faircount.analysis.correction.label_sample import (
+from faircount.analysis.correct import report
+from faircount.analysis.correct.inputs import Quality, measured_judge
+from faircount.analysis.correct.label_sample import (
     LabelledEntry,
     LabelSample,
     families_by_value,
@@ -27,7 +27,7 @@ from faircount.analysis.correction.label_sample import (
     respected,
     verdict_counts,
 )
-from faircount.analysis.correction.run_judges import judges_of_run
+from faircount.analysis.correct.run_judges import judges_of_run
 from faircount.analysis.fields import column_of
 from faircount.core.findings import counted, finding
 from faircount.core.model import (

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from faircount.analysis.correction.run_judges import judge_names
+from faircount.analysis.correct.run_judges import judge_names
 from faircount.analysis.judges.evaluation import evaluate
 from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import Confusion

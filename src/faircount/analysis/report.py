@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from faircount.analysis.analyze import COMBINED, STOPPABLE
 from faircount.analysis.arrange_attempts import attempts
 from faircount.analysis.arrange_groups import (
     BARS_SHOWN,
@@ -18,12 +19,11 @@ from faircount.analysis.arrange_groups import (
     share,
 )
 from faircount.analysis.by_judge import judges_section
-from faircount.analysis.correction import report as correction_report
+from faircount.analysis.correct import report as correction_report
 from faircount.analysis.evidence import FAILED_CASES, sources_of
 from faircount.analysis.league import league, rate_of
 from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.options import AUTO
-from faircount.analysis.results import COMBINED, STOPPABLE
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.core.findings import counted
 from faircount.core.model import (

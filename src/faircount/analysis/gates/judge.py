@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount import stats
-from faircount.analysis.comparing.model import Comparison, Figures
+from faircount.analysis.compare.model import Comparison, Figures
 from faircount.analysis.gates import regression, wording
 from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, Gate
 from faircount.analysis.gates.regression import FAILED, INCONCLUSIVE, PASSED

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from faircount.analysis import fields
-from faircount.analysis.correction.inputs import RunLabels
+from faircount.analysis.correct.inputs import RunLabels
 from faircount.core.findings import counted
 from faircount.core.model import Tally
 from faircount.core.text import clip, visible

@@ -13,9 +13,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis import integrity
+from faircount.analysis import problems
+from faircount.analysis.analyze import COMBINED, Folded, ask_files, findings_of
 from faircount.analysis.options import CheckOptions
-from faircount.analysis.results import COMBINED, Folded, ask_files, findings_of
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.model import Document, Finding, Severity, Source
@@ -75,7 +75,7 @@ def check_files(
     there, found = _there(files)
 
     def question(folded: Folded, chosen: Sequence[Input]) -> Checked:
-        doubts = integrity.ordered(findings_of(folded, chosen, options.analyzed))
+        doubts = problems.ordered(findings_of(folded, chosen, options.analyzed))
         name = COMBINED if options.combine else chosen[0].path
         return Checked(name, sources=folded.sources, findings=doubts)
 

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from faircount.analysis import fields
-from faircount.analysis.comparing.model import Bounds, ComparedGroup, Figures
-from faircount.analysis.comparing.pairing import FIELDS_OF_RUNS
-from faircount.analysis.comparing.side import Side
+from faircount.analysis.compare.model import Bounds, ComparedGroup, Figures
+from faircount.analysis.compare.pairing import FIELDS_OF_RUNS
+from faircount.analysis.compare.side import Side
 from faircount.analysis.options import AUTO, NONE, CompareOptions
 from faircount.analysis.summary import SMALL_GROUP
 from faircount.analysis.words import WORDS

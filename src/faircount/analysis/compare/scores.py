@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from faircount.analysis.comparing.model import Score, Scores
-from faircount.analysis.comparing.side import Side
+from faircount.analysis.compare.model import Score, Scores
+from faircount.analysis.compare.side import Side
 from faircount.core.errors import FaircountError
 from faircount.io.streams import STDIN, blocks
 from faircount.readers.registry import open_stream

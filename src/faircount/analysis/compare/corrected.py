@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import families as families_of
-from faircount.analysis.comparing.model import CorrectedPair, Figures
-from faircount.analysis.comparing.side import Side
-from faircount.analysis.correction.correct import KnownJudge, correct
-from faircount.analysis.correction.inputs import Quality
-from faircount.analysis.correction.run_judges import judge_names
+from faircount.analysis.compare.model import CorrectedPair, Figures
+from faircount.analysis.compare.side import Side
+from faircount.analysis.correct.correct import KnownJudge, correct
+from faircount.analysis.correct.inputs import Quality
+from faircount.analysis.correct.run_judges import judge_names
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.words import WORDS
 from faircount.core.findings import finding

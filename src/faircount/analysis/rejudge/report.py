@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from faircount.analysis.rejudging.changes import FlipTexts, RateChange
-from faircount.analysis.rejudging.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
-from faircount.analysis.rejudging.rows import SkipReason
+from faircount.analysis.rejudge.changes import FlipTexts, RateChange
+from faircount.analysis.rejudge.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
+from faircount.analysis.rejudge.rows import SkipReason
 from faircount.analysis.words import WORDS
 from faircount.core.findings import counted
 from faircount.core.model import Outcome, Passage

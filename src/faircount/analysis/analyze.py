@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis import attempts, evidence, families, fields, integrity, summary
+from faircount.analysis import attempts, evidence, families, fields, problems, summary
 from faircount.analysis import false_positives as guardrail
-from faircount.analysis.correction import run_judges
+from faircount.analysis.correct import run_judges
 from faircount.analysis.evidence import sources_of
 from faircount.analysis.families import Grouping
 from faircount.analysis.metrics import metrics_of
@@ -52,8 +52,8 @@ from faircount.report.source_labels import labelled, looks_benign
 from faircount.stats import Design
 
 if TYPE_CHECKING:
-    from faircount.analysis.correction.correct import KnownJudge
-    from faircount.analysis.correction.inputs import Quality
+    from faircount.analysis.correct.correct import KnownJudge
+    from faircount.analysis.correct.inputs import Quality
 
 COMBINED = "Combined"
 _BAD_NEWS = {"attacks": "successes", "guardrail": "let through", "benign": "blocked", "tests": "failures"}
@@ -137,7 +137,7 @@ class Asked(Struct, frozen=True):
         if options.judge_quality is None:
             return cls(chosen, None)
         # Only a correction needs judges and labels: most analyses do without.
-        from faircount.analysis.correction.inputs import read_quality
+        from faircount.analysis.correct.inputs import read_quality
 
         return cls(chosen, read_quality(options.judge_quality, [item.path for item in chosen], options.max_line))
 
@@ -456,7 +456,7 @@ def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: st
         families=grouping.told,
         false_positives=matrix.result,
         by_source=summary.by_source(ledger, folded.sources, grouping, options) if options.combine else (),
-        findings=integrity.ordered([*found, *matrix.findings]),
+        findings=problems.ordered([*found, *matrix.findings]),
         limits=tuple(_limits(aim, grouping, correction)),
         aim=aim,
         role=role_of(ledger, folded.sources),
@@ -580,12 +580,12 @@ def _without_texts(failed: Examples) -> FailedCases:
 def _corrected_groups(analysis: Analysis, ledger: LedgerView, known: KnownJudge | None) -> Analysis:
     if known is None:
         return analysis
-    from faircount.analysis.correction.correct import with_corrected_groups
-    from faircount.analysis.correction.judge_gaming import attacks_on_the_judge
+    from faircount.analysis.correct.correct import with_corrected_groups
+    from faircount.analysis.correct.judge_gaming import attacks_on_the_judge
 
     corrected = with_corrected_groups(analysis, ledger, known)
     found = attacks_on_the_judge(corrected, ledger, known)
-    return replace(corrected, findings=integrity.ordered([*corrected.findings, *found]))
+    return replace(corrected, findings=problems.ordered([*corrected.findings, *found]))
 
 
 def _known_judge(
@@ -597,7 +597,7 @@ def _known_judge(
         return None, run_judges.unmeasured(folded.ledger) if asked else []
     if folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
-    from faircount.analysis.correction.correct import correct
+    from faircount.analysis.correct.correct import correct
 
     level, method = options.level, options.correction
     return correct(folded.ledger, counts, quality, level=level, method=method, family=grouping.column)
@@ -625,15 +625,15 @@ def _definition(options: AnalyzeOptions) -> list[Finding]:
 
 
 def findings_of(folded: Folded, chosen: Sequence[Input], options: AnalyzeOptions) -> list[Finding]:
-    found = integrity.from_reading(folded.notes, definition=options.definition)
-    found += integrity.from_inputs(chosen)
-    found += integrity.from_sources(folded.sources)
-    found += integrity.benign_among_attacks(folded.sources)
+    found = problems.from_reading(folded.notes, definition=options.definition)
+    found += problems.from_inputs(chosen)
+    found += problems.from_sources(folded.sources)
+    found += problems.benign_among_attacks(folded.sources)
     if options.definition == "spikee":
         return found
     tally = summary.overall(folded.ledger, options).tally
     detected = options.guardrail_success == "detected"
-    return found + integrity.from_ledger(folded.ledger, tally, folded.sources, detected=detected)
+    return found + problems.from_ledger(folded.ledger, tally, folded.sources, detected=detected)
 
 
 class _Matrix(Struct, frozen=True):

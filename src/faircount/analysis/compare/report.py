@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from faircount.analysis.arrange_groups import FIELD_TITLES
-from faircount.analysis.comparing import pairing
-from faircount.analysis.comparing.claims import POWER
-from faircount.analysis.comparing.compare import MOST_WITH_EACH_OTHER
-from faircount.analysis.comparing.model import (
+from faircount.analysis.compare import pairing
+from faircount.analysis.compare.claims import POWER
+from faircount.analysis.compare.compare import MOST_WITH_EACH_OTHER
+from faircount.analysis.compare.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,

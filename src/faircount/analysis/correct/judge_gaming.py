@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis.correction.correct import KnownJudge, group_counts
-from faircount.analysis.correction.label_sample import LabelledEntry, labelled_by_value
+from faircount.analysis.correct.correct import KnownJudge, group_counts
+from faircount.analysis.correct.label_sample import LabelledEntry, labelled_by_value
 from faircount.analysis.fields import ATTACK_FIELD, column_of
 from faircount.core.findings import counted, finding
 from faircount.core.model import Analysis, Estimate, Finding, Group
