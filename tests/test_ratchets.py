@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.test_architecture import SOURCE, imports, modules, room
 
 _SQL = re.compile(r"\b(SELECT\s|INSERT INTO\s|CREATE (OR REPLACE )?(TEMP )?(TABLE|VIEW)\s|COPY \()")
-_AT_HOME_WITH_SPIKEE = ("readers.spikee", "compat.spikee", "runs.spikee")
+_AT_HOME_WITH_SPIKEE = ("readers.spikee", "compat.spikee")
 _DOCUMENT = re.compile(r"(^|_)(document|data)$")
 
 

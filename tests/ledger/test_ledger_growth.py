@@ -59,7 +59,7 @@ GROUP BY a.source, b.source
 
 
 def cases_statement() -> str:
-    text = _statement("tell_rows_apart.sql", case_signature="")
+    text = _statement("resolve_rows.sql", case_signature="")
     begin = text.index("SELECT", text.index("CREATE TABLE attack_case AS"))
     return text[begin : text.index(";", begin)]
 

@@ -39,7 +39,7 @@ from faircount.io.new_file import NewFile, whole_file
 from faircount.io.streams import STDIN
 from faircount.judges.factory import make_judge
 from faircount.judges.judge import Judge, every_part
-from faircount.readers.labelled import Labelled, LabelOptions
+from faircount.readers.label_types import Labelled, LabelOptions
 from faircount.readers.labels import read_labels, saved_row
 
 if TYPE_CHECKING:

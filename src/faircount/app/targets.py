@@ -25,7 +25,7 @@ from faircount.core.text import clip, visible
 from faircount.judges.judge import Judge
 from faircount.runs.attacks.base import Attack, AttackError, Entry, Step
 from faircount.runs.attacks.factory import make_attack
-from faircount.runs.case import AttackCase
+from faircount.runs.cases import AttackCase
 from faircount.runs.entry_metric import EntryMetric
 from faircount.runs.lifecycle import run_in_a_loop
 from faircount.runs.options import TryAttackOptions, TryTargetOptions

@@ -10,6 +10,6 @@ from faircount.chat.prices import BUILT_IN as BUILT_IN
 from faircount.chat.prices import Prices as Prices
 from faircount.chat.provider import ChatRequest as ChatRequest
 from faircount.chat.provider import Trouble as Trouble
-from faircount.chat.retrying import asked_wait as asked_wait
+from faircount.chat.rate_limit import asked_wait as asked_wait
 from faircount.chat.secret import Key as Key
 from faircount.chat.settings import ChatSettings as ChatSettings

@@ -23,7 +23,7 @@ from faircount.chat.pace import Clock, Pace
 from faircount.chat.prices import Prices
 from faircount.chat.provider import ChatRequest, Messages, Provider
 from faircount.chat.providers import find_provider
-from faircount.chat.retrying import Retrying
+from faircount.chat.rate_limit import Retrying
 from faircount.chat.settings import ChatSettings
 from faircount.core.errors import UsageError
 from faircount.core.text import visible

@@ -16,7 +16,7 @@ from msgspec import Struct
 from faircount.chat import wire
 from faircount.chat.address import Address
 from faircount.chat.provider import Trouble
-from faircount.chat.retrying import asked_wait, worth_another_try
+from faircount.chat.rate_limit import asked_wait, worth_another_try
 from faircount.version import __version__
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from faircount.chat import wire
 from faircount.chat.answer import ChatAnswer, without_key
 from faircount.chat.completion import incomplete, read_completion
 from faircount.chat.provider import ChatRequest, Trouble, refusal
-from faircount.chat.retrying import asked_wait, worth_another_try
+from faircount.chat.rate_limit import asked_wait, worth_another_try
 from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
 from faircount.core.errors import UsageError

@@ -16,7 +16,7 @@ from faircount.ledger.store import GIVEN, Ledger, LedgerView, source_and_line
 from faircount.ledger.tallies import ATTACK_NAME, strategy_name, text_of
 
 REPEATED, TOLD_ELSEWHERE, JUDGED_AGAIN = "repeated", "told elsewhere", "judged again elsewhere"
-"""Why a row was left out, as `tell_rows_apart.sql` says it."""
+"""Why a row was left out, as `resolve_rows.sql` says it."""
 
 _OUTCOMES = tuple(Outcome)
 _ATTACK_ROW = "-attack"

@@ -467,9 +467,9 @@ class Ledger:
         self._run("mark_rows.sql" if runs > 1 or unsure else "mark_plain_rows.sql")
         self._run("suspect_entries.sql")
         if self.query("SELECT 1 FROM suspected LIMIT 1"):
-            self._run("tell_rows_apart.sql", case_signature=self._case_signature())
+            self._run("resolve_rows.sql", case_signature=self._case_signature())
         else:
-            self._run("tell_no_rows_apart.sql")
+            self._run("resolve_no_rows.sql")
         self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list(), **_NAMED_NUMBERS)
         self.folded_alone = len(self.paths) == 1 and runs <= 1
 
@@ -482,7 +482,7 @@ class Ledger:
         for source, path in enumerate(self.paths):
             self.query("INSERT INTO source_path VALUES (?, ?)", [source, numbers[path]])
         unnamed = "s.path" if combined else "a.source_file, 0"
-        self._run("fold_entries_spikee.sql", unnamed_origin=unnamed, facets=self._facet_list(), **_NAMED_NUMBERS)
+        self._run("fold_entries_by_id.sql", unnamed_origin=unnamed, facets=self._facet_list(), **_NAMED_NUMBERS)
 
     def _create_table(self, table: str, columns: Mapping[str, str]) -> None:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())

@@ -48,13 +48,13 @@ from faircount.readers.label_columns import LATE_LABEL_NAMES as LATE_LABEL_NAMES
 from faircount.readers.label_columns import PROMPT_NAMES as PROMPT_NAMES
 from faircount.readers.label_columns import RATINGS_NAMES as RATINGS_NAMES
 from faircount.readers.label_columns import TEXT_NAMES as TEXT_NAMES
+from faircount.readers.label_types import Columns as Columns
+from faircount.readers.label_types import DoubtKind as DoubtKind
+from faircount.readers.label_types import Labelled as Labelled
+from faircount.readers.label_types import LabelOptions as LabelOptions
 from faircount.readers.label_values import HIT_WORDS as HIT_WORDS
 from faircount.readers.label_values import PASS_WORDS as PASS_WORDS
 from faircount.readers.label_values import UNRATED_WORDS as UNRATED_WORDS
-from faircount.readers.labelled import Columns as Columns
-from faircount.readers.labelled import DoubtKind as DoubtKind
-from faircount.readers.labelled import Labelled as Labelled
-from faircount.readers.labelled import LabelOptions as LabelOptions
 from faircount.readers.labels import Labels as Labels
 from faircount.readers.labels import read_labels as read_labels
 from faircount.readers.labels import saved_row as saved_row
@@ -75,6 +75,10 @@ from faircount.readers.registry import reads_ranges as reads_ranges
 from faircount.readers.registry import recognise as recognise
 from faircount.readers.rejudged_runs import marked as marked
 from faircount.readers.rejudged_runs import recognised as recognised
+from faircount.readers.result_rows import KNOWN_FIELDS as KNOWN_FIELDS
+from faircount.readers.result_rows import RUN_MARK as RUN_MARK
+from faircount.readers.result_rows import Row as Row
+from faircount.readers.result_rows import RowDecoder as RowDecoder
 from faircount.readers.rows import ReadOptions as ReadOptions
 from faircount.readers.run_rows import RunFile as RunFile
 from faircount.readers.spikee import FACETS as FACETS
@@ -82,7 +86,3 @@ from faircount.readers.spikee import NINE_FIELDS as NINE_FIELDS
 from faircount.readers.spikee import SpikeeLines as SpikeeLines
 from faircount.readers.spikee import SpikeeReader as SpikeeReader
 from faircount.readers.spikee_families import family as family
-from faircount.readers.spikee_rows import KNOWN_FIELDS as KNOWN_FIELDS
-from faircount.readers.spikee_rows import RUN_MARK as RUN_MARK
-from faircount.readers.spikee_rows import Row as Row
-from faircount.readers.spikee_rows import RowDecoder as RowDecoder

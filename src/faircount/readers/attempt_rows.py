@@ -23,6 +23,7 @@ from faircount.ledger.schema import Answer, LedgerRow, Mark, VerdictRow, checksu
 from faircount.readers.entry_rows import attempt_shown
 from faircount.readers.journals import STANDARD
 from faircount.readers.normalise import Cleaner
+from faircount.readers.result_rows import KNOWN_FIELDS, UNKNOWN_FIELDS_KEPT, is_plain_name
 from faircount.readers.rows import (
     SHORT_ANSWERS,
     STATES,
@@ -44,7 +45,6 @@ from faircount.readers.run_rows import (
 )
 from faircount.readers.spikee import FACETS
 from faircount.readers.spikee_families import FAMILY_FIELDS, family
-from faircount.readers.spikee_rows import KNOWN_FIELDS, UNKNOWN_FIELDS_KEPT, is_plain_name
 
 _encode = msgspec.json.Encoder().encode
 _FACETS = frozenset(FACETS)

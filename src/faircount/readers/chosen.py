@@ -11,7 +11,7 @@ from faircount.io import lenient_json as loose
 from faircount.query import Query, parse
 from faircount.readers.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
 from faircount.readers.registry import Keep, Reader
-from faircount.readers.spikee_rows import Row
+from faircount.readers.result_rows import Row
 
 
 def parse_row_query(text: str) -> Query:

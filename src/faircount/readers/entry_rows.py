@@ -18,6 +18,7 @@ from faircount.io.lenient_json import BadLine
 from faircount.readers.aggregation import any_hit
 from faircount.readers.journal_records import RunRecord
 from faircount.readers.journals import STANDARD, AttackFailure
+from faircount.readers.result_rows import RUN_MARK
 from faircount.readers.run_rows import (
     GuardrailBlock,
     RunAttempt,
@@ -30,7 +31,6 @@ from faircount.readers.run_rows import (
     objects,
     verdict_of,
 )
-from faircount.readers.spikee_rows import RUN_MARK
 
 NO_ATTACK = "None"
 """What a standard row has as the name of its attack, as spikee writes it."""

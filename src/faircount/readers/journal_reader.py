@@ -42,6 +42,7 @@ from faircount.readers.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunReco
 from faircount.readers.journal_rows import STOP_WHEN, TOO_LONG, stop_rule_of, target_of
 from faircount.readers.journals import BLOCKED, LONGEST_REASON, NOT_TRIED, STANDARD, is_of_attack, no_case
 from faircount.readers.registry import Found, Probe, Reader
+from faircount.readers.result_rows import is_utf8
 from faircount.readers.rows import EMPTY, ReadOptions
 from faircount.readers.run_rows import (
     FAIRCOUNT,
@@ -58,7 +59,6 @@ from faircount.readers.run_rows import (
     success_over,
 )
 from faircount.readers.spikee import SpikeeReader
-from faircount.readers.spikee_rows import is_utf8
 
 NAME = "run journal"
 BATCH_ROWS = 20_000

@@ -12,7 +12,7 @@ from msgspec import Struct
 from faircount.core.errors import UsageError
 from faircount.io.columns import ID_NAMES, ColumnFinder, Role, plain, read_map
 from faircount.io.records import RECORDS_SAMPLED, Records, Report, Sha256, column_names, some_values
-from faircount.readers.labelled import Columns, LabelOptions
+from faircount.readers.label_types import Columns, LabelOptions
 
 TEXT_NAMES = (
     ("assistant_response", "response", "output", "answer", "completion", "generation"),

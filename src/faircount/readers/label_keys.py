@@ -28,8 +28,7 @@ from faircount.io.streams import STDIN
 from faircount.ledger.schema import Mark
 from faircount.readers import inputs
 from faircount.readers.label_columns import LabelFile, label_file
-from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
-from faircount.readers.labelled import (
+from faircount.readers.label_types import (
     Columns,
     Doubt,
     DoubtKind,
@@ -40,6 +39,7 @@ from faircount.readers.labelled import (
     LabelState,
     ResultsSource,
 )
+from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
 from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import RawReader, RawRow, values_decoder, values_of
 from faircount.readers.registry import open_stream

@@ -14,7 +14,7 @@ from faircount.core.attempt import Expected, ToolCall, Turn
 from faircount.core.verdict import Decision
 from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.readers.label_columns import LabelFile
-from faircount.readers.labelled import (
+from faircount.readers.label_types import (
     DEFAULT_THRESHOLD,
     DoubtKind,
     Doubts,

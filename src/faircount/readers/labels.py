@@ -32,8 +32,7 @@ from faircount.io.streams import STDIN
 from faircount.readers import inputs
 from faircount.readers.label_columns import LabelFile, label_file
 from faircount.readers.label_keys import KeyedLabels
-from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
-from faircount.readers.labelled import (
+from faircount.readers.label_types import (
     Columns,
     Doubt,
     DoubtKind,
@@ -44,6 +43,7 @@ from faircount.readers.labelled import (
     LabelState,
     ResultsSource,
 )
+from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
 from faircount.readers.normalise import scalar_text
 
 _SPOOL_STEP = 1024 * 1024

@@ -26,10 +26,10 @@ from faircount.ledger.schema import Mark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
+from faircount.readers.result_rows import Row, RowDecoder, is_utf8
 from faircount.readers.rows import EMPTY, ReadOptions
 from faircount.readers.spikee import SpikeeLines, attack_name_of, mark_of, parent_id_of
 from faircount.readers.spikee_families import FAMILY_FIELDS, family
-from faircount.readers.spikee_rows import Row, RowDecoder, is_utf8
 
 ESCAPE = b"\\u"
 """Begins an escape that can stand for any character."""

@@ -19,10 +19,10 @@ from faircount.io.streams import Stream
 from faircount.ledger.schema import Batch, Mark
 from faircount.readers.journal_rows import TOO_LONG, lines_of, pieces_of
 from faircount.readers.registry import Found, Probe, Reader, head_of
+from faircount.readers.result_rows import RUN_MARK
 from faircount.readers.rows import ReadOptions
 from faircount.readers.run_rows import BAD, FAIRCOUNT, REBEL, RunFile, encoded
 from faircount.readers.spikee import SpikeeLines, SpikeeReader
-from faircount.readers.spikee_rows import RUN_MARK
 
 REJUDGED = "rejudged run"
 _TASK = "task"

@@ -38,6 +38,7 @@ from faircount.ledger.schema import (
 )
 from faircount.readers.normalise import LARGEST_COUNT, Cleaner, scalar_text
 from faircount.readers.registry import Found, Probe, Reader
+from faircount.readers.result_rows import RUN_MARK, Row, RowDecoder, is_utf8
 from faircount.readers.rows import (
     EMPTY,
     EMPTY_ANSWERS,
@@ -54,7 +55,6 @@ from faircount.readers.rows import (
     some_categories,
 )
 from faircount.readers.spikee_families import FAMILY_FIELDS, family
-from faircount.readers.spikee_rows import RUN_MARK, Row, RowDecoder, is_utf8
 
 NINE_FIELDS = (
     "jailbreak_type",

@@ -19,7 +19,7 @@ from faircount.judges.factory import make_judge, make_trusted_only
 from faircount.judges.judge import Judge
 from faircount.judges.parameters import written
 from faircount.judges.registry import JUDGES, STRING_JUDGES
-from faircount.runs.case import Case
+from faircount.runs.cases import Case
 from faircount.runs.entry_metric import EntryMetric
 
 _BY_NOTES = {"canary.Canary": "canary", "strings.Regex": "regex"}

@@ -18,9 +18,9 @@ from faircount.core.text import clip, visible
 from faircount.io.lenient_json import MAX_DEPTH, BadLine
 from faircount.io.records import Records, Sha256, all_fields, holds_records, without_suffixes
 from faircount.query import parse
-from faircount.readers.labelled import Doubt, DoubtKind, Doubts
+from faircount.readers.label_types import Doubt, DoubtKind, Doubts
 from faircount.readers.registry import Probe, default_reader, recognise
-from faircount.runs.case import AttackCase, Case, Chosen
+from faircount.runs.cases import AttackCase, Case, Chosen
 from faircount.runs.dataset_choice import RANDOM_SEED, DatasetChoice, settled
 from faircount.runs.dataset_columns import CONTENT_TYPE, DatasetColumns, checked_roles, find_columns
 from faircount.runs.dataset_judges import EntryJudges, judged_by

@@ -22,7 +22,10 @@ from faircount.core.outcomes import fold
 from faircount.core.verdict import Decision, Verdict
 from faircount.readers.journal_records import AttemptRecord, CallRecord
 from faircount.readers.journals import State
-from faircount.runs.attempt_plan import (
+from faircount.runs.budget import Budget, Limits, Tally
+from faircount.runs.cases import AttackCase, Case, measured
+from faircount.runs.journal import Journal, JournalError
+from faircount.runs.plan import (
     AttemptPlan,
     DoneAttempt,
     EntryPlan,
@@ -31,9 +34,6 @@ from faircount.runs.attempt_plan import (
     TaskPlan,
     done_of,
 )
-from faircount.runs.budget import Budget, Limits, Tally
-from faircount.runs.case import AttackCase, Case, measured
-from faircount.runs.journal import Journal, JournalError
 from faircount.runs.rate_limit import RateLimiter
 from faircount.runs.recording import attempt_record, begun_record, output_record, raised, unusable_record
 from faircount.runs.targets.base import Answer, Request, Target, TargetError

@@ -11,7 +11,7 @@ from faircount.core.attempt import Attempt, ToolCall, Turn
 from faircount.core.verdict import Verdict
 from faircount.judges.judge import Judge, every_part, verdict_of
 from faircount.readers.journal_records import OutputRecord
-from faircount.runs.case import Case
+from faircount.runs.cases import Case
 from faircount.testing.judged import is_our_own
 from faircount.testing.messages import text_of
 

@@ -28,19 +28,19 @@ from faircount.core.text import visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
 from faircount.readers.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
 from faircount.runs.attacks.base import Attack
-from faircount.runs.attempt_plan import Strategy
 from faircount.runs.budget import Limits
-from faircount.runs.case import Case, Chosen, Measuring, TaskCase
-from faircount.runs.collecting import collect
+from faircount.runs.cases import Case, Chosen, Measuring, TaskCase
 from faircount.runs.dataset_choice import DatasetChoice
 from faircount.runs.datasets import choose_entries
 from faircount.runs.engine import Earlier, Ending, Engine, Heard, Watching
 from faircount.runs.journal import Journal
 from faircount.runs.journal_reading import read_journal
-from faircount.runs.report_document import Layout, renaming
+from faircount.runs.plan import Strategy
+from faircount.runs.report import Layout, renaming
 from faircount.runs.selecting import Selection, select
 from faircount.runs.shards import Shard, in_random_order
 from faircount.runs.targets.base import Target
+from faircount.runs.test_files import collect
 from faircount.version import __version__
 
 TIMESTAMP = "%Y%m%d_%H%M%S"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
 from faircount.core.model import Document
-from faircount.runs.case import AttackCase, Case, TaskCase
+from faircount.runs.cases import AttackCase, Case, TaskCase
 
 CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English; other languages and code take more tokens."""

@@ -18,7 +18,7 @@ from faircount.core.model import Outcome
 from faircount.core.text import visible
 from faircount.readers.journal_records import AttemptRecord, CaseRecord, RetryRecord, decode, encode_record
 from faircount.readers.journals import State
-from faircount.runs.case import AttackCase, Case, Chosen
+from faircount.runs.cases import AttackCase, Case, Chosen
 from faircount.runs.engine import Earlier
 from faircount.runs.journal import Journal
 from faircount.runs.journal_reading import JournalReader, read_journal

@@ -14,7 +14,7 @@ from msgspec import Struct
 from faircount.core.errors import UsageError
 from faircount.core.text import visible
 from faircount.query import parse_keyword
-from faircount.runs.case import Case
+from faircount.runs.cases import Case
 
 _MOST_TOLD = 10
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from faircount.chat.prices import Prices
 from faircount.chat.settings import ChatSettings
+from faircount.compat.spikee.results import spikee_rows
 from faircount.components.factory import Context, make_again
 from faircount.config import setting_of
 from faircount.core.errors import FaircountError, InputError, UsageError
@@ -31,7 +32,7 @@ from faircount.runs import lifecycle, resuming
 from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.factory import make_attack
 from faircount.runs.budget import Limits, Tally
-from faircount.runs.case import Case
+from faircount.runs.cases import Case
 from faircount.runs.dataset_choice import DEFAULT_SEED, DatasetChoice, settled
 from faircount.runs.dataset_columns import read_map
 from faircount.runs.datasets import are_datasets, choose_entries
@@ -42,10 +43,9 @@ from faircount.runs.lifecycle import AttackSettings, Choice, Settings
 from faircount.runs.merging import Merged, merged
 from faircount.runs.options import PER_CASE, JournalOptions, MergeOptions, ResumeOptions, RunOptions
 from faircount.runs.planning import Plan, planned
-from faircount.runs.report_document import Layout, case_reports, is_report_of, report_pieces, totals_of
+from faircount.runs.report import Layout, case_reports, is_report_of, report_pieces, totals_of
 from faircount.runs.selecting import Selection, read_tags
 from faircount.runs.shards import read_shard
-from faircount.runs.spikee_results import spikee_rows
 from faircount.runs.stopping import read_rules, watcher
 from faircount.runs.targets.base import Target
 from faircount.runs.targets.factory import make_target

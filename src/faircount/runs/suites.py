@@ -17,7 +17,7 @@ import msgspec
 from faircount.core.errors import InputError
 from faircount.core.text import visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
-from faircount.runs.case import CaseMetric, TaskCase, case_metric
+from faircount.runs.cases import CaseMetric, TaskCase, case_metric
 from faircount.testing.registering import Suite
 
 _MOST_CASES = 1_000_000

@@ -29,7 +29,7 @@ from faircount.core.verdict import Decision
 from faircount.io.streams import STDIN
 from faircount.judges.factory import TOOLS, make_trusted_only
 from faircount.judges.registry import JUDGES
-from faircount.readers.labelled import LabelOptions
+from faircount.readers.label_types import LabelOptions
 from faircount.readers.labels import Labels, read_labels
 from faircount.readers.raw_rows import RawReader, values_reader
 from faircount.readers.registry import open_stream

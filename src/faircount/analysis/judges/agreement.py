@@ -38,7 +38,7 @@ from faircount.core.errors import InputError
 from faircount.core.model import Document, Estimate, Finding
 from faircount.core.text import replace_surrogates
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
-from faircount.readers.labelled import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
+from faircount.readers.label_types import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
 from faircount.stats.agreement import (
     Measurement,
     alpha_of_kinds,

@@ -18,7 +18,7 @@ from faircount.core.text import replace_surrogates
 from faircount.core.verdict import Decision
 
 if TYPE_CHECKING:
-    from faircount.readers.labelled import Labelled
+    from faircount.readers.label_types import Labelled
 
 LONGEST_EXCERPT = 400
 LONGEST_REASON = 240

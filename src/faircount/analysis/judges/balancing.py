@@ -12,7 +12,7 @@ from random import Random
 
 from faircount.core.errors import InputError
 from faircount.core.verdict import Decision
-from faircount.readers.labelled import Labelled
+from faircount.readers.label_types import Labelled
 
 _LEFT_OUT, _KEPT, _HIT, _PASS = range(4)
 _STAYS = bytes.maketrans(bytes([_HIT, _PASS]), bytes([_KEPT, _KEPT]))

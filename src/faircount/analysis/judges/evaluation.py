@@ -29,7 +29,7 @@ from faircount.core.text import visible
 from faircount.core.verdict import Decision, Verdict
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.judges.judge import Judge
-from faircount.readers.labelled import Labelled
+from faircount.readers.label_types import Labelled
 from faircount.readers.labels import Labels
 
 

@@ -34,7 +34,7 @@ from faircount.readers.rows import rejudgings
 if TYPE_CHECKING:
     from faircount.ledger.store import Ledger
     from faircount.readers.cache import ReadSource
-    from faircount.readers.labelled import Labelled
+    from faircount.readers.label_types import Labelled
 
 _LONGEST_FAULT = 120
 _PACKED_AT_ONCE = 1 << 20

@@ -22,7 +22,7 @@ from faircount.app.options import Models
 from faircount.app.output_files import refuse_inputs
 from faircount.core.errors import InputError, UsageError
 from faircount.io.streams import STDIN
-from faircount.readers.labelled import LabelOptions
+from faircount.readers.label_types import LabelOptions
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".gz", ".zst")
 _LONGEST = 64 * 1024 * 1024

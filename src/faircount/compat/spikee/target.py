@@ -27,7 +27,7 @@ from msgspec import structs
 from faircount.chat.answer import ChatError
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.provider import Trouble
-from faircount.chat.retrying import Retrying
+from faircount.chat.rate_limit import Retrying
 from faircount.chat.settings import ChatSettings
 from faircount.compat.spikee import class_with
 from faircount.components.code import (

@@ -23,7 +23,7 @@ from faircount.chat.http import Arrived, Connections, said_in, status_trouble
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.prices import Prices
 from faircount.chat.provider import Trouble, refusal
-from faircount.chat.retrying import Retrying
+from faircount.chat.rate_limit import Retrying
 from faircount.chat.secret import Key
 from faircount.chat.settings import ChatSettings
 from faircount.core.errors import UsageError

@@ -1,4 +1,4 @@
--- What tell_rows_apart.sql makes where no entry is suspected: every row is kept, and every id is one case.
+-- What resolve_rows.sql makes where no entry is suspected: every row is kept, and every id is one case.
 CREATE TABLE row_story (ord BIGINT, story VARCHAR(30));
 
 CREATE TABLE every_case (origin_key INTEGER, entry_id INTEGER, case_ord BIGINT);

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from faircount.core.errors import FaircountError, InputError
 from faircount.core.text import visible
-from faircount.runs.case import TaskCase
+from faircount.runs.cases import TaskCase
 from faircount.runs.discovery import TestFile, discover
 from faircount.runs.executing import Executed, execute, forget
 from faircount.runs.suites import cases_of

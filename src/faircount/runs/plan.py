@@ -22,7 +22,7 @@ from faircount.core.text import clip, mask_secrets
 from faircount.readers.journal_records import AttemptRecord, DoneRecord
 from faircount.readers.journals import BLOCKED, STANDARD
 from faircount.runs.attacks.base import Attack, Entry, Messages, Play, Step
-from faircount.runs.case import AttackCase, Case
+from faircount.runs.cases import AttackCase, Case
 
 _LONGEST_ERROR = 500
 
