@@ -20,7 +20,7 @@ import faircount.testing
 from faircount.core import UsageError
 from faircount.judges import Contains, Judge
 from faircount.readers import check_attempts, plain_names, read_aggregation
-from faircount.stats.reducers import ReducerName
+from faircount.stats.retries import ReducerName
 from faircount.testing import (
     APIClient,
     AssistantInput,

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faircount.core import Estimate
-from faircount.stats import attempts, clusters, comparison, gates, multiplicity, planning, proportion, slices
-from faircount.stats.distributions import student_critical_value
+from faircount.stats import attempts, clusters, comparison, gates, planning, proportion, slices, student_critical_value
 from tests.oracles import correlation_floor, oracle
 
 Inputs = dict[str, Any]
@@ -316,10 +315,10 @@ def cochran(inputs: Inputs) -> Answers:
 
 
 ADJUSTMENTS = {
-    "holm": multiplicity.holm,
-    "bh": multiplicity.benjamini_hochberg,
-    "by": multiplicity.benjamini_yekutieli,
-    "bonferroni": multiplicity.bonferroni,
+    "holm": comparison.holm,
+    "bh": comparison.benjamini_hochberg,
+    "by": comparison.benjamini_yekutieli,
+    "bonferroni": comparison.bonferroni,
 }
 
 

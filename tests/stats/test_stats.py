@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-from faircount.stats import confusion_estimates, f1_bootstrap, undefined, wilson
+from faircount.stats import confusion_estimates, critical_value, f1_bootstrap, undefined, wilson
 from faircount.stats.detector_bootstrap import _Binomial
-from faircount.stats.proportion import critical_value
 
 proportions = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])

@@ -43,6 +43,7 @@ from faircount.stats import (
     pabak,
     ppi_mean,
     ppi_weight,
+    rate_from_shares,
     rate_if_less_specific,
     rebel_aggregate,
     roc_auc,
@@ -156,6 +157,14 @@ def test_a_rate_with_a_less_specific_judge_is_that_of_such_a_judge(by: float) ->
     less = Validation(80, 100, round(96 - 100 * by), 100)
     found = rate_if_less_specific(133, 500, Validation(80, 100, 96, 100), by)
     assert found == pytest.approx(rogan_gladen(133, 500, less).clipped)
+
+
+@pytest.mark.parametrize("judged", [0, 40, 133, 500])
+def test_a_rate_by_published_shares_is_that_of_labels_with_these_shares(judged: int) -> None:
+    assert rate_from_shares(0.3, 0.9, 0.8) == pytest.approx(1 / 7)
+    found = rate_from_shares(judged / 500, 0.8, 0.96)
+    assert found == pytest.approx(rogan_gladen(judged, 500, Validation(800, 1000, 960, 1000)).clipped)
+    assert rate_from_shares(judged / 500, 0.6, 0.5) is None
 
 
 def test_a_judge_that_would_be_like_chance_has_no_such_rate() -> None:

@@ -30,18 +30,17 @@ from faircount.stats import (
     clopper_pearson,
     clusters,
     comparison,
+    critical_value,
+    crossing,
     distributions,
     gates,
     jeffreys,
-    multiplicity,
     planning,
     slices,
     wilson,
     zero_hits_upper,
 )
-from faircount.stats import special as ours
-from faircount.stats.proportion import critical_value
-from faircount.stats.roots import crossing
+from faircount.stats import distributions as ours
 from tests.conftest import some
 from tests.oracles import correlation_floor, expected_correlation
 
@@ -603,10 +602,10 @@ def test_adjustments_equal_statsmodels_and_leave_gaps_where_they_are(p_values: l
     multitest = oracle("statsmodels.stats.multitest")
     tests = [p for p in p_values if p is not None]
     for adjust, name in (
-        (multiplicity.holm, "holm"),
-        (multiplicity.benjamini_hochberg, "fdr_bh"),
-        (multiplicity.benjamini_yekutieli, "fdr_by"),
-        (multiplicity.bonferroni, "bonferroni"),
+        (comparison.holm, "holm"),
+        (comparison.benjamini_hochberg, "fdr_bh"),
+        (comparison.benjamini_yekutieli, "fdr_by"),
+        (comparison.bonferroni, "bonferroni"),
     ):
         mine = adjust(p_values)
         assert [p is None for p in mine] == [p is None for p in p_values]
@@ -963,7 +962,7 @@ def test_some_differences_cannot_be_detected_by_so_few_entries() -> None:
         (lambda: comparison.cochran_q([[1, 0], [1]]), "same entries"),
         (lambda: comparison.cochran_q([[1, 2], [1, 0]]), "a success or a failure"),
         (lambda: comparison.cohen_h(0.5, 2), "a rate lies between"),
-        (lambda: multiplicity.holm([0.5, 1.5]), "p-value lies between"),
+        (lambda: comparison.holm([0.5, 1.5]), "p-value lies between"),
         (lambda: planning.design_effect(0, 0.1), "at least one variant"),
         (lambda: planning.design_effect(2, 1.1), "correlation within families"),
         (lambda: planning.sample_size_in_families(-1, 2, 0.1), "not a number of entries"),
@@ -1002,7 +1001,7 @@ def test_impossible_input_is_refused_in_a_sentence(call: Callable[[], object], c
 def test_what_a_report_shows_by_default_needs_neither_numpy_nor_scipy() -> None:
     script = """
 import sys
-from faircount.stats import attempts, clusters, comparison, gates, multiplicity, planning, proportion, slices
+from faircount.stats import attempts, clusters, comparison, gates, planning, proportion, slices
 clusters.cluster_wilson([1, 0, 2], [2, 3, 4])
 clusters.family_correlation([1, 0, 2], [2, 3, 4])
 attempts.success_within_k([1, 2, 3], [1, 1, 0]).attempts_for(0.5)
@@ -1015,7 +1014,7 @@ comparison.tango(3, 1, 20)
 comparison.miettinen_nurminen(3, 10, 1, 20)
 planning.minimum_detectable(100, base=0.2)
 gates.non_inferiority_paired(1, 2, 30, 0.1)
-multiplicity.holm([0.1, 0.2])
+comparison.holm([0.1, 0.2])
 print([name for name in ("numpy", "scipy") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -26,7 +26,7 @@ from faircount.stats import (
     rebel_aggregate,
     valid_scores,
 )
-from faircount.stats.reducers import ReducerName
+from faircount.stats.retries import ReducerName
 from tests.oracles import known, oracle
 
 repeated = st.lists(st.lists(st.none() | st.sampled_from([0.0, 0.1, 0.5, 1.0]), max_size=5), max_size=8)

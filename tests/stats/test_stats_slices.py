@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from faircount.stats import comparison, slices
-from faircount.stats import special as ours
+from faircount.stats import distributions as ours
 
 logarithms = st.floats(-2, 6)
 

@@ -18,7 +18,7 @@ from typing import cast, get_args
 from msgspec import Struct
 
 from faircount.core.verdict import Decision, Verdict
-from faircount.stats.reducers import RebelName, ReducerName, aggregate, rebel_aggregate
+from faircount.stats.retries import RebelName, ReducerName, aggregate, rebel_aggregate
 
 DEFAULT = "mean"
 REBEL_NAMES = ("min", "max", "mean", "median")

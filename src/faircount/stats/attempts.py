@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from faircount.core.model import Estimate
-from faircount.stats.distributions import student_critical_value, two_sided_normal
+from faircount.stats.distributions import check_level, student_critical_value, two_sided_normal
 from faircount.stats.proportion import (
     DEFAULT_LEVEL,
     check_counts,
-    check_level,
     critical_value,
     score_limits,
     undefined,

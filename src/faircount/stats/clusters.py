@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from faircount.core.model import Estimate
-from faircount.stats.distributions import student_critical_value, two_sided_student
-from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, score_limits, undefined
+from faircount.stats.distributions import check_level, student_critical_value, two_sided_student
+from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, score_limits, undefined
 
 DEFAULT_REPLICATES = 10_000
 DEFAULT_SEED = 42
@@ -214,7 +214,7 @@ def _expected_correlation(kinds: tuple[tuple[tuple[int, int], int], ...]) -> flo
     over, by Gauss-Legendre quadrature. The range of √ρ is narrowed to where the likelihood is until that is smooth on
     the nodes: with thousands of families it is a needle.
     """
-    likelihood = _Likelihood(kinds)
+    likelihood = _CorrelationLikelihood(kinds)
     low, high = 0.0, 1.0
     roots: list[tuple[float, float]] = []
     heights: list[float] = []
@@ -232,7 +232,7 @@ def _expected_correlation(kinds: tuple[tuple[tuple[int, int], int], ...]) -> flo
     return squares / math.fsum(heights)
 
 
-class _Likelihood:
+class _CorrelationLikelihood:
     """The beta-binomial likelihood of families, integrated over the mean rate."""
 
     def __init__(self, kinds: tuple[tuple[tuple[int, int], int], ...]) -> None:

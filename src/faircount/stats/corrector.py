@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.core.model import Estimate, Validation
+from faircount.stats.comparison import holm
 from faircount.stats.design import Design, widening
 from faircount.stats.distributions import (
     binomial_at_most,
@@ -25,27 +26,26 @@ from faircount.stats.distributions import (
     two_sided_normal,
     two_sided_student,
 )
-from faircount.stats.judge_difference import added_difference, corrected_difference, two_phase_difference
 from faircount.stats.judge_error import (
     CorrectionStatus,
+    Gradient,
     LabelledPart,
     VerdictCounts,
+    added_difference,
+    corrected_difference,
+    family_variance,
     labelled_rate,
     labelled_weight,
     lang_reiczigel,
+    over_all_gradient,
+    prediction_powered_gradient,
     rate_if_less_specific,
     rogan_gladen,
     two_phase,
-)
-from faircount.stats.labelled_families import (
-    Gradient,
-    family_variance,
-    over_all_gradient,
-    prediction_powered_gradient,
+    two_phase_difference,
     two_phase_gradient,
     with_families,
 )
-from faircount.stats.multiplicity import holm
 from faircount.stats.proportion import critical_value, wilson
 
 TWO_PHASE, PPI = "two-phase", "ppi"

@@ -23,7 +23,7 @@ from faircount.stats.comparison import (
     newcombe,
     tango,
 )
-from faircount.stats.distributions import chi_square_tail, student_critical_value
+from faircount.stats.distributions import chi_square_tail, log_binomial, student_critical_value
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, wilson
 
 _BISECTIONS = 40
@@ -243,12 +243,8 @@ def exact_p_of_strata(strata: Sequence[Stratum]) -> float | None:
 
 def _hypergeometric(s: Stratum, won: int) -> float:
     """Return how likely so many successes of the group are, given the margins of its stratum."""
-    ways = _log_ways(s.inside, won) + _log_ways(s.total - s.inside, s.successes - won)
-    return math.exp(ways - _log_ways(s.total, s.successes))
-
-
-def _log_ways(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    ways = log_binomial(s.inside, won) + log_binomial(s.total - s.inside, s.successes - won)
+    return math.exp(ways - log_binomial(s.total, s.successes))
 
 
 def _convolved(one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 DetectorMetric = Literal[
     "hit_f1", "pass_f1", "hit_precision", "pass_precision", "hit_recall", "pass_recall", "accuracy"
 ]
+RankedMetric = DetectorMetric | Literal["balanced_accuracy", "mcc"]
+Ranks = tuple[int | None, int | None]
+"""The first and the last rank that a detector may have; None where that is not known."""
+SAME_METRIC = 1e-12
+"""Metrics that differ by no more are equal, and share a rank: what is left is rounding."""
 DEFAULT_REPLICATES = 10_000
 DEFAULT_SEED = 42
 EXACT_METHOD = "stratified bootstrap, exact percentile"
@@ -46,6 +51,7 @@ _LEAST_SHARE = 0.02
 # So near to a value that few replicates lie nearer, so far that rounding does not reach it.
 _SAME_VALUE = 1e-9
 _NORMAL = NormalDist()
+_RECALLS: tuple[DetectorMetric, ...] = ("hit_recall", "pass_recall")
 
 Counts = tuple[int, int, int, int]
 
@@ -104,7 +110,7 @@ def metric_bootstrap(
         return undefined(unit, level, method, n)
     tail = (1 - level) / 2
     if replicates is None:
-        grid = _Grid(ratio, (tp, fn, tn, fp))
+        grid = _CountGrid(ratio, (tp, fn, tn, fp))
         low, high = grid.percentile(tail), grid.percentile(1 - tail)
     else:
         import numpy as np
@@ -130,7 +136,7 @@ def f1_bootstrap_mean(
         return float(_drawn(ratio, (tp, fn, tn, fp), replicates, seed).mean())
     if tp == 0:
         return 0.0
-    grid = _Grid(ratio, (tp, fn, tn, fp))
+    grid = _CountGrid(ratio, (tp, fn, tn, fp))
     found = grid.hits.first + np.arange(len(grid.hits.probabilities))
     size = len(grid.hits.probabilities) + len(grid.alarms.probabilities) - 1
     reciprocals = 1.0 / (tp + fn + grid.hits.first + grid.alarms.first + np.arange(size))
@@ -152,7 +158,7 @@ def f1_bca(tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: fl
     value = ratio.value(tp, fp)
     if value is None:
         return undefined(unit, level, _BCA_METHOD, n)
-    grid = _Grid(ratio, (tp, fn, tn, fp))
+    grid = _CountGrid(ratio, (tp, fn, tn, fp))
     constants = _bca_constants(grid, (tp, fn, tn, fp))
     low, high = (grid.percentile(_corrected_tail(constants, side)) for side in (-z, z))
     return Estimate(value, low, high, n, unit, level, _BCA_METHOD)
@@ -168,10 +174,61 @@ def f1_bca_constants(tp: int, fn: int, tn: int, fp: int) -> BcaConstants | None:
     ratio = _ratio_of("hit_f1", tp, fn, tn, fp)
     if ratio.value(tp, fp) is None:
         return None
-    return _bca_constants(_Grid(ratio, (tp, fn, tn, fp)), (tp, fn, tn, fp))
+    return _bca_constants(_CountGrid(ratio, (tp, fn, tn, fp)), (tp, fn, tn, fp))
 
 
-def _bca_constants(grid: _Grid, counts: Counts) -> BcaConstants:
+def rank_ranges(
+    metric: RankedMetric,
+    tables: Sequence[Counts],
+    *,
+    replicates: int = DEFAULT_REPLICATES,
+    seed: int = DEFAULT_SEED,
+    level: float = DEFAULT_LEVEL,
+) -> list[Ranks]:
+    """Return for each detector, by its TP, FN, TN and FP, the ranks that it has in the middle `level` of draws.
+
+    Draws are those of `metric_bootstrap`, one detector after the other; rank 1 is the highest metric, and equal ones
+    share a rank. Limits are percentiles of the inverted distribution function, which are ranks themselves. Hall and
+    Miller 2009.
+    """
+    import numpy as np
+
+    critical_value(level)
+    generator = np.random.default_rng(seed)
+    drawn = np.stack([_drawn_metric(metric, table, replicates, generator) for table in tables])
+    order = np.argsort(-drawn, axis=0, kind="stable")
+    ranks = np.empty(drawn.shape, dtype=np.int64)
+    columns = np.arange(replicates)
+    before, rank = np.full(replicates, np.inf), np.zeros(replicates, dtype=np.int64)
+    for place, row in enumerate(order):
+        values = drawn[row, columns]
+        rank = np.where(before - values <= SAME_METRIC, rank, place + 1)
+        ranks[row, columns] = rank
+        before = values
+    tails = [(1 - level) / 2, 1 - (1 - level) / 2]
+    limits = np.quantile(ranks, tails, axis=1, method="inverted_cdf")
+    return [(int(low), int(high)) for low, high in limits.T]
+
+
+def ranks_by_overlap(estimates: Sequence[Estimate]) -> list[Ranks]:
+    """Return for each estimate the ranks that its interval allows, where nothing can be drawn.
+
+    It is behind all whose intervals lie above its own, and before all whose intervals lie below. Where the intervals
+    hold together, so do the ranks (Klein, Wright and Wieczorek 2020); here each holds by itself.
+    """
+    found: list[Ranks] = []
+    for one in estimates:
+        low, high = one.low, one.high
+        if low is None or high is None:
+            found.append((None, None))
+        else:
+            better = sum(other.low is not None and other.low > high for other in estimates)
+            worse = sum(other.high is not None and other.high < low for other in estimates)
+            found.append((1 + better, len(estimates) - worse))
+    return found
+
+
+def _bca_constants(grid: _CountGrid, counts: Counts) -> BcaConstants:
     below, equal = grid.mass_below_and_at(grid.centre)
     return BcaConstants(_NORMAL.inv_cdf(below + equal / 2), _acceleration(*counts))
 
@@ -216,6 +273,15 @@ class _Ratio(Struct, frozen=True):
         above = self.above[0] + self.above[1] * hits + self.above[2] * alarms
         return above / below if below else None
 
+    def values(self, hits: npt.NDArray[np.int64], alarms: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the metric at many counts; where it has no denominator it counts as 0."""
+        import numpy as np
+
+        above = self.above[0] + self.above[1] * hits + self.above[2] * alarms
+        below = self.below[0] + self.below[1] * hits + self.below[2] * alarms
+        found: npt.NDArray[np.float64] = np.divide(above, below, out=np.zeros(len(hits)), where=below != 0)
+        return found
+
     def normal_approximation(self, hits: int, alarms: int, *variances: float) -> tuple[float, float]:
         """Return the metric at two counts and its standard deviation by the delta method."""
         value = self.value(hits, alarms) or 0.0
@@ -248,14 +314,34 @@ def _drawn(ratio: _Ratio, counts: Counts, replicates: int, seed: int) -> npt.NDA
 
     if replicates < 1:
         raise ValueError("a bootstrap needs at least one replicate")
+    return ratio.values(*_drawn_counts(counts, replicates, np.random.default_rng(seed)))
+
+
+def _drawn_counts(
+    counts: Counts, replicates: int, generator: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the hits found and the false alarms of each replicate."""
     tp, fn, tn, fp = counts
-    generator = np.random.default_rng(seed)
     hits = generator.binomial(tp + fn, tp / max(tp + fn, 1), replicates)
-    alarms = generator.binomial(fp + tn, fp / max(fp + tn, 1), replicates)
-    above = ratio.above[0] + ratio.above[1] * hits + ratio.above[2] * alarms
-    below = ratio.below[0] + ratio.below[1] * hits + ratio.below[2] * alarms
-    values: npt.NDArray[np.float64] = np.divide(above, below, out=np.zeros(replicates), where=below != 0)
-    return values
+    return hits, generator.binomial(fp + tn, fp / max(fp + tn, 1), replicates)
+
+
+def _drawn_metric(
+    metric: RankedMetric, counts: Counts, replicates: int, generator: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    hits, alarms = _drawn_counts(counts, replicates, generator)
+    if metric == "balanced_accuracy":
+        recalls = [_ratio_of(recall, *counts).values(hits, alarms) for recall in _RECALLS]
+        return (recalls[0] + recalls[1]) / 2
+    if metric != "mcc":
+        return _ratio_of(metric, *counts).values(hits, alarms)
+    # Matthews' coefficient, with 0 for a table that has an empty row or column. The product is too large for integers.
+    tp, fp = hits.astype(np.float64), alarms.astype(np.float64)
+    fn, tn = counts[0] + counts[1] - tp, counts[2] + counts[3] - fp
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return np.divide(tp * tn - fp * fn, np.sqrt(product), out=np.zeros(replicates), where=product > 0)
 
 
 class _Binomial(Struct, frozen=True):
@@ -292,7 +378,7 @@ class _Cut(Struct, frozen=True):
     mass: float
 
 
-class _Grid:
+class _CountGrid:
     """All replicates: each pair of counts that really occurs, with its probability and its value of the metric."""
 
     def __init__(self, ratio: _Ratio, counts: Counts) -> None:

@@ -1,23 +1,34 @@
-"""The rate of true successes behind the verdicts of a judge that errs.
+"""The rate of true successes behind the verdicts of a judge that errs, and the difference B - A of two such rates.
 
 Two situations, two families of estimates. Labels by people for part of this very run: `two_phase`, `ppi_mean`, or the
 labels alone. Labels from elsewhere, where the judge was validated: `rogan_gladen` and `lang_reiczigel`, valid only if
 the judge errs here as it did there. A validation that cannot carry the correction is refused with a status, and then
 there is neither a corrected value nor an interval: a corrected interval never stands beside an uncorrected rate.
+
+Differences: `corrected_difference` for one judge that was measured elsewhere, valid only if it errs on both sides as it
+did there; `two_phase_difference` for labels of part of both runs; `added_difference` of any two estimates that rest on
+labels of their own.
+
+Where entries come in families of variants, a rate that is estimated from labels of some entries is a smooth function of
+a few counts over all families. So its variance follows from how families differ in these counts, whatever it is that
+variants share: successes, the judge's errors, blocks, or labels.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.core.model import Estimate, Validation
-from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
+from faircount.stats.clusters import effective_degrees, expected_correlation
+from faircount.stats.distributions import crossing, student_critical_value
+from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits, undefined, wilson
 
 # Below this a judge tells so little that dividing by it says nothing.
 _LEAST_YOUDEN = 0.1
@@ -185,6 +196,16 @@ def rogan_gladen(
     else:
         status = CorrectionStatus.CLIPPED
     return Correction(raw, _clip(raw), status)
+
+
+def rate_from_shares(rate: float, sensitivity: float, specificity: float) -> float | None:
+    """Correct a rate by published shares without counts: (q + Sp - 1)/(Se + Sp - 1), clipped to [0, 1].
+
+    Rogan and Gladen 1978. None where Se + Sp - 1 is at most 0.1. Without counts there is no interval.
+    """
+    youden = sensitivity + specificity - 1
+    # 0.6 + 0.5 - 1 is more than 0.1 by a rounding error.
+    return None if youden <= _LEAST_YOUDEN + 1e-12 else _clip((rate + specificity - 1) / youden)
 
 
 def rate_if_less_specific(judged_successes: float, n: int, validation: Validation, by: float) -> float | None:
@@ -379,8 +400,8 @@ def _distance(value: float | None, limit: float | None) -> float:
     return abs((value or 0.0) - (limit or 0.0))
 
 
-def _clip(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+def _clip(value: float, low: float = 0.0) -> float:
+    return min(max(value, low), 1.0)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -390,3 +411,266 @@ def _mean(values: Sequence[float]) -> float:
 def _variance(values: Sequence[float]) -> float:
     mean = _mean(values)
     return math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+# -- labels of entries in families --------------------------------------------------------------------------------
+
+Gradient = tuple[float, ...]
+"""By how much a rate grows with each of the counts of `VerdictCounts`."""
+
+
+class FamilyVariance(Struct, frozen=True):
+    """The variance of a rate with families as the units, and with entries as the units."""
+
+    clustered: float
+    independent: float
+    degrees: int
+    """Degrees of freedom of families of these sizes."""
+    labels: int
+    floor: float
+    """What families add to a variance p(1-p)/n of entries at least, as a multiple of it; see `correlation_floor`."""
+    entries: int
+
+
+def two_phase_gradient(counts: VerdictCounts) -> Gradient:
+    """Return the gradient of `two_phase`, the rate over judged entries."""
+    parts, shares, n = (counts.successes, counts.failures), counts.shares, counts.judged
+    rate = math.fsum(part.judged * share for part, share in zip(parts, shares, strict=False)) / n
+    found = [0.0]
+    for part, share in zip(parts, shares, strict=False):
+        by_label = part.judged / n / part.labelled if part.labelled else 0.0
+        found += [(share - rate) / n, -share * by_label, by_label]
+    return tuple(found)
+
+
+def prediction_powered_gradient(counts: VerdictCounts, weight: float) -> Gradient:
+    """Return the gradient of `ppi_mean` over judged entries, its weight of the verdicts taken as fixed."""
+    successes, labelled = counts.successes, counts.labelled
+    others = counts.judged - labelled
+    by_label = -counts.true / labelled**2
+    verdict = weight / labelled if labelled else 0.0
+    seen = successes.labelled / labelled
+    # An entry with a label is none of the others, and each term is one of a ratio.
+    unseen = weight / others if others else 0.0
+    rest = (successes.judged - successes.labelled) / others if others else 0.0
+    judged = (unseen * (1 - rest), -unseen * rest)
+    with_label = (by_label - verdict * (1 - seen) - judged[0], by_label + verdict * seen - judged[1])
+    return (0.0, judged[0], with_label[0], 1 / labelled, judged[1], with_label[1], 1 / labelled)
+
+
+def over_all_gradient(gradient: Gradient, rate: float, counts: VerdictCounts) -> Gradient:
+    """Return the gradient of the rate over all entries: that over judged ones times the share that is judged."""
+    judged, entries = counts.judged, counts.total
+    scaled = [judged / entries * slope for slope in gradient]
+    scaled[0] -= rate * judged / entries**2
+    scaled[1] += rate / entries
+    scaled[4] += rate / entries
+    return tuple(scaled)
+
+
+def family_variance(gradient: Gradient, families: Iterable[VerdictCounts]) -> FamilyVariance | None:
+    """Return the linearised variance of a rate: G/(G-1)·Σ(gradient · counts of a family)², and Σ over entries alike.
+
+    For a plain share this is the CR1 variance of `cluster_wilson` (Liang and Zeger 1986; Binder 1983 for functions of
+    totals). None with fewer than two families.
+    """
+    kinds = [family for family in families if family.total]
+    count = sum(family.times for family in kinds)
+    if count < 2:
+        return None
+    squares = math.fsum(family.times * _dot(gradient, family.counts) ** 2 for family in kinds)
+    totals = [sum(family.times * family.counts[place] for family in kinds) for place in range(len(gradient))]
+    single = math.fsum(times * _dot(gradient, entry) ** 2 for times, entry in _entries(totals))
+    sizes = [family.total for family in kinds for _ in range(family.times)]
+    labelled = [family.labelled for family in kinds]
+    entries = sum(sizes)
+    alike = expected_correlation([family.true for family in kinds], labelled, [family.times for family in kinds])
+    typical = sum(size * size for size in sizes) / entries
+    return FamilyVariance(
+        clustered=count / (count - 1) * squares,
+        independent=single,
+        degrees=effective_degrees(sizes),
+        labels=sum(family.times * labels for family, labels in zip(kinds, labelled, strict=True)),
+        floor=(typical - 1) * alike,
+        entries=entries,
+    )
+
+
+def with_families(estimate: Estimate, variance: FamilyVariance | None) -> Estimate:
+    """Return an estimate with the wider of its own limits and those that respect families, on either side.
+
+    The latter are Wilson's on the effective size p(1-p)/variance, as in `cluster_wilson`, with Student's critical value
+    for the effective number of families less 1. The variance is at least that of independent entries and labels and,
+    beside it, (m̃ - 1)·E[ρ | labels]·p(1-p)/n for what entries of a family share: few labels of each family cannot show
+    how alike they are. Without a variance there is no interval.
+    """
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if variance is None or value is None or low is None or high is None:
+        return replace(estimate, low=None, high=None)
+    shared = variance.floor / variance.entries
+    if 0 < value < 1 and variance.independent > 0:
+        size = value * (1 - value) / max(variance.clustered, variance.independent + shared * value * (1 - value))
+    else:
+        size = 1 / (1 / max(variance.labels, 1) + shared)
+    limits = score_limits(value, size, student_critical_value(estimate.level, variance.degrees))
+    return replace(estimate, low=min(low, limits[0]), high=max(high, limits[1]))
+
+
+def _entries(totals: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield how many entries of each kind there are, and the counts of one of them."""
+    entries, *verdicts = totals
+    yield entries - verdicts[0] - verdicts[3], (1, 0, 0, 0, 0, 0, 0)
+    for place in (0, 3):
+        judged, labelled, true = verdicts[place : place + 3]
+        for times, counts in ((judged - labelled, (1, 0, 0)), (labelled - true, (1, 1, 0)), (true, (1, 1, 1))):
+            yield times, (1, *(0,) * place, *counts, *(0,) * (3 - place))
+
+
+def _dot(gradient: Sequence[float], counts: Sequence[int]) -> float:
+    return math.fsum(slope * count for slope, count in zip(gradient, counts, strict=True))
+
+
+# -- differences of two rates -------------------------------------------------------------------------------------
+
+# A value that lies on a limit is a rounding error beside it.
+_ROUNDING = 1e-9
+
+
+def corrected_difference(
+    difference: Estimate, validation: Validation, *, judged_more: float = 0.0, further_variance: float = 0.0
+) -> Estimate:
+    """Correct a raw difference for the errors of the one judge of both sides: (d - (1-Sp)·w) / (Se + Sp - 1).
+
+    d is the raw difference with any interval of its own, and w (`judged_more`) the share of B's answers that have a
+    verdict less that of A's: false alarms fall on those alone. The limits are the D at which 0 is a limit of
+    d - Se·D - (1-Sp)·(w - D), whose interval adds the squares of the distances of the limits of d and of Wilson's
+    limits of Se and Sp, each times its factor (MOVER: Zou and Donner 2008; for a ratio, Fieller 1954).
+    `further_variance` is what w adds to the variance of d. Without blocks the interval leaves out 0 just if that of d
+    does. Cut to [-1, 1]; undefined where `rogan_gladen` finds the judge not identifiable or all of the interval lies
+    outside of [-1, 1], without limits where d is.
+    """
+    method = f"{difference.method} / youden, square-and-add"
+    status = rogan_gladen(0, 1, validation).status
+    if difference.value is None or status == CorrectionStatus.NOT_IDENTIFIABLE or validation.youden is None:
+        return undefined(difference.unit, difference.level, method, difference.n)
+    alarms = 1 - validation.tn / validation.negatives
+    value = _clip((difference.value - alarms * judged_more) / validation.youden, -1.0)
+    limits = _limits(difference, validation, judged_more, further_variance, value)
+    if limits is None:
+        return undefined(difference.unit, difference.level, method, difference.n)
+    return Estimate(value, *limits, difference.n, difference.unit, difference.level, method)
+
+
+def _limits(
+    difference: Estimate, validation: Validation, judged_more: float, further_variance: float, value: float
+) -> tuple[float | None, float | None] | None:
+    """Return the limits, cut to what is possible; None where all of the interval lies outside of that."""
+    raw, low, high, level = difference.value, difference.low, difference.high, difference.level
+    if raw is None or low is None or high is None:
+        return None, None
+    found = wilson(validation.tp, validation.positives, level=level)
+    alarms = wilson(validation.negatives - validation.tn, validation.negatives, level=level)
+    further = critical_value(level) * math.sqrt(further_variance)
+
+    def left(hypothesis: float, sign: int) -> float:
+        """Return a limit of what is left of the raw difference if the true one is `hypothesis`: the low for sign -1."""
+        by_found, by_alarms = -hypothesis, hypothesis - judged_more
+        reach = math.hypot(
+            raw - low if sign < 0 else high - raw,
+            further,
+            by_found * _reach(found, by_found * sign),
+            by_alarms * _reach(alarms, by_alarms * sign),
+        )
+        return raw + by_found * (found.value or 0.0) + by_alarms * (alarms.value or 0.0) + sign * reach
+
+    if left(value, -1) > _ROUNDING or left(value, 1) < -_ROUNDING:
+        return None
+    return _root(lambda at: left(at, -1), -1.0, value), _root(lambda at: left(at, 1), 1.0, value)
+
+
+def _reach(estimate: Estimate, direction: float) -> float:
+    """Return the distance of the upper limit for a positive direction, of the lower one for a negative."""
+    limit = estimate.high if direction > 0 else estimate.low
+    return abs((limit or 0.0) - (estimate.value or 0.0))
+
+
+def _root(function: Callable[[float], float], end: float, value: float) -> float:
+    """Return where a function turns on the way from `value` to `end`; `end` where it does not before."""
+    if value == end or (function(end) > 0) == (end > 0):
+        return end
+    return crossing(function, min(end, value), max(end, value))
+
+
+def two_phase_difference(
+    a: VerdictCounts,
+    b: VerdictCounts,
+    *,
+    table: Sequence[Sequence[int]] | None = None,
+    family_variance: float | None = None,
+    families: int | None = None,
+    unit: str = "entry",
+    level: float = DEFAULT_LEVEL,
+) -> Estimate:
+    """Estimate the difference of two rates, each from labels drawn at random among those with the same verdict.
+
+    With q_h the shares of judged successes, judged failures and blocks of a side, π_h the share of labels in them that
+    say success (0 for blocks) and p = Σq_h·π_h, the value is p_B - p_A and its variance that of `two_phase` of either
+    side, less 2·C/n: C = Σ(t_gh - q_g·q_h)·π_g·π_h is what the verdicts of the same entries have in common, with t_gh
+    the share of pairs with verdict g in A and h in B (`table`; without it the entries are different ones). What truths
+    have in common beyond the verdicts is not credited, which makes the interval too wide rather than too short. With
+    families of variants, `family_variance` is that of the difference with families as the units: the larger of both
+    variances counts, and the critical value is Student's. Cut to [-1, 1]; undefined when a part that has verdicts has
+    no label.
+    """
+    method = "two-phase difference"
+    z = critical_value(level) if families is None else student_critical_value(level, families - 1)
+    if table is not None and (
+        tuple(map(sum, table)) != a.by_verdict or tuple(map(sum, zip(*table, strict=True))) != b.by_verdict
+    ):
+        raise ValueError("the table of pairs must add up to the verdicts of both sides")
+    n = a.total + b.total if table is None else a.total
+    if not a.total or not b.total or not all(part.labelled for side in (a, b) for part in side.parts):
+        return undefined(unit, level, method, n)
+    value = b.rate - a.rate
+    # A covariance below 0 widens, as it should; what is above 0 narrows.
+    shared = 0.0 if table is None else _shared(a, b, table)
+    within = math.fsum(
+        (part.judged / side.total) ** 2 * part.careful_variance for side in (a, b) for part in side.parts
+    )
+    between = math.fsum(_between(side) / side.total for side in (a, b)) - 2 * shared / a.total
+    half = z * math.sqrt(max(within + max(between, 0.0), family_variance or 0.0))
+    return Estimate(value, _clip(value - half, -1.0), _clip(value + half, -1.0), n, unit, level, method)
+
+
+def _between(side: VerdictCounts) -> float:
+    """Return the variance of the share of true successes over the verdicts of one side."""
+    squares = ((share - side.rate) ** 2 for share in side.shares)
+    return math.fsum(weight / side.total * square for weight, square in zip(side.by_verdict, squares, strict=True))
+
+
+def _shared(a: VerdictCounts, b: VerdictCounts, table: Sequence[Sequence[int]]) -> float:
+    """Return the covariance of the shares of true successes over pairs of verdicts."""
+    products = (
+        table[row][column] / a.total * (of_a - a.rate) * (of_b - b.rate)
+        for row, of_a in enumerate(a.shares)
+        for column, of_b in enumerate(b.shares)
+    )
+    return math.fsum(products)
+
+
+def added_difference(b: Estimate, a: Estimate, *, n: int | None = None, unit: str = "entry") -> Estimate:
+    """Estimate the difference B - A of any two estimates as if they were independent, by adding squared distances.
+
+    Low = value - √((b - low of b)² + (high of a - a)²), high alike (MOVER: Zou and Donner 2008). What the two have in
+    common would narrow it. Undefined where one of them is, without limits where one has none. Cut to [-1, 1].
+    """
+    method, count = f"{b.method}, square-and-add", a.n + b.n if n is None else n
+    if a.level != b.level:
+        raise ValueError("a difference needs estimates of one level")
+    if a.value is None or b.value is None:
+        return undefined(unit, b.level, method, count)
+    value = b.value - a.value
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return Estimate(value, None, None, count, unit, b.level, method)
+    below, above = math.hypot(b.value - b.low, a.high - a.value), math.hypot(b.high - b.value, a.value - a.low)
+    return Estimate(value, _clip(value - below, -1.0), _clip(value + above, -1.0), count, unit, b.level, method)

@@ -15,12 +15,13 @@ from msgspec import Struct
 from faircount.stats.comparison import cohen_h
 from faircount.stats.distributions import (
     binomial_at_most,
+    check_level,
+    crossing,
     log_binomial,
     normal_tail,
     student_critical_value,
 )
-from faircount.stats.proportion import DEFAULT_LEVEL, check_level, critical_value
-from faircount.stats.roots import crossing
+from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
 
 DEFAULT_POWER = 0.8
 DEFAULT_ALPHA = 0.05
@@ -50,6 +51,18 @@ def design_effect(family_size: float, icc: float) -> float:
     if not 0 <= icc <= 1:
         raise ValueError(f"the correlation within families lies between 0 and 1, not at {icc}")
     return 1 + (family_size - 1) * icc
+
+
+def expected_limits(
+    rate: float, entries: float, *, level: float = DEFAULT_LEVEL, design_effect: float = 1.0
+) -> tuple[float, float]:
+    """Return the limits of Wilson's score interval that a rate p of n entries with design effect D will have.
+
+    (p + z²/2m ± z·√(p(1-p)/m + z²/4m²)) / (1 + z²/m) with m = n/D, which need not be whole (Wilson 1927; Kish 1965).
+    """
+    if not 0 <= rate <= 1:
+        raise ValueError(f"a rate lies between 0 and 1, not at {rate}")
+    return score_limits(rate, entries / design_effect, critical_value(level))
 
 
 def sample_size_in_families(n: float, family_size: float, icc: float) -> SampleSize:

@@ -4,15 +4,9 @@ import math
 from statistics import NormalDist
 
 from faircount.core.model import Estimate
-from faircount.stats.special import beta_quantile
+from faircount.stats.distributions import beta_quantile, check_level
 
 DEFAULT_LEVEL = 0.95
-
-
-def check_level(level: float) -> None:
-    """Refuse a confidence level that is not strictly between 0 and 1."""
-    if not 0 < level < 1:
-        raise ValueError(f"a confidence level lies strictly between 0 and 1, not at {level}")
 
 
 def check_counts(successes: int, n: int) -> None:

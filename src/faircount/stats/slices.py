@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.core.model import AgainstRest, Estimate
-from faircount.stats.comparison import fisher_exact
-from faircount.stats.multiplicity import benjamini_hochberg
-from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, check_level, undefined, wilson
-from faircount.stats.special import beta_limits, log_beta
+from faircount.stats.comparison import benjamini_hochberg, fisher_exact
+from faircount.stats.distributions import beta_limits, check_level, log_beta
+from faircount.stats.proportion import DEFAULT_LEVEL, check_counts, undefined, wilson
 
 LEAST_SLICES = 5
 
@@ -145,6 +144,17 @@ def beta_prior(
     return _fit(slices)
 
 
+def spread_of_rates(rates: Sequence[float], sizes: Sequence[int]) -> float:
+    """Return how far the rates of slices lie apart: Σn(p - p̄)²/Σn, where p̄ = Σnp/Σn.
+
+    It is the part of a 0/1 outcome's variance that lies between slices (Fisher 1925, the analysis of variance). The
+    distance from the lowest to the highest rate would let slices of one or two entries decide.
+    """
+    total = sum(sizes)
+    mean = sum(size * rate for size, rate in zip(sizes, rates, strict=True)) / total
+    return sum(size * (rate - mean) ** 2 for size, rate in zip(sizes, rates, strict=True)) / total
+
+
 def slices_against_rest(successes: Sequence[int], sizes: Sequence[int]) -> tuple[AgainstRest, ...]:
     """Test every slice of independent units against all others by Fisher's exact test; see `adjust_together`.
 
@@ -211,7 +221,7 @@ def _fit(slices: Slices) -> BetaPrior | Literal["pooled", "apart", "few"]:
     successes, failures = _totals(slices)
     if not successes or not failures:
         return "pooled"
-    likelihood = _Likelihood(slices)
+    likelihood = _PriorLikelihood(slices)
     mean = likelihood.mean_of_extremes()
     heights: list[float] = []
     means: list[float] = []
@@ -288,7 +298,7 @@ class _Rises:
         return slope, bend
 
 
-class _Likelihood:
+class _PriorLikelihood:
     """The log-likelihood Σ ln B(α + k, β + f)/B(α, β), without its binomial coefficients.
 
     Its three sums, over successes, failures and sizes, are kept apart: equal counts are then counted once.
@@ -353,7 +363,7 @@ class _Likelihood:
         )
 
 
-def _peak(likelihood: _Likelihood, low: float, high: float, start: float, mean: float) -> tuple[float, float]:
+def _peak(likelihood: _PriorLikelihood, low: float, high: float, start: float, mean: float) -> tuple[float, float]:
     """Return mean and log precision of greatest likelihood, by Newton steps that a bracket of the second keeps in.
 
     The slope of the profile, that of the best mean for each precision, tells on which side of the peak a point lies.

@@ -19,15 +19,16 @@ from faircount.core.model import Estimate
 from faircount.core.verdict import Identity
 from faircount.report import formats
 from faircount.stats.detector_bootstrap import f1_bca, f1_bootstrap, f1_bootstrap_mean
-from faircount.stats.detector_scores import (
+from faircount.stats.detectors import (
     OperatingPoint,
     ThresholdSweep,
     average_precision,
+    balanced_accuracy,
+    confusion_metrics,
     operating_point,
     roc_auc,
     threshold_sweep,
 )
-from faircount.stats.detectors import balanced_accuracy, confusion_metrics
 from faircount.stats.proportion import undefined, wilson
 
 if TYPE_CHECKING:

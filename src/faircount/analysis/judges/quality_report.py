@@ -31,7 +31,7 @@ from faircount.report.blocks import (
     text_column,
     text_table,
 )
-from faircount.stats.detector_scores import OperatingPoint
+from faircount.stats.detectors import OperatingPoint
 
 _DIGEST = 12
 _STEPS_SHOWN = 11

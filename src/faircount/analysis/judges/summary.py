@@ -30,7 +30,7 @@ from faircount.core.model import Estimate
 from faircount.core.string_judges import is_garak_string_detector
 from faircount.core.text import clip, visible
 from faircount.core.verdict import Identity
-from faircount.stats.detector_scores import OperatingPoint
+from faircount.stats.detectors import OperatingPoint
 from faircount.version import __version__
 
 KIND = "judge-evaluation"
