@@ -25,7 +25,7 @@ from faircount.app import HOSTILE_RESPONSES, SampleFiles, write_sample
 from faircount.app.notebook import results as notebook
 from faircount.app.notebook import tables
 from faircount.query import QueryError
-from faircount.query.values import text_of
+from faircount.query.query import text_of
 from tests.conftest import Write, analysis_of, attack, row, some, standard
 
 TORN = '{"id": 9, "success": fal'

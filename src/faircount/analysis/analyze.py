@@ -40,7 +40,7 @@ from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.schema import Answer
 from faircount.ledger.store import TOGETHER, Ledger, LedgerView
 from faircount.query import Query
-from faircount.query.tree import tests
+from faircount.query.query import tests
 from faircount.readers import inputs
 from faircount.readers.cache import ReadSource
 from faircount.readers.chosen import parse_row_query, refuse_unknown_fields

@@ -18,7 +18,7 @@ from faircount.core.model import Outcome
 from faircount.core.outcomes import state
 from faircount.core.patterns import SlowPattern
 from faircount.query import CustomSearch, Query
-from faircount.query.tree import And, Node, Operator, Test
+from faircount.query.query import And, Node, Operator, Test
 from faircount.readers.raw_rows import ESCAPE, RawRow, values_reader
 from faircount.readers.rows import NO_RESPONSE, Refusable, policy_block_of
 

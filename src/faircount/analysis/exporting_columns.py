@@ -14,9 +14,7 @@ from msgspec import Struct
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 from faircount.query import COMPUTED, QueryError, parse
-from faircount.query.query import values_at
-from faircount.query.tree import Operator, Path, Step, Test
-from faircount.query.values import text_of
+from faircount.query.query import Operator, Path, Step, Test, text_of, values_at
 
 Cell = str | int | float | bool | None
 """What can stand in a cell; None for what is missing or null."""

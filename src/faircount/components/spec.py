@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from faircount.core.text import visible
-from faircount.query.scanner import CURLY_QUOTES, QUOTES, QueryError, Scanner, Word
+from faircount.query.parser import CURLY_QUOTES, QUOTES, QueryError, Scanner, Word
 
 DEEPEST = 20
 LONGEST = 100_000

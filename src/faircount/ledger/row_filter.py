@@ -17,8 +17,7 @@ from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import Ledger, source_and_line
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK, strategy_name
 from faircount.query import Query
-from faircount.query.tree import And, Node, Not, Operator, Or, Test
-from faircount.query.values import Check, check_of
+from faircount.query.query import And, Check, Node, Not, Operator, Or, Test, check_of
 
 NUMBERS = {"attempts": "a.requests", "response_time": "a.response_time", "line": "a.ord"}
 """Columns of rows by which they can be sorted as numbers."""

@@ -5,10 +5,8 @@ handed in. Texts are compared and searched, never run.
 """
 
 from faircount.query.custom import Condition, CustomSearch, possible_fields
-from faircount.query.parser import parse, parse_keyword
-from faircount.query.query import Query
-from faircount.query.scanner import LONGEST, QueryError
-from faircount.query.tree import COMPUTED
+from faircount.query.parser import LONGEST, QueryError, parse, parse_keyword
+from faircount.query.query import COMPUTED, Query
 
 __all__ = [
     "COMPUTED",

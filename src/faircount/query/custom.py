@@ -1,6 +1,6 @@
 """The terms of `--custom-search`: a text in all fields or in one, or its absence; every term must hold.
 
-spikee 0.9.1 splits a term at its commas. Here a comma begins another condition only where a field is named behind it.
+A comma begins another condition only where a field is named behind it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from faircount.query.scanner import QueryError
-from faircount.query.values import pattern, pattern_trouble, singles, text_of
+from faircount.query.parser import QueryError
+from faircount.query.query import pattern, pattern_trouble, singles, text_of
 
 Row = Mapping[str, object]
 
@@ -136,7 +136,7 @@ def texts_of(value: object) -> Iterator[str]:
     """Yield the texts in which a value is searched.
 
     A text is searched as it is, anything else as compact JSON. True and false are also searched as Python writes
-    them, because spikee does; texts inside lists and objects also as they are, without the escapes of JSON. Null has
+    them, as other tools search; texts inside lists and objects also as they are, without the escapes of JSON. Null has
     no text.
     """
     if isinstance(value, str):

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faircount.core.text import replace_surrogates, visible
-from faircount.query.values import number_of
+from faircount.query.query import number_of
 from faircount.report.sheet_cells import Value, number_text
 
 Connect = Callable[[Path], Any]

@@ -20,8 +20,7 @@ from typing import Literal
 from msgspec import Struct
 
 from faircount.core.text import visible
-from faircount.query.parser import SHARE_HINT, FigureScanner
-from faircount.query.scanner import QUOTES
+from faircount.query.parser import QUOTES, SHARE_HINT, FigureScanner
 
 Part = Literal["value", "low", "high"]
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from faircount.core.errors import UsageError
 from faircount.core.text import LONE_SURROGATES, visible
-from faircount.query.values import text_of
+from faircount.query.query import text_of
 
 if TYPE_CHECKING:
     import pandas
