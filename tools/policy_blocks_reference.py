@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faircount.core.policy_blocks import patterns
+from faircount.core.outcomes import patterns
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "policy-blocks.md"
 BEGIN, END = "| pattern | provider | where it says so | any of these phrases |\n", "\n## "

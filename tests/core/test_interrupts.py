@@ -423,7 +423,7 @@ def test_what_a_clean_up_stumbles_over_is_still_an_interrupt(cli: Cli, monkeypat
 
 def test_an_error_after_an_interrupt_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faircount.app.cli.parser.parse", broken)
-    monkeypatch.setattr(interrupts._State, "came", True)
+    monkeypatch.setattr(interrupts._SignalState, "came", True)
     assert cli("results").code == 130
 
 

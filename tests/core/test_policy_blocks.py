@@ -29,8 +29,8 @@ from faircount.analysis import (
     find_entries,
 )
 from faircount.app.notebook import read
-from faircount.core import Outcome
-from faircount.core.policy_blocks import LOOKED_AT, pattern_ids, patterns, policy_block, words_of
+from faircount.core import LOOKED_AT, Outcome, pattern_ids, policy_block, words_of
+from faircount.core.outcomes import patterns
 from faircount.readers import loading
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 from tests.runs.run_files import HEADER, attempt, case, unanswered

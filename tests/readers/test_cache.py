@@ -19,7 +19,7 @@ from xxhash import xxh3_128_digest
 from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.app.cli import main
-from faircount.io import content_hash
+from faircount.io import streams as content_hash
 from faircount.ledger import store
 from faircount.readers import (
     FOLDER_VARIABLE,

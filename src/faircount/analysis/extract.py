@@ -27,8 +27,7 @@ from faircount.core.findings import Notes, counted
 from faircount.core.model import Source
 from faircount.core.text import visible
 from faircount.core.workers import result_of, start_method, submit, worker_pool
-from faircount.io.content_hash import RANGE_BYTES
-from faircount.io.streams import STDIN, open_range
+from faircount.io.streams import RANGE_BYTES, STDIN, open_range
 from faircount.ledger import engine
 from faircount.ledger.lookup import EntriesOfRows, place_in
 from faircount.ledger.store import Ledger, ord_of

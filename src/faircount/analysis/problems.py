@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from faircount.analysis.words import WORDS, Words
 from faircount.core.findings import Notes, counted, finding
 from faircount.core.model import Finding, Severity, Source, Tally
-from faircount.core.policy_blocks import known_pattern
+from faircount.core.outcomes import known_pattern
 from faircount.core.text import clip, visible
 from faircount.ledger import problems
 from faircount.ledger.problems import ProblemRows, rows_behind

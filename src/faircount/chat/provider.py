@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from faircount.chat.answer import FILTERED, ChatAnswer
 from faircount.chat.settings import ChatSettings
-from faircount.core.policy_blocks import policy_block
+from faircount.core.outcomes import policy_block
 
 Messages = Sequence[Mapping[str, Any]]
 

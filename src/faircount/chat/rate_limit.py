@@ -20,7 +20,7 @@ from faircount.chat.answer import FILTERED, ChatAnswer, ChatError
 from faircount.chat.pace import Clock, Pace
 from faircount.chat.provider import Trouble
 from faircount.chat.settings import ChatSettings
-from faircount.core.policy_blocks import policy_block
+from faircount.core.outcomes import policy_block
 
 T = TypeVar("T")
 

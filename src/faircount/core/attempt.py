@@ -34,7 +34,7 @@ class Attempt(Struct, frozen=True):
     """One request to a target and its answer, as a judge sees them.
 
     `response` is None where there was no answer; an empty answer is the empty text. `notes` is what the record says
-    for its judge alone: spikee's "judge_args", and whatever garak's detectors need, such as "triggers".
+    for its judge alone, such as "judge_args", and whatever another tool's judges need, such as "triggers".
     """
 
     response: str | None

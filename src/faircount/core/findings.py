@@ -13,6 +13,8 @@ from faircount.core.model import Finding, Severity
 
 _PLACES_SHOWN = 3
 EXAMPLES_KEPT = 20
+DAMAGE = ("F001", "F002")
+"""Findings that part of a file could not be read: bad lines, or a file that broke off."""
 
 
 class FindingKind(Struct, frozen=True):
@@ -77,7 +79,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 class Notes(Struct):
-    """Doubts gathered while reading a source: exact counts, the first few lines, bounded memory.
+    """Problems gathered while reading a source: exact counts, the first few lines, bounded memory.
 
     A note is kept under (code, subject): the subject is the field or reason, in our own words or made visible.
     """

@@ -41,7 +41,7 @@ R = TypeVar("R")
 _whole: set[CodeType] = set()
 
 
-class _State:
+class _SignalState:
     armed = False
     came = False
     waiting_since: float | None = None
@@ -55,7 +55,7 @@ def uninterrupted(function: Callable[P, R]) -> Callable[P, R]:
 
 def install() -> None:
     """Take the signals that end a process as interrupts from now on; one that is ignored, as under nohup, stays so."""
-    _State.armed = True
+    _SignalState.armed = True
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
@@ -64,25 +64,25 @@ def install() -> None:
 
 def disarm() -> None:
     """Let the command end as it would: it is done."""
-    _State.armed = False
+    _SignalState.armed = False
 
 
 def came() -> bool:
     """Return whether the command was interrupted, whatever exception that has become."""
-    return _State.came
+    return _SignalState.came
 
 
 def handle(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt now or in a moment; the first time only."""
-    if not _State.armed:
+    if not _SignalState.armed:
         return
     now = time.monotonic()
-    if _State.waiting_since is None or now > _State.waiting_since + 2 * _LONGEST_WAIT:
-        _State.waiting_since = now
-    if _must_wait(frame) and now < _State.waiting_since + _LONGEST_WAIT and _start(_send_again, number):
+    if _SignalState.waiting_since is None or now > _SignalState.waiting_since + 2 * _LONGEST_WAIT:
+        _SignalState.waiting_since = now
+    if _must_wait(frame) and now < _SignalState.waiting_since + _LONGEST_WAIT and _start(_send_again, number):
         return
-    _State.armed = False
-    _State.came = True
+    _SignalState.armed = False
+    _SignalState.came = True
     _start(_end_at_last)
     raise KeyboardInterrupt
 
@@ -135,8 +135,8 @@ def _unraisable(what: Any, /) -> None:
 
     After an interrupt nothing else is said: finalisers stumble over what it left half made.
     """
-    if not _State.came:
+    if not _SignalState.came:
         sys.__unraisablehook__(what)
     elif issubclass(what.exc_type, KeyboardInterrupt):
-        _State.armed, _State.waiting_since = True, None
+        _SignalState.armed, _SignalState.waiting_since = True, None
         _start(_send_again, signal.SIGINT)

@@ -100,7 +100,7 @@ class Pattern:
 
 
 def _rewritten(text: str) -> str:
-    """Return a pattern as `regex` has to be told it to find what `re` finds."""
+    """Return a pattern as `regex` needs it to find what `re` finds."""
     parts = []
     in_set = False
     for match in _PART.finditer(text):

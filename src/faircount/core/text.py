@@ -117,7 +117,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def clip_middle(text: str, limit: int) -> str:
-    """Shorten `text` in its middle, for names, whose beginning and end tell more than what is between them."""
+    """Shorten `text` in its middle, for names, whose beginning and end say more than what is between them."""
     if len(text) <= limit:
         return text
     end = max((limit - 1) // 2, 0)

@@ -122,11 +122,11 @@ class Archive:
         sheets = sorted(filter(_SHEET.fullmatch, names), key=lambda name: (len(name), name))
         if not sheets:
             raise KeyError("a workbook without sheets")
-        words = _Words()
+        words = _SharedStrings()
         if _SHARED_TEXTS in names:
             for _ in _parsed(self._zip, _SHARED_TEXTS, words):
                 pass
-        sheet = _Sheet(words.texts)
+        sheet = _FirstSheet(words.texts)
         width = cells = 0
         for _ in _parsed(self._zip, sheets[0], sheet):
             for number, values in sheet.taken():
@@ -181,7 +181,7 @@ class _Elements:
         """Notice that an element ends."""
 
 
-class _Words(_Elements):
+class _SharedStrings(_Elements):
     """The texts that cells share."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _Words(_Elements):
                 raise _Refused(f"has more than {_MOST_WORDS:,} texts")
 
 
-class _Sheet(_Elements):
+class _FirstSheet(_Elements):
     """The rows of a sheet that hold anything."""
 
     text_elements = frozenset(["t", "v"])
@@ -256,12 +256,12 @@ class _Sheet(_Elements):
         return _unescaped(value)
 
 
-def _parsed(packed: zipfile.ZipFile, name: str, elements: _Elements) -> Iterator[None]:
+def _parsed(archive: zipfile.ZipFile, name: str, elements: _Elements) -> Iterator[None]:
     """Parse a part of a workbook, a step at a time."""
     parser = _parser(elements)
     size = 0
-    with packed.open(name) as part:
-        limit = max(EXPANSION_CHECKED_FROM, MAX_EXPANSION * packed.getinfo(name).compress_size)
+    with archive.open(name) as part:
+        limit = max(EXPANSION_CHECKED_FROM, MAX_EXPANSION * archive.getinfo(name).compress_size)
         while chunk := _read(part):
             size += len(chunk)
             if size > limit:

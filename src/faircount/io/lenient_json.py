@@ -1,7 +1,7 @@
 """One line of JSON as people really write it, decided in one place.
 
 What the strict decoder refuses comes here. The standard parser accepts NaN, lone surrogates and huge integers; the
-rest becomes a `BadLine` with a reason in plain words. Doubts (a key that appears twice, a NaN) are handed back beside
+rest becomes a `BadLine` with a reason in plain words. Problems (a key that appears twice, a NaN) are handed back beside
 the value, so that the reader can raise them as findings.
 """
 
@@ -25,7 +25,7 @@ class BadLine(Exception):
     """A line that cannot be counted; the message is the reason."""
 
 
-class Doubts(Struct):
+class LineProblems(Struct):
     """What was odd about a line that could still be read."""
 
     duplicate_keys: list[str] = field(default_factory=list)
@@ -37,9 +37,9 @@ class Doubts(Struct):
         return bool(self.duplicate_keys) or self.not_finite
 
 
-def parse(line: bytes) -> tuple[dict[str, Any], Doubts]:
+def parse(line: bytes) -> tuple[dict[str, Any], LineProblems]:
     """Parse a line into an object, or raise `BadLine`. Of keys that stand twice the last wins, and is reported."""
-    doubts = Doubts()
+    problems = LineProblems()
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -47,32 +47,32 @@ def parse(line: bytes) -> tuple[dict[str, Any], Doubts]:
     if depth(line) > MAX_DEPTH:
         raise BadLine(f"nested more than {MAX_DEPTH} levels deep")
     try:
-        value = _decoder(doubts).decode(text)
+        value = _decoder(problems).decode(text)
     except json.JSONDecodeError as error:
         raise BadLine(_reason(text, error)) from None
     except RecursionError:
         raise BadLine(f"nested more than {MAX_DEPTH} levels deep") from None
     if not isinstance(value, dict):
         raise BadLine(f"not a JSON object but {_kind(value)}")
-    return value, doubts
+    return value, problems
 
 
-def _decoder(doubts: Doubts) -> json.JSONDecoder:
+def _decoder(problems: LineProblems) -> json.JSONDecoder:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in items:
             if key in result and result[key] != value:
-                doubts.duplicate_keys.append(key)
+                problems.duplicate_keys.append(key)
             result[key] = value
         return result
 
     def constant(name: str) -> float:
-        doubts.not_finite = True
+        problems.not_finite = True
         return float(name)
 
     def fraction(digits: str) -> float:
         value = float(digits)
-        doubts.too_large |= math.isinf(value)
+        problems.too_large |= math.isinf(value)
         return value
 
     return json.JSONDecoder(
@@ -130,3 +130,12 @@ def _structure(line: bytes) -> Iterator[bytes]:
         token = match.group()
         if not token.startswith(b'"'):
             yield token
+
+
+def is_utf8(text: bytes | memoryview) -> bool:
+    """Return whether text is UTF-8: the strict decoder does not look at what it skips."""
+    try:
+        str(text, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

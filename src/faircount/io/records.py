@@ -36,9 +36,8 @@ from faircount.core.options import MAX_LINE_BYTES
 from faircount.core.text import LONE_SURROGATES, replace_surrogates, visible
 from faircount.io import lenient_json as loose
 from faircount.io.archives import ZIP_MAGIC, Archive, split_member
-from faircount.io.content_hash import ContentHash
-from faircount.io.lenient_json import BadLine
-from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks, is_compressed, open_bytes
+from faircount.io.lenient_json import BadLine, is_utf8
+from faircount.io.streams import STDIN, TOO_LONG, Block, ContentHash, Stream, blocks, is_compressed, open_bytes
 
 CSV, JSONL, JSON, XLSX = "csv", "jsonl", "json", "xlsx"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -157,7 +156,7 @@ class Sha256(ContentHash):
         return self._sha256.hexdigest()
 
 
-class Batch(Struct, Generic[T], frozen=True):
+class RecordBatch(Struct, Generic[T], frozen=True):
     """Records that follow each other: their lines, their values and their texts.
 
     `begins` has the byte where each text begins, or where the first does if they are all lines of one block.
@@ -251,11 +250,11 @@ class Records(Generic[T]):
             yield from self._rows(self._kind.from_row(self.header))
         self._finish()
 
-    def batches(self) -> Iterator[Batch[T]]:
+    def batches(self) -> Iterator[RecordBatch[T]]:
         """Yield the records with their texts; the text of a row is an object, as JSON."""
         if self.header is not None:
             for line, value, fields in self._row_values(self.header):
-                yield Batch((line,), (value,), (msgspec.json.encode(fields),))
+                yield RecordBatch((line,), (value,), (msgspec.json.encode(fields),))
         elif self.format == JSON:
             yield from self._items()
         else:
@@ -277,10 +276,10 @@ class Records(Generic[T]):
 
     # -- JSON ----------------------------------------------------------------------------------------------------
 
-    def _at_once(self, block: Block, texts: list[bytes]) -> Batch[T] | None:
+    def _at_once(self, block: Block, texts: list[bytes]) -> RecordBatch[T] | None:
         """Decode a block whose every line is a plain object; None if it is not so."""
         buffer, length, count = block.buffer, block.length, len(texts)
-        if buffer is TOO_LONG or not (buffer.isascii() or _is_utf8(memoryview(buffer)[:length])):
+        if buffer is TOO_LONG or not (buffer.isascii() or is_utf8(memoryview(buffer)[:length])):
             return None
         if any(buffer.count(key, 0, length) > count for key in self._keys) or self._may_nest_too_deep(block, texts):
             return None
@@ -292,7 +291,7 @@ class Records(Generic[T]):
             values = list(map(self._kind.from_decoded, values))
         first, self._begun = self.lines + 1, True
         self.lines += count
-        return Batch(range(first, first + count), values, texts, block.offset)
+        return RecordBatch(range(first, first + count), values, texts, block.offset)
 
     def _may_nest_too_deep(self, block: Block, texts: list[bytes]) -> bool:
         buffer, length, limit = block.buffer, block.length, self._kind.max_depth
@@ -301,7 +300,7 @@ class Records(Generic[T]):
         opened = buffer.count(b"{", 0, length) + buffer.count(b"[", 0, length)
         return opened > len(texts) + limit and any(loose.depth(text) > limit for text in texts)
 
-    def _one_by_one(self, offset: int, texts: list[bytes]) -> Batch[T]:
+    def _one_by_one(self, offset: int, texts: list[bytes]) -> RecordBatch[T]:
         lines: list[int] = []
         values: list[T] = []
         read: list[bytes] = []
@@ -321,7 +320,7 @@ class Records(Generic[T]):
                     read.append(text)
                     offsets.append(offset)
             offset += len(text) + 1
-        return Batch(lines, values, read, offsets)
+        return RecordBatch(lines, values, read, offsets)
 
     def _read(self, text: bytes, line: int) -> T:
         """Read the text of one record, strictly if that is possible."""
@@ -330,7 +329,7 @@ class Records(Generic[T]):
             raise BadLine(f"longer than {self._max_line:,} bytes")
         if kind.max_depth is not None and loose.depth(text) > kind.max_depth:
             raise BadLine(f"nested more than {kind.max_depth} levels deep")
-        if (text.isascii() or _is_utf8(text)) and all(text.count(key) <= 1 for key in self._keys):
+        if (text.isascii() or is_utf8(text)) and all(text.count(key) <= 1 for key in self._keys):
             try:
                 value = kind.decoder.decode(text)
             except _NOT_STRICT:
@@ -352,7 +351,7 @@ class Records(Generic[T]):
             fields = _finite(fields)
         return kind.from_fields(fields)
 
-    def _items(self) -> Iterator[Batch[T]]:
+    def _items(self) -> Iterator[RecordBatch[T]]:
         """Yield the items of an array, each with the line that it begins on."""
         content = bytearray()
         for chunk in self._stream.chunks:
@@ -382,12 +381,12 @@ class Records(Generic[T]):
             except BadLine as reason:
                 self._note_bad(reason, line)
             else:
-                yield Batch((line,), (value,), (item,))
+                yield RecordBatch((line,), (value,), (item,))
 
     # -- tables --------------------------------------------------------------------------------------------------
 
     def _row_values(self, header: Row) -> Iterator[tuple[int, T, dict[str, Any]]]:
-        """Yield the rows of a table as values, with their fields: a table cannot tell an empty text from nothing."""
+        """Yield the rows of a table as values, with their fields: an empty text and nothing are the same there."""
         names = distinct(header)
         for line, fields in self._rows(
             lambda row: {name: cell or None for name, cell in zip(names, row, strict=False)}
@@ -623,15 +622,6 @@ def _start_of(stream: Stream) -> bytes:
 def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
     match = pattern.match(text, position)
     return position if match is None else match.end()
-
-
-def _is_utf8(text: bytes | memoryview) -> bool:
-    """Return whether text is UTF-8: the strict decoder does not look at what it skips."""
-    try:
-        str(text, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _has_surrogates(row: Row) -> bool:

@@ -1,27 +1,26 @@
-"""Bytes of a source as blocks of whole lines, with exact line numbers and byte offsets.
+"""Bytes of a source as blocks of whole lines, with exact line numbers and byte offsets, and their digest.
 
 Plain, gzip and Zstandard streams are distinguished by their first bytes, whatever the file is called. Lines end at
-`\\n` only (U+2028 and its kin are text). Memory is bounded: a line over the limit is passed over, a stream that
+`\\n` only (U+2028 and the like are text). Memory is bounded: a line over the limit is passed over, a stream that
 expands out of proportion is refused, a stream that ends too early is noticed after its whole lines were given.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec import Struct
+from xxhash import xxh3_128
 
 from faircount.core.errors import InputError, UsageError
 from faircount.core.options import MAX_LINE_BYTES
-from faircount.io.content_hash import ContentHash
-
-if TYPE_CHECKING:
-    from faircount.readers.run_rows import RunFile
 
 STDIN = "-"
 BLOCK_BYTES = 256 * 1024
@@ -75,15 +74,15 @@ class Stream(Struct):
     truncated: str | None = None
     starts_at: int = 0
     content: ContentHash | None = None
-    run: RunFile | None = None
-    """What the file says of itself if it tells of a run; its lines are then rows made from it."""
+    run: Any = None
+    """What a reader knows of the file (`readers.RunFile`), if its lines are rows made from something else."""
     _expanded: int = 0
     _waiting: memoryview = memoryview(b"")
 
     @property
     def tells_of_tests(self) -> bool:
         """Whether the rows are cases of a run of tests, and not attacks."""
-        return self.run is not None and self.run.aim == "task"
+        return self.run is not None and str(self.run.aim) == "task"
 
     def count(self, chunk: bytes) -> bytes:
         """Count raw bytes as they come in, and take their digest if that is wanted."""
@@ -353,7 +352,7 @@ class _Splitter:
         self._passed_over = 0
 
     def fill(self) -> bool:
-        """Take more from the stream; tell whether there was more."""
+        """Take more from the stream; return whether there was more."""
         if self._used == len(self._buffer):
             larger = bytearray(2 * self._used)
             larger[: self._used] = self._buffer
@@ -428,3 +427,96 @@ def _without_overlong(block: Block, max_line: int) -> Iterator[Block]:
         else:
             yield Block(offset, line + b"\n", len(line) + 1)
         offset += len(line) + 1
+
+
+# -- what a file holds, as one short value ----------------------------------------------------------------------
+# Files with the same value hold the same bytes. The digest is taken over ranges of a fixed size and then over their
+# digests, so that several processes or threads can share the work. It is XXH3 with 128 bits, with a seed of its own and
+# begun with some bytes of its own, so that neither the numbers that XXH3 works with nor the places where it uses them
+# are known to anybody but the user's cache. That matters because XXH3 is fast but no cryptographic digest: with the
+# seed alone kept secret, one can still write two files that one seed in seventy takes for one.
+
+RANGE_BYTES = 8 * 1024 * 1024
+SECRET_BYTES = 2048
+_STEP = 1024 * 1024
+_XXH3_BLOCK = 1024
+"""After so many bytes XXH3 begins again with the same numbers."""
+
+
+class Secret:
+    """What makes the digests of one cache its own."""
+
+    def __init__(self, random: bytes) -> None:
+        if len(random) != SECRET_BYTES:
+            raise ValueError(f"a secret has {SECRET_BYTES} bytes, not {len(random)}")
+        length = 1 + int.from_bytes(random[8:16]) % (_XXH3_BLOCK - 1)
+        self._seed, self._beginning = int.from_bytes(random[:8]), random[16 : 16 + length]
+
+    def digesting(self) -> xxh3_128:
+        """Begin a digest."""
+        return xxh3_128(self._beginning, seed=self._seed)
+
+
+class ContentHash:
+    """Digests of the ranges of a file whose bytes are handed in one after the other."""
+
+    def __init__(self, secret: Secret) -> None:
+        self._secret = secret
+        self._digest = secret.digesting()
+        self._left = RANGE_BYTES
+        self._whole: list[bytes] = []
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        rest = memoryview(data)
+        while len(rest) >= self._left:
+            self._digest.update(rest[: self._left])
+            rest = rest[self._left :]
+            self._whole.append(self._digest.digest())
+            self._digest, self._left = self._secret.digesting(), RANGE_BYTES
+        self._digest.update(rest)
+        self._left -= len(rest)
+
+    def digests(self) -> list[bytes]:
+        """Return the digests of all ranges, the last of which may be short."""
+        return [*self._whole, self._digest.digest()] if self._left < RANGE_BYTES else list(self._whole)
+
+
+def identity(digests: Sequence[bytes], secret: Secret) -> str:
+    """Return the value that stands for a file with these digests of its ranges."""
+    whole = secret.digesting()
+    whole.update(b"".join(digests))
+    return whole.digest().hex()
+
+
+def identity_of_file(path: str, secret: Secret) -> str:
+    """Read a file, by a thread per core, and return the value that stands for it."""
+    starts = list(range(0, Path(path).stat().st_size, RANGE_BYTES))
+    digests: dict[int, bytes] = {}
+    failures: list[OSError] = []
+
+    def work(mine: Sequence[int]) -> None:
+        try:
+            with Path(path).open("rb", buffering=0) as file:
+                for start in mine:
+                    digests[start] = _range_digest(file, start, secret)
+        except OSError as error:
+            failures.append(error)
+
+    count = min(os.cpu_count() or 1, len(starts)) or 1
+    threads = [threading.Thread(target=work, args=(starts[turn::count],)) for turn in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return identity([digests[start] for start in starts], secret)
+
+
+def _range_digest(file: FileIO, start: int, secret: Secret) -> bytes:
+    digest = secret.digesting()
+    file.seek(start)
+    for _ in range(RANGE_BYTES // _STEP):
+        digest.update(file.read(_STEP))
+    return digest.digest()

@@ -1,11 +1,11 @@
-from faircount.io.content_hash import SECRET_BYTES as SECRET_BYTES
-from faircount.io.content_hash import ContentHash as ContentHash
-from faircount.io.content_hash import Secret as Secret
-from faircount.io.content_hash import identity_of_file as identity_of_file
 from faircount.io.lenient_json import BadLine as BadLine
+from faircount.io.streams import SECRET_BYTES as SECRET_BYTES
 from faircount.io.streams import TOO_LONG as TOO_LONG
+from faircount.io.streams import ContentHash as ContentHash
+from faircount.io.streams import Secret as Secret
 from faircount.io.streams import Stream as Stream
 from faircount.io.streams import blocks as blocks
+from faircount.io.streams import identity_of_file as identity_of_file
 from faircount.io.streams import open_range as open_range
 from faircount.readers.aggregation import aggregated as aggregated
 from faircount.readers.aggregation import check_attempts as check_attempts

@@ -25,7 +25,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
 
 from faircount.core.findings import Notes
 from faircount.core.model import Source
-from faircount.io.content_hash import SECRET_BYTES, Secret, identity_of_file
+from faircount.io.streams import SECRET_BYTES, Secret, identity_of_file
 from faircount.ledger import engine, parquet
 from faircount.ledger.engine import DuckDB
 from faircount.ledger.parquet import StoredTables

@@ -23,8 +23,8 @@ from faircount.core.model import Source
 from faircount.core.options import MAX_LINE_BYTES
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
-from faircount.io.records import Batch, Records, RecordType, all_fields, report_to, some_fields
-from faircount.ledger.schema import Lexicon, id_number
+from faircount.io.records import Records, RecordType, all_fields, report_to, some_fields
+from faircount.ledger.schema import Batch, Lexicon, id_number
 from faircount.readers.raw_rows import members_of
 from faircount.readers.rows import EMPTY
 

@@ -22,8 +22,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.core.workers import Answered, Beside, in_order, start_method, worker_pool
-from faircount.io.content_hash import RANGE_BYTES, ContentHash, Secret, identity
-from faircount.io.streams import STDIN, open_range, raw_chunks
+from faircount.io.streams import RANGE_BYTES, STDIN, ContentHash, Secret, identity, open_range, raw_chunks
 from faircount.ledger import engine
 from faircount.ledger.joining import Joining, joined
 from faircount.ledger.schema import Batch, Tables

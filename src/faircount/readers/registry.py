@@ -18,8 +18,7 @@ from msgspec import Struct, field
 from faircount.core.errors import InputError
 from faircount.core.findings import Notes
 from faircount.core.model import Source
-from faircount.io.content_hash import ContentHash
-from faircount.io.streams import STDIN, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
+from faircount.io.streams import STDIN, ContentHash, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
 from faircount.ledger.schema import Batch, Fields
 from faircount.readers.rows import ReadOptions
 

@@ -17,8 +17,7 @@ from xxhash import xxh3_64_intdigest
 from faircount.core.findings import Notes
 from faircount.core.model import Outcome
 from faircount.core.options import MAX_LINE_BYTES
-from faircount.core.outcomes import state
-from faircount.core.policy_blocks import known_pattern, policy_block
+from faircount.core.outcomes import known_pattern, policy_block, state
 from faircount.ledger.schema import OUTCOME_NUMBER, Answer, HistoryCount, checksum
 from faircount.readers.error_kinds import describe
 from faircount.readers.normalise import scalar_text

@@ -18,8 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from faircount.core.model import Outcome, Source
-from faircount.core.outcomes import state
-from faircount.core.policy_blocks import policy_block
+from faircount.core.outcomes import policy_block, state
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.lenient_json import BadLine
 from faircount.readers.aggregation import DEFAULT, aggregated

@@ -44,8 +44,7 @@ from faircount.core.findings import Notes
 from faircount.core.model import Document, Source
 from faircount.core.text import mask_secrets
 from faircount.core.verdict import Usage, Verdict
-from faircount.io.content_hash import ContentHash
-from faircount.io.streams import STDIN
+from faircount.io.streams import STDIN, ContentHash
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.judges.judge import Judge, Turns, every_part, verdict_of
 from faircount.judges.verdict_store import VerdictStore

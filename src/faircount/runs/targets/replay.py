@@ -26,7 +26,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import Notes
-from faircount.core.policy_blocks import known_pattern
+from faircount.core.outcomes import known_pattern
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.io import lenient_json
 from faircount.io.columns import ColumnFinder, Role, read_map
