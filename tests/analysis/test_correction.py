@@ -16,7 +16,7 @@ from scipy import stats as scipy_stats
 from faircount import InputError, UsageError, analyze
 from faircount.analysis.report import as_report
 from faircount.core import Analysis, LabelCounts, Severity
-from faircount.report import console, json_text, markdown
+from faircount.report import console, documents, markdown
 from tests.conftest import Cli, Write, analysis_of, attack, codes, standard
 
 SCHEMA = json.loads(resources.files("faircount.report").joinpath("schemas", "analysis-2.json").read_text("utf-8"))
@@ -59,7 +59,7 @@ def two_phase_labels(tmp_path: Path) -> str:
 
 def valid(analysis: Analysis) -> dict[str, Any]:
     """Return the JSON document of an analysis after the schema has seen it."""
-    made = json.loads(json_text.render(as_report([analysis])))
+    made = json.loads(documents.as_json(as_report([analysis])))
     jsonschema.Draft202012Validator(SCHEMA).validate(made)
     found: dict[str, Any] = made["analyses"][0]
     return found

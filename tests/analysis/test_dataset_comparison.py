@@ -17,7 +17,7 @@ from faircount.analysis.dataset_comparison_report import as_report
 from faircount.core import Estimate, InputError, UsageError
 from faircount.io import Records
 from faircount.readers import read_dataset, with_rate
-from faircount.report import Grid, HeatMap, Label, Record, console, html, json_text, markdown
+from faircount.report import Grid, HeatMap, Label, Record, console, documents, html, markdown
 from faircount.stats import cluster_wilson, wilson
 from tests.conftest import Cli, Lines, Write, attack, standard
 from tests.oracles import known
@@ -631,7 +631,7 @@ def test_targets_are_called_by_what_tells_them_apart(write: Write) -> None:
 
 
 def document(compared: ComparedDataset, output: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(json_text.render(as_report(compared.result, output)))
+    read: dict[str, Any] = json.loads(documents.as_json(as_report(compared.result, output)))
     return read
 
 

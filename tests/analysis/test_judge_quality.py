@@ -41,8 +41,8 @@ from faircount.report import (
     Section,
     analysis_page,
     console,
+    documents,
     html,
-    json_text,
     markdown,
 )
 from faircount.report import svg as figure
@@ -294,7 +294,7 @@ def test_scores_that_are_missing_or_infinite_take_no_part() -> None:
     assert known_scores(ours).n == 4
     assert known_scores(ours).unscored == 2
     assert any("2 decisions without a score" in note for note in ours.notes)
-    VALIDATOR.validate(json.loads(json_text.render(as_report(evaluation(ours)))))
+    VALIDATOR.validate(json.loads(documents.as_json(as_report(evaluation(ours)))))
 
 
 def test_many_thresholds_are_told_in_few_steps() -> None:
@@ -441,12 +441,12 @@ def test_the_report_is_harmless_in_every_form() -> None:
     assert "<script" not in page
     assert page.count('class="fc-curves"') == 2
     assert fragment(report).count('class="fc-curves"') == 2
-    assert json_text.render(report).isascii()
+    assert documents.as_json(report).isascii()
 
 
 def test_the_document_follows_its_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    document = json.loads(json_text.render(every_shape()))
+    document = json.loads(documents.as_json(every_shape()))
     VALIDATOR.validate(document)
     assert list(document)[:3] == ["kind", "schema", "version"]
 
@@ -460,7 +460,7 @@ def test_the_page_of_one_judge_shows_its_f1_large() -> None:
 def test_an_evaluation_without_judges_is_a_report_all_the_same() -> None:
     report = as_report(evaluation())
     assert "No judge was measured." in console.render(report)
-    VALIDATOR.validate(json.loads(json_text.render(report)))
+    VALIDATOR.validate(json.loads(documents.as_json(report)))
 
 
 # -- curves -----------------------------------------------------------------------------------------------------

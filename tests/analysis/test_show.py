@@ -36,7 +36,7 @@ from faircount.analysis.one_entry_report import as_report
 from faircount.core import Outcome, visible
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
 from faircount.readers import loading, open_range
-from faircount.report import Grid, Record, console, json_text, markdown
+from faircount.report import Grid, Record, console, documents, markdown
 from tests.conftest import Cli, Ran, Write, attack, encode, some, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_rows
 
@@ -689,7 +689,7 @@ def test_hostile_ids_are_found_and_shown_safely(write: Write) -> None:
         report = as_report(find_entries(name, [path]))
         assert harmless(console.render(report))
         assert harmless(markdown.render(report))
-        VALIDATOR.validate(json.loads(json_text.render(report)))
+        VALIDATOR.validate(json.loads(documents.as_json(report)))
 
 
 def test_markdown_has_no_markup_of_a_record(write: Write, cli: Cli) -> None:

@@ -28,7 +28,7 @@ from faircount.report import (
     Report,
     Section,
     console,
-    figures_text,
+    formats,
 )
 from tests.conftest import Cli, Write, attack, some, standard
 
@@ -120,13 +120,13 @@ def test_fields_of_a_breakdown_are_told_apart(write: Write) -> None:
     ],
 )
 def test_an_interval_is_drawn_to_scale(estimate: Estimate, width: int, drawing: str) -> None:
-    assert figures_text.drawn(estimate, width) == drawing
+    assert formats.drawn(estimate, width) == drawing
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(12, 60))
 def test_a_drawing_has_its_width_and_its_marks_in_order(one: float, two: float, three: float, width: int) -> None:
     low, value, high = sorted((one, two, three))
-    drawing = figures_text.drawn(rate(value, low, high), width)
+    drawing = formats.drawn(rate(value, low, high), width)
     assert len(drawing) == width and drawing.count("●") == 1 and set(drawing) <= set("·├─●┤")
     assert abs(drawing.index("●") - value * (width - 1)) <= 0.5
     begins = drawing.index(drawing.lstrip("·")[0])
@@ -352,7 +352,7 @@ def test_the_lead_comes_before_findings_and_facts(write: Write) -> None:
 def test_an_excerpt_holds_the_part_that_matters_in_its_middle(text: str, at: int, size: int, width: int) -> None:
     begin = min(at, len(text))
     end = min(begin + size, len(text))
-    told = figures_text.excerpt(Passage(text, begin, end), width)
+    told = formats.excerpt(Passage(text, begin, end), width)
     match = re.fullmatch(r"(?:\[([\d,]+) characters\] …)?(.*?)(?:… \[([\d,]+) characters\])?", told, re.DOTALL)
     assert match is not None
     before, middle, after = int(match[1] or 0), match[2], int(match[3] or 0)
@@ -364,13 +364,13 @@ def test_an_excerpt_holds_the_part_that_matters_in_its_middle(text: str, at: int
 
 def test_an_excerpt_of_a_part_that_is_longer_begins_with_it() -> None:
     text = "a" * 100 + "b" * 500 + "c" * 100
-    assert figures_text.excerpt(Passage(text, 100, 600), 50) == f"[100 characters] …{'b' * 50}… [550 characters]"
+    assert formats.excerpt(Passage(text, 100, 600), 50) == f"[100 characters] …{'b' * 50}… [550 characters]"
 
 
 def test_an_excerpt_hides_nothing_and_tells_what_is_missing() -> None:
-    assert figures_text.excerpt(Passage(None), 50) == "(none)"
-    assert figures_text.excerpt(Passage(""), 50) == ""
-    assert figures_text.excerpt(Passage("a\x1b[2J\n\u202eb", 0, 1), 50) == "a\\x1b[2J\\n\\u202eb"
+    assert formats.excerpt(Passage(None), 50) == "(none)"
+    assert formats.excerpt(Passage(""), 50) == ""
+    assert formats.excerpt(Passage("a\x1b[2J\n\u202eb", 0, 1), 50) == "a\\x1b[2J\\n\\u202eb"
 
 
 def test_evidence_on_the_console_is_centred_on_the_payload(write: Write, cli: Cli) -> None:

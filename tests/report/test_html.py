@@ -45,7 +45,9 @@ from faircount.report import (
     html,
     markup,
 )
-from faircount.report import svg as figure
+from faircount.report import (
+    svg as figure,
+)
 from faircount.report.source_labels import source_labels
 from tests.conftest import Write, standard
 from tests.report.test_present import HOSTILE, harmless, hostile_report

@@ -26,8 +26,8 @@ from faircount.report import (
     Seconds,
     Section,
     console,
-    figures_text,
-    json_text,
+    documents,
+    formats,
     number_column,
     table,
     text_column,
@@ -80,7 +80,7 @@ def test_colour_codes_are_ours_alone(write: Write) -> None:
 
 
 def test_json_is_pure_ascii_and_keeps_the_text(write: Write) -> None:
-    text = json_text.render(hostile_report(write))
+    text = documents.as_json(hostile_report(write))
     assert text.isascii()
     assert harmless(text)
     values = {group["value"] for group in json.loads(text)["analyses"][0]["breakdowns"]["plugin"]}
@@ -91,7 +91,7 @@ def test_json_is_pure_ascii_and_keeps_the_text(write: Write) -> None:
 def test_json_has_no_lone_surrogates_that_parsers_refuse(text: str) -> None:
     # Two halves beside each other read as one character, in JSON too.
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    assert msgspec.json.decode(json_text.render(Report((), {"text": text}))) == {"text": joined}
+    assert msgspec.json.decode(documents.as_json(Report((), {"text": text}))) == {"text": joined}
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
@@ -182,7 +182,7 @@ def test_undefined_is_a_word_not_a_zero(write: Write) -> None:
     ],
 )
 def test_cells_are_written_alike_everywhere(cell: Any, shown: str) -> None:
-    assert figures_text.cell(cell) == shown
+    assert formats.cell(cell) == shown
 
 
 def test_the_width_is_the_environments_the_terminals_or_one_for_files(monkeypatch: pytest.MonkeyPatch) -> None:

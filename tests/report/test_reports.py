@@ -23,7 +23,7 @@ from faircount.analysis import CHANGED, READ_ONCE, VANISHED, choose, evidence, m
 from faircount.core import Examples
 from faircount.ledger import ExampleRow
 from faircount.readers import loading
-from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report, html, json_text
+from faircount.report import Bars, Block, Evidence, Grid, HeatMap, Label, Paragraph, Record, Report, documents, html
 from tests.conftest import Cli, Write, analysis_of, attack, encode, examples_of, report_of, standard
 
 PAGE = ("results", "analyze", "--output-format", "html")
@@ -249,7 +249,7 @@ def test_the_console_holds_no_figures_and_neither_it_nor_json_evidence(write: Wr
     full = analyze(path, options=AnalyzeOptions(figures=True, evidence=(("", 5),)))
     rich = as_report(full.analyses, evidence=full.evidence, figures=True, made_with=made_with("x", full.analyses))
     assert any(isinstance(block, Evidence) for section in rich.sections for block in section.blocks)
-    assert json_text.render(rich) == json_text.render(plain)
+    assert documents.as_json(rich) == documents.as_json(plain)
 
 
 def test_the_console_shows_evidence_only_when_asked(cli: Cli, write: Write) -> None:

@@ -14,7 +14,8 @@ from faircount import analyze
 from faircount.analysis import compare_files
 from faircount.core import Source, visible
 from faircount.readers import RunRecord, target_of
-from faircount.report.source_labels import LONGEST, labelled, looks_benign, source_labels
+from faircount.report import labelled, looks_benign
+from faircount.report.source_labels import LONGEST, source_labels
 from tests.conftest import Cli, Write, analysis_of, standard
 from tests.runs.run_files import HEADER, attempt, case
 

@@ -24,7 +24,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from faircount.core import UsageError, visible
 from faircount.report import (
     LONGEST,
-    Limits,
+    SheetLimits,
     Value,
     Written,
     cell_text,
@@ -256,7 +256,7 @@ def test_a_long_text_is_handed_over_whole(tmp_path: Path) -> None:
         ["one", "two"],
         companion="x\x1b.jsonl",
         overlong=lambda *cell: told.append(cell),
-        limits=Limits(rows=1),
+        limits=SheetLimits(rows=1),
     )
     assert told == [(2, "two", long)]
     assert done == Written(rows=2, sheets=2, cut=1)
@@ -289,7 +289,7 @@ def test_columns_are_as_wide_as_what_they_hold_within_bounds(tmp_path: Path) -> 
 
 def test_rows_beyond_the_limit_go_on_in_the_next_sheet(tmp_path: Path) -> None:
     path = tmp_path / "x.xlsx"
-    done = write_workbook(str(path), ([number] for number in range(7)), ["n"], limits=Limits(rows=3))
+    done = write_workbook(str(path), ([number] for number in range(7)), ["n"], limits=SheetLimits(rows=3))
     book = openpyxl.load_workbook(path)
     assert done == Written(rows=7, sheets=3, cut=0)
     assert book.sheetnames == ["Rows", "Rows 2", "Rows 3"]
@@ -300,15 +300,15 @@ def test_rows_beyond_the_limit_go_on_in_the_next_sheet(tmp_path: Path) -> None:
 
 
 def test_no_empty_sheet_follows_a_full_one(tmp_path: Path) -> None:
-    assert write_workbook(str(tmp_path / "x.xlsx"), [[1]] * 6, ["n"], limits=Limits(rows=3)).sheets == 2
+    assert write_workbook(str(tmp_path / "x.xlsx"), [[1]] * 6, ["n"], limits=SheetLimits(rows=3)).sheets == 2
 
 
 def test_a_sheet_also_ends_before_it_is_too_large_to_be_packed(tmp_path: Path) -> None:
     path = tmp_path / "x.xlsx"
-    done = write_workbook(str(path), [["x" * 1000]] * 10, ["t"], limits=Limits(bytes=4000))
+    done = write_workbook(str(path), [["x" * 1000]] * 10, ["t"], limits=SheetLimits(bytes=4000))
     book = openpyxl.load_workbook(path)
     assert done.sheets == len(book.sheetnames) > 2
-    assert write_workbook(str(path), [["x"]] * 3, ["t"], limits=Limits(bytes=1)).sheets == 3
+    assert write_workbook(str(path), [["x"]] * 3, ["t"], limits=SheetLimits(bytes=1)).sheets == 3
     assert sum(book[name].max_row - 1 for name in book.sheetnames) == 10
 
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from faircount.analysis import CASES_SHOWN, FAILED_CASES_IN_FULL
-from faircount.report import console, html, json_text, markdown
+from faircount.report import console, documents, html, markdown
 from tests.analysis.test_analysis import SCHEMA
 from tests.conftest import Cli, Write, analysis_of, report_of, standard
 from tests.report.test_html import Page
@@ -117,7 +117,7 @@ def test_many_failed_cases_are_bounded_and_their_number_is_told(write: Write) ->
 
 def test_the_document_names_failed_and_flaky_cases(write: Write) -> None:
     path = journal(write, {"test_bad_[]": "f", "test_mixed_[]": "pff", "test_down_[]": "!", "test_good_[]": "p"})
-    document = json.loads(json_text.render(report_of(path)))
+    document = json.loads(documents.as_json(report_of(path)))
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
     (told,) = document["analyses"]
     measured = "Correct: failed (0.0), because of Correct"
@@ -163,7 +163,7 @@ def test_secrets_of_failed_cases_are_masked(write: Write) -> None:
     lines += [case("test_b_[]"), unanswered("test_b_[]", message=f"denied for {KEY}")]
     report = report_of(write(lines, "run.jsonl"))
     shown = console.render(report)
-    assert KEY not in shown + html.render(report) + json_text.render(report)
+    assert KEY not in shown + html.render(report) + documents.as_json(report)
     assert shown.count("sk-…[masked]") >= 4
 
 

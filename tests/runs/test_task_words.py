@@ -16,7 +16,7 @@ from faircount import Analysis, read
 from faircount.analysis import WORDS, stands_out
 from faircount.analysis.report import as_report
 from faircount.core import Outcome, Source
-from faircount.report import console, json_text, markdown
+from faircount.report import console, documents, markdown
 from faircount.runs import JournalReader, report_pieces
 from faircount.stats import cluster_wilson
 from tests.conftest import Cli, Write, analysis_of, examples_of, report_of, standard
@@ -98,7 +98,7 @@ def test_an_entry_that_is_shown_passed_or_failed(journal: str, cli: Cli) -> None
 
 
 def test_the_document_has_the_aim_and_the_pass_rate(found: Analysis) -> None:
-    document = json.loads(json_text.render(as_report([found])))
+    document = json.loads(documents.as_json(as_report([found])))
     (analysis,) = document["analyses"]
     assert analysis["aim"] == "task"
     assert analysis["rates"]["pass_rate"] == analysis["rates"]["asr"]

@@ -179,7 +179,7 @@ def _write_jsonl(table: Export, path: str, force: bool) -> Told:
 
 
 def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> Told:
-    from faircount.report.csv_text import csv_lines
+    from faircount.report.sheet import csv_lines
 
     with _lines_to(path, force=force) as write:
         if path != STDOUT and not raw:
@@ -249,7 +249,7 @@ class _Overlong:
         self._file: NewFile | None = None
 
     def __call__(self, row: int, column: str, text: str) -> None:
-        from faircount.report.sheet_text import companion_lines
+        from faircount.report.sheet import companion_lines
 
         if self._file is None:
             self._file = self._stack.enter_context(NewFile(self._path, force=self._force))

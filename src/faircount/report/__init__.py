@@ -1,4 +1,7 @@
-"""Presenters: a report in, text out. They see nothing but reports; they never read, count or estimate."""
+"""What was found out, as blocks of plain data, and its presenters: console, Markdown, HTML, sheets, CSV and others.
+
+Presenters see nothing but blocks and rows of values; they never read, count or estimate.
+"""
 
 from faircount.core.lazy import names_of
 

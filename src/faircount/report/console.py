@@ -13,27 +13,7 @@ from msgspec import Struct, field
 
 from faircount.core.model import Finding, Severity
 from faircount.core.text import cell_width, clip_middle, inert_lines, left_to_right, visible
-from faircount.report import figures_text as text
-from faircount.report import formats
-from faircount.report.blocks import (
-    Block,
-    Column,
-    Curves,
-    Evidence,
-    Exhibit,
-    Fact,
-    Facts,
-    Findings,
-    Grid,
-    Interval,
-    Label,
-    Lead,
-    Paragraph,
-    Place,
-    Record,
-    Report,
-    Section,
-)
+from faircount.report import blocks, formats
 
 PLAIN_WIDTH = 100
 NARROWEST = 40
@@ -50,7 +30,7 @@ _BOLD, _DIM, _TITLE = "1", "2", "1;4"
 _STYLES = {Severity.ERROR: "1;31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 
-def render(report: Report, *, width: int | None = None, colour: bool = False) -> str:
+def render(report: blocks.Report, *, width: int | None = None, colour: bool = False) -> str:
     """Return the report as text of the given width, with colour codes if asked for."""
     page = _Page(max(width or PLAIN_WIDTH, NARROWEST), colour)
     for section in report.sections:
@@ -74,7 +54,7 @@ class _Page(Struct):
         for line in fold(content, self.width - indent):
             self.lines.append((" " * indent + self.styled(line, style)).rstrip())
 
-    def table(self, rows: Iterable[Row], widths: Sequence[int], right: Sequence[bool], indent: int) -> None:
+    def table(self, rows: Iterable[TableRow], widths: Sequence[int], right: Sequence[bool], indent: int) -> None:
         """Write rows of cells, each folded inside its column; a head stands on its last line, others on their first."""
         for row in rows:
             folded = [
@@ -93,7 +73,7 @@ class _Page(Struct):
                 self.lines.append(" " * indent + self.styled((" " * _GAP).join(parts).rstrip(), row.style))
 
 
-class Row(Struct, frozen=True):
+class TableRow(Struct, frozen=True):
     """A row of a table and how it is shown."""
 
     cells: Sequence[str]
@@ -156,10 +136,10 @@ def terminal_width(stream_is_terminal: bool) -> int:
     return PLAIN_WIDTH
 
 
-def _section(page: _Page, section: Section) -> None:
+def _section(page: _Page, section: blocks.Section) -> None:
     title = section.title
     if section.subject is not None:
-        title += " " + text.cell(section.subject, width=1000)
+        title += " " + formats.cell(section.subject, width=1000)
     page.lines.append("")
     if section.level == 1:
         page.lines.append(page.styled(title, _TITLE))
@@ -169,42 +149,38 @@ def _section(page: _Page, section: Section) -> None:
         _block(page, block)
 
 
-def _block(page: _Page, block: Block) -> None:
-    if isinstance(block, Findings):
+def _block(page: _Page, block: blocks.Block) -> None:
+    if isinstance(block, blocks.Findings):
         for item in block.items:
             _finding(page, item)
-    elif isinstance(block, Facts):
+    elif isinstance(block, blocks.Facts):
         _facts(page, block.rows)
-    elif isinstance(block, Grid):
+    elif isinstance(block, blocks.Grid):
         _grid(page, block)
-    elif isinstance(block, Evidence):
+    elif isinstance(block, blocks.Evidence):
         _evidence(page, block)
-    elif isinstance(block, Curves):
+    elif isinstance(block, blocks.Curves):
         page.write(block.title, _BOLD)
-        _grid(page, text.curve_points(block))
-    elif isinstance(block, Lead):
+        _grid(page, formats.curve_points(block))
+    elif isinstance(block, blocks.Lead):
         for paragraph in block.paragraphs:
             page.write(paragraph)
-    elif isinstance(block, Paragraph):
+    elif isinstance(block, blocks.Paragraph):
         page.write("- " + block.text)
 
 
-def _evidence(page: _Page, block: Evidence) -> None:
+def _evidence(page: _Page, block: blocks.Evidence) -> None:
+    """Show who said what, each text in one paragraph in which nothing is hidden."""
     if block.total > len(block.exhibits):
         page.write(f"{len(block.exhibits):,} of {block.total:,} {block.name}", _DIM)
     for exhibit in block.exhibits:
-        _exhibit(page, exhibit)
-
-
-def _exhibit(page: _Page, exhibit: Exhibit) -> None:
-    """Show who said what, each text in one paragraph in which nothing is hidden."""
-    page.lines.append("")
-    page.write(f"{text.cell(exhibit.entry)} ({text.cell(exhibit.place, width=1000)})", _BOLD)
-    known = [f"{name} {text.cell(content)}" for name, content in exhibit.known]
-    if known:
-        page.write(", ".join(known), _DIM)
-    for name, passage in exhibit.said:
-        page.write(f"{name}: {text.excerpt(passage, _SPOKEN_TEXT)}", indent=2 * _GAP)
+        page.lines.append("")
+        page.write(f"{formats.cell(exhibit.entry)} ({formats.cell(exhibit.place, width=1000)})", _BOLD)
+        known = [f"{name} {formats.cell(content)}" for name, content in exhibit.known]
+        if known:
+            page.write(", ".join(known), _DIM)
+        for name, passage in exhibit.said:
+            page.write(f"{name}: {formats.excerpt(passage, _SPOKEN_TEXT)}", indent=2 * _GAP)
 
 
 def _finding(page: _Page, item: Finding) -> None:
@@ -218,12 +194,12 @@ def _finding(page: _Page, item: Finding) -> None:
         page.write(f"at {shown}{more}", _DIM, indent=2 * _GAP)
 
 
-def _facts(page: _Page, rows: Sequence[Fact]) -> None:
+def _facts(page: _Page, rows: Sequence[blocks.Fact]) -> None:
     """Write facts in columns; where there is little room beside them, a note goes under its fact."""
     written = [
         (
             "  " * fact.depth + fact.label,
-            "" if fact.value is None else text.cell(fact.value),
+            "" if fact.value is None else formats.cell(fact.value),
             "" if fact.rate is None else formats.estimate(fact.rate),
             fact.note,
         )
@@ -234,15 +210,15 @@ def _facts(page: _Page, rows: Sequence[Fact]) -> None:
     beside = page.width - _GAP - sum(widths[:3]) - 3 * _GAP
     if beside >= min(widths[3], _NARROWEST_NOTE):
         widths[3] = max(min(widths[3], beside), 1)
-        page.table([Row(row, whole=(1,)) for row in written], widths, (False, True, True, False), indent=_GAP)
+        page.table([TableRow(row, whole=(1,)) for row in written], widths, (False, True, True, False), indent=_GAP)
         return
     for *row, note in written:
-        page.table([Row(row, whole=(1,))], widths[:3], (False, True, True), indent=_GAP)
+        page.table([TableRow(row, whole=(1,))], widths[:3], (False, True, True), indent=_GAP)
         if note:
             page.write(note, _DIM, indent=3 * _GAP)
 
 
-def _grid(page: _Page, grid: Grid) -> None:
+def _grid(page: _Page, grid: blocks.Grid) -> None:
     widths, dropped = _layout(grid, page.width - _GAP)
     shown = list(widths)
     texts = [_column(grid, index, widths[index]) for index in shown]
@@ -250,10 +226,10 @@ def _grid(page: _Page, grid: Grid) -> None:
     titles = [
         f"0%{'100%':>{widths[index] - 2}}" if _is_drawn(grid, index) else grid.columns[index].title for index in shown
     ]
-    head = Row(titles, _BOLD, is_head=True)
+    head = TableRow(titles, _BOLD, is_head=True)
     whole = [at for at, index in enumerate(shown) if _is_whole(grid, index)]
     rows = [
-        Row([column[number] for column in texts], _DIM if number in grid.marked else "", whole=whole)
+        TableRow([column[number] for column in texts], _DIM if number in grid.marked else "", whole=whole)
         for number in range(len(grid.rows))
     ]
     page.table([head, *rows], list(widths.values()), right, indent=_GAP)
@@ -261,35 +237,35 @@ def _grid(page: _Page, grid: Grid) -> None:
         page.write(note, _DIM)
 
 
-def _is_whole(grid: Grid, index: int) -> bool:
-    return any(isinstance(content := row[index], Record) and content.whole for row in grid.rows)
+def _is_whole(grid: blocks.Grid, index: int) -> bool:
+    return any(isinstance(content := row[index], blocks.Record) and content.whole for row in grid.rows)
 
 
-def _column(grid: Grid, index: int, width: int) -> list[str]:
+def _column(grid: blocks.Grid, index: int, width: int) -> list[str]:
     """Return a column's texts for a width: names lose their middle, other texts fold; small groups bear a star."""
     cells = [row[index] for row in grid.rows]
     key = next((at for at, column in enumerate(grid.columns) if not column.numeric), 0)
     starred = index == key and bool(grid.marked)
     longest = min(width - 2 * starred, _LONGEST_TEXT)
-    written = text.column_texts(cells, _LONGEST_TEXT)
-    names = any(isinstance(content, Label | Place) for content in cells)
+    written = formats.column_texts(cells, _LONGEST_TEXT)
+    names = any(isinstance(content, blocks.Label | blocks.Place) for content in cells)
     if any(cell_width(word) > longest for one in written for word in ([one] if names else one.split(" "))):
-        written = text.column_texts(cells, longest)
+        written = formats.column_texts(cells, longest)
     shown = [
-        text.drawn(content.estimate, width) if isinstance(content, Interval) else one
+        formats.drawn(content.estimate, width) if isinstance(content, blocks.Interval) else one
         for content, one in zip(cells, written, strict=True)
     ]
     return [f"{one} *" if starred and number in grid.marked else one for number, one in enumerate(shown)]
 
 
-def _layout(grid: Grid, width: int) -> tuple[dict[int, int], list[Column]]:
+def _layout(grid: blocks.Grid, width: int) -> tuple[dict[int, int], list[blocks.Column]]:
     """Choose the columns that fit, and their widths.
 
     What is least wanted goes first; the column that decides, of rank 1, and the names are cut last.
     """
     natural = {index: _natural_width(grid, index) for index in range(len(grid.columns))}
     texts = [index for index, column in enumerate(grid.columns) if not column.numeric]
-    dropped: list[Column] = []
+    dropped: list[blocks.Column] = []
 
     def needed(most_text: int) -> int:
         return sum(min(w, most_text) if i in texts else w for i, w in natural.items()) + _GAP * len(natural)
@@ -313,16 +289,16 @@ def _layout(grid: Grid, width: int) -> tuple[dict[int, int], list[Column]]:
     return widths, dropped
 
 
-def _is_drawn(grid: Grid, index: int) -> bool:
-    return any(isinstance(row[index], Interval) for row in grid.rows)
+def _is_drawn(grid: blocks.Grid, index: int) -> bool:
+    return any(isinstance(row[index], blocks.Interval) for row in grid.rows)
 
 
-def _natural_width(grid: Grid, index: int) -> int:
+def _natural_width(grid: blocks.Grid, index: int) -> int:
     column, cells = grid.columns[index], [row[index] for row in grid.rows]
     if _is_drawn(grid, index):
         return max(_DRAWN_WIDTH, cell_width(column.title))
     star = 2 if grid.marked and not column.numeric else 0
-    widest = [cell_width(one) for one in text.column_texts(cells, _LONGEST_TEXT)]
+    widest = [cell_width(one) for one in formats.column_texts(cells, _LONGEST_TEXT)]
     title = max(map(cell_width, column.title.split(" ")))
     return max([title, *(one + star for one in widest)])
 
@@ -338,7 +314,7 @@ def _spread(natural: dict[int, int], texts: Sequence[int], width: int) -> dict[i
     return widths
 
 
-def _notes(grid: Grid, shown: Sequence[int], dropped: Sequence[Column]) -> list[str]:
+def _notes(grid: blocks.Grid, shown: Sequence[int], dropped: Sequence[blocks.Column]) -> list[str]:
     notes = []
     if grid.marked:
         notes.append("* a small group: read the interval, not the rate")

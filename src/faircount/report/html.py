@@ -1,7 +1,7 @@
 """A report as one HTML file that needs nothing else: no script, no network, no other file.
 
 It opens from disk with scripting off, reads on a telephone and on paper, and cannot be made to do anything by what
-the records hold: every text is escaped by the one function that makes elements (`figure.tag`), and a content security
+the records hold: every text is escaped by the one function that makes elements (`markup.tag`), and a content security
 policy forbids whatever would still get through.
 """
 
@@ -20,31 +20,7 @@ from msgspec import Struct
 
 from faircount.core.model import Estimate, Finding, Passage, Severity
 from faircount.core.text import visible
-from faircount.report import figures_text, formats
-from faircount.report.blocks import (
-    Bars,
-    Block,
-    Cell,
-    Curves,
-    Differences,
-    Evidence,
-    Exhibit,
-    Fact,
-    Facts,
-    Findings,
-    Grid,
-    HeatMap,
-    Interval,
-    Label,
-    Lead,
-    Paragraph,
-    Place,
-    Record,
-    Records,
-    Report,
-    Section,
-    Subject,
-)
+from faircount.report import blocks, formats
 from faircount.report.markup import Child, Markup, tag, together
 from faircount.report.svg import bars_svg, curves_svg, differences_svg, heat_map_svg, interval_svg
 from faircount.version import __version__
@@ -65,19 +41,33 @@ _OURS = re.compile(
 _SIGNS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "ℹ"}
 
 
-def render(report: Report) -> str:
+def render(report: blocks.Report) -> str:
     """Return the report as an HTML document."""
-    parts = parts_of(report.sections)
-    title = _page_title(parts)
+    articles = articles_of(report.sections)
+    words, subject = "Report", None
+    if articles and articles[0].heading is not None:
+        words, subject = articles[0].heading.section.title, articles[0].heading.section.subject
+    written_by = f"Written by Faircount {__version__}. This file loads nothing, runs nothing and sends nothing."
     page = tag(
         "html",
-        _head(title),
+        _head(words, subject),
         tag(
             "body",
             tag("a", "Skip to the report", class_="skip", href="#report"),
-            _banner(title),
-            tag("div", _contents(parts), _main(parts), class_="page"),
-            _footer(),
+            tag("header", tag("p", "Faircount", class_="brand"), heading_markup(1, words, subject), class_="banner"),
+            tag(
+                "div",
+                _contents(articles),
+                tag(
+                    "main",
+                    *[_analysis(article, titled_by_page=article is articles[0]) for article in articles],
+                    None if articles else tag("p", "There is nothing to report."),
+                    id="report",
+                    tabindex=-1,
+                ),
+                class_="page",
+            ),
+            tag("footer", tag("p", written_by)),
         ),
         lang="en",
     )
@@ -85,42 +75,42 @@ def render(report: Report) -> str:
 
 
 def is_ours(text: str) -> bool:
-    """Say whether a text begins as the documents that `render` makes do, whatever the version."""
+    """Return whether a text begins as the documents that `render` makes do, whatever the version."""
     return _OURS.match(text) is not None
 
 
-# --- the parts of a page --------------------------------------------------------------------------------------------
+# --- the articles of a page -------------------------------------------------------------------------------------------
 
 
 class Titled(Struct, frozen=True):
     """A section with its anchor and the rank of its heading on the page."""
 
-    section: Section
+    section: blocks.Section
     anchor: str
     rank: int
 
 
-class Part(Struct, frozen=True):
+class Article(Struct, frozen=True):
     """An analysis: its heading, where it has one, and the sections under it."""
 
     heading: Titled | None
     sections: tuple[Titled, ...]
 
 
-def parts_of(sections: Sequence[Section]) -> tuple[Part, ...]:
+def articles_of(sections: Sequence[blocks.Section]) -> tuple[Article, ...]:
     """Gather sections under their analyses. The first heading is that of the page, the others begin at 2."""
-    groups: list[list[Section]] = []
+    groups: list[list[blocks.Section]] = []
     for section in sections:
         if section.level == 1 or not groups:
             groups.append([])
         groups[-1].append(section)
     titled = bool(groups) and groups[0][0].level == 1
     return tuple(
-        _part(group, number, 1 if titled and number == 1 else 2) for number, group in enumerate(groups, start=1)
+        _article(group, number, 1 if titled and number == 1 else 2) for number, group in enumerate(groups, start=1)
     )
 
 
-def _part(group: Sequence[Section], number: int, top: int) -> Part:
+def _article(group: Sequence[blocks.Section], number: int, top: int) -> Article:
     heading = Titled(group[0], f"a{number}", top) if group[0].level == 1 else None
     rank = top if heading else top - 1
     titled = []
@@ -128,24 +118,21 @@ def _part(group: Sequence[Section], number: int, top: int) -> Part:
         wanted = (top if heading else top - 1) + section.level - 1
         rank = min(max(wanted, 2), rank + 1, 6)
         titled.append(Titled(section, f"a{number}-{at}", rank))
-    return Part(heading, tuple(titled))
+    return Article(heading, tuple(titled))
 
 
-def _page_title(parts: Sequence[Part]) -> tuple[str, Subject | None]:
-    """Return the page's own words and the record's text that belongs to them."""
-    if parts and parts[0].heading is not None:
-        section = parts[0].heading.section
-        return section.title, section.subject
-    return "Report", None
-
-
-def _head(title: tuple[str, Subject | None]) -> Markup:
-    words, subject = title
+def _head(words: str, subject: blocks.Subject | None) -> Markup:
     css = _css()
-    name = " ".join([words] if subject is None else [words, figures_text.cell(subject, width=_LONGEST_TEXT)])
+    # The policy allows our one style element and nothing else.
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; script-src 'none'; img-src 'none'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    name = words if subject is None else f"{words} {formats.cell(subject, width=_LONGEST_TEXT)}"
     return tag(
         "head",
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(css)),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", charset="utf-8"),
         tag("meta", name="generator", content=f"Faircount {__version__}"),
         tag("meta", name="referrer", content="no-referrer"),
@@ -161,39 +148,25 @@ def _css() -> str:
     return resources.files("faircount.report").joinpath("report.css").read_text(encoding="utf-8")
 
 
-def _policy(css: str) -> str:
-    """Return a policy that allows our one style element and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; script-src 'none'; img-src 'none'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _banner(title: tuple[str, Subject | None]) -> Markup:
-    words, subject = title
-    return tag("header", tag("p", "Faircount", class_="brand"), heading_markup(1, words, subject), class_="banner")
-
-
-def heading_markup(rank: int, words: str, subject: Subject | None, anchor: str | None = None) -> Markup:
+def heading_markup(rank: int, words: str, subject: blocks.Subject | None, anchor: str | None = None) -> Markup:
     return tag(f"h{rank}", words, _following(subject), id=anchor)
 
 
-def _following(subject: Subject | None) -> Markup | None:
+def _following(subject: blocks.Subject | None) -> Markup | None:
     """Return the record's text that belongs to a title."""
     return None if subject is None else together(" ", _text(subject, "subject"))
 
 
-def _contents(parts: Sequence[Part]) -> Markup | None:
-    """Return links to the parts, where there are enough of them to get lost."""
-    if len(parts) < 2 and sum(len(part.sections) for part in parts) <= _SECTIONS_WITHOUT_CONTENTS:
+def _contents(articles: Sequence[Article]) -> Markup | None:
+    """Return links to the articles, where there are enough of them to get lost."""
+    if len(articles) < 2 and sum(len(article.sections) for article in articles) <= _SECTIONS_WITHOUT_CONTENTS:
         return None
-    nested = len(parts) > 1
+    nested = len(articles) > 1
     entries: list[Markup] = []
-    for part in parts:
-        inner = [tag("li", _link(titled)) for titled in part.sections]
-        if nested and part.heading is not None:
-            entries.append(tag("li", _link(part.heading), tag("ul", *inner) if inner else None))
+    for article in articles:
+        inner = [tag("li", _link(titled)) for titled in article.sections]
+        if nested and article.heading is not None:
+            entries.append(tag("li", _link(article.heading), tag("ul", *inner) if inner else None))
         else:
             entries += inner
     title = tag("p", "Contents", class_="nav-title", id="contents")
@@ -202,68 +175,58 @@ def _contents(parts: Sequence[Part]) -> Markup | None:
 
 def _link(titled: Titled) -> Markup:
     subject = titled.section.subject
-    following = None if subject is None else together(" ", tag("bdi", figures_text.cell(subject, _LONGEST_ENTRY)))
+    following = None if subject is None else together(" ", tag("bdi", formats.cell(subject, _LONGEST_ENTRY)))
     return tag("a", titled.section.title, following, href=f"#{titled.anchor}")
 
 
-def _main(parts: Sequence[Part]) -> Markup:
-    bodies = [_analysis(part, titled_by_page=part is parts[0]) for part in parts]
-    nothing = None if parts else tag("p", "There is nothing to report.")
-    return tag("main", *bodies, nothing, id="report", tabindex=-1)
-
-
-def _analysis(part: Part, *, titled_by_page: bool) -> Markup:
+def _analysis(article: Article, *, titled_by_page: bool) -> Markup:
     """Return an analysis: its findings first, then the rate that it is about, then everything in order."""
     title: Child = None
     opening: list[Markup] = []
     label = anchor = None
-    if part.heading is not None:
-        section = part.heading.section
+    if article.heading is not None:
+        section = article.heading.section
         opening = [block_markup(block, section) for block in section.blocks]
         if titled_by_page:
-            anchor = part.heading.anchor
+            anchor = article.heading.anchor
         else:
-            label = part.heading.anchor
-            title = heading_markup(part.heading.rank, section.title, section.subject, label)
-    sections = [_section(titled) for titled in part.sections]
-    return tag("article", title, *opening, headline_markup(part), *sections, aria_labelledby=label, id=anchor)
-
-
-def _section(titled: Titled) -> Markup:
-    section = titled.section
-    blocks = [block_markup(block, section) for block in section.blocks]
-    return tag("section", heading_markup(titled.rank, section.title, section.subject, titled.anchor), *blocks)
-
-
-def _footer() -> Markup:
-    words = f"Written by Faircount {__version__}. This file loads nothing, runs nothing and sends nothing."
-    return tag("footer", tag("p", words))
+            label = article.heading.anchor
+            title = heading_markup(article.heading.rank, section.title, section.subject, label)
+    sections = [
+        tag(
+            "section",
+            heading_markup(titled.rank, titled.section.title, titled.section.subject, titled.anchor),
+            *[block_markup(block, titled.section) for block in titled.section.blocks],
+        )
+        for titled in article.sections
+    ]
+    return tag("article", title, *opening, headline_markup(article), *sections, aria_labelledby=label, id=anchor)
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def block_markup(block: Block, section: Section) -> Markup:
+def block_markup(block: blocks.Block, section: blocks.Section) -> Markup:
     """Return a block of a section, by whose title its tables are called."""
     match block:
-        case Findings():
+        case blocks.Findings():
             return tag("ul", *[_finding(item) for item in block.items], class_="findings", aria_label="Findings")
-        case Facts():
+        case blocks.Facts():
             return _facts(block.rows, section)
-        case Grid():
+        case blocks.Grid():
             return _grid(block, section)
-        case Bars():
+        case blocks.Bars():
             return _figure(block.title, Markup(bars_svg(block)))
-        case HeatMap() | Curves():
-            drawing = heat_map_svg(block) if isinstance(block, HeatMap) else curves_svg(block)
+        case blocks.HeatMap() | blocks.Curves():
+            drawing = heat_map_svg(block) if isinstance(block, blocks.HeatMap) else curves_svg(block)
             return _figure(block.title, _scrolling(Markup(drawing), f"Figure: {block.title}"))
-        case Differences():
+        case blocks.Differences():
             return _figure(block.title, Markup(differences_svg(block)))
-        case Evidence():
+        case blocks.Evidence():
             return _evidence(block)
-        case Lead():
+        case blocks.Lead():
             return _lead(block)
-        case Paragraph():
+        case blocks.Paragraph():
             return tag("p", block.text, class_="prose")
         case _:
             assert_never(block)
@@ -305,41 +268,39 @@ def _listed(places: Sequence[str]) -> Iterator[Child]:
     for index, place in enumerate(places):
         if index:
             yield ", "
-        yield _text(Place(place))
+        yield _text(blocks.Place(place))
 
 
-def _lead(lead: Lead) -> Markup:
+def _lead(lead: blocks.Lead) -> Markup:
     """Return what a report comes to: its figures large, then the sentences."""
     figures = [tag("div", *_large(fact, fact.rate)) for fact in lead.figures if fact.rate is not None]
     large = tag("div", *figures, class_="headline-figures") if figures else None
     return tag("div", large, *(tag("p", text, class_="headline-text") for text in lead.paragraphs), class_="headline")
 
 
-def headline_markup(part: Part) -> Markup | None:
+def headline_markup(article: Article) -> Markup | None:
     """Return the rate that a report without a lead is about, large: the first of its facts, parts of others aside."""
-    if part.heading is not None and any(isinstance(block, Lead) for block in part.heading.section.blocks):
+    if article.heading is not None and any(isinstance(block, blocks.Lead) for block in article.heading.section.blocks):
         return None
-    facts = [block for titled in part.sections for block in titled.section.blocks if isinstance(block, Facts)]
+    facts = [block for titled in article.sections for block in titled.section.blocks if isinstance(block, blocks.Facts)]
     rated = [(f, f.rate) for block in facts[:1] for f in block.rows if f.rate is not None and not f.depth]
     if not rated:
         return None
     return tag("div", *_large(*rated[0]), class_="headline")
 
 
-def _large(fact: Fact, rate: Estimate) -> Iterator[Markup]:
+def _large(fact: blocks.Fact, rate: Estimate) -> Iterator[Markup]:
+    limits = None
+    if rate.low is not None and rate.high is not None:
+        named = f"{formats.exact_percent(rate.level)} interval "
+        limits = together(named, tag("strong", formats.interval(rate)), " · ")
+    count = "" if fact.value is None else f"{formats.cell(fact.value)} "
     yield tag("p", fact.label, class_="headline-label")
     yield tag("p", formats.rate(rate), class_="headline-rate undefined" if rate.value is None else "headline-rate")
-    yield tag("p", *_headline_words(fact, rate), class_="headline-words")
+    yield tag("p", limits, f"{count}{fact.note or f'of {rate.n:,}'}", class_="headline-words")
 
 
-def _headline_words(fact: Fact, rate: Estimate) -> Iterator[Child]:
-    if rate.low is not None and rate.high is not None:
-        yield together(f"{formats.exact_percent(rate.level)} interval ", tag("strong", formats.interval(rate)), " · ")
-    count = "" if fact.value is None else f"{figures_text.cell(fact.value)} "
-    yield f"{count}{fact.note or f'of {rate.n:,}'}"
-
-
-def _facts(rows: Sequence[Fact], section: Section) -> Markup:
+def _facts(rows: Sequence[blocks.Fact], section: blocks.Section) -> Markup:
     valued = any(fact.value is not None for fact in rows)
     rated = any(fact.rate is not None for fact in rows)
     roomy = _has_interval(fact.rate for fact in rows)
@@ -353,7 +314,7 @@ def _facts(rows: Sequence[Fact], section: Section) -> Markup:
     )
 
 
-def _fact(fact: Fact, valued: bool, rated: bool, roomy: bool) -> Markup:
+def _fact(fact: blocks.Fact, valued: bool, rated: bool, roomy: bool) -> Markup:
     note = tag("span", fact.note, class_="fact-note") if fact.note else None
     value = None if fact.value is None else _cell(fact.value)
     return tag(
@@ -365,7 +326,7 @@ def _fact(fact: Fact, valued: bool, rated: bool, roomy: bool) -> Markup:
     )
 
 
-def _grid(grid: Grid, section: Section) -> Markup:
+def _grid(grid: blocks.Grid, section: blocks.Section) -> Markup:
     key = next((index for index, column in enumerate(grid.columns) if not column.numeric), 0)
     head = [
         tag("th", column.title, scope="col", class_="number" if column.numeric else None) if column.title else tag("td")
@@ -379,7 +340,7 @@ def _grid(grid: Grid, section: Section) -> Markup:
     return together(table, *[tag("p", note, class_="note") for note in notes])
 
 
-def _row(grid: Grid, number: int, key: int, roomy: Sequence[bool]) -> Markup:
+def _row(grid: blocks.Grid, number: int, key: int, roomy: Sequence[bool]) -> Markup:
     """Return a row of a grid; the row of a small group bears a star, as it does everywhere."""
     small = number in grid.marked
     cells = []
@@ -392,29 +353,29 @@ def _row(grid: Grid, number: int, key: int, roomy: Sequence[bool]) -> Markup:
     return tag("tr", *cells, class_="small" if small else None)
 
 
-def _table(section: Section, *content: Child, class_: str) -> Markup:
+def _table(section: blocks.Section, *content: Child, class_: str) -> Markup:
     """Return a table called by its section. Its frame is called by our words alone: attributes hold no record."""
     caption = tag("caption", tag("span", section.title, _following(section.subject), class_="unseen"))
     return _scrolling(tag("table", caption, *content, class_=class_), f"Table: {section.title}")
 
 
-def _has_interval(cells: Iterable[Cell]) -> bool:
+def _has_interval(cells: Iterable[blocks.Cell]) -> bool:
     return any(isinstance(cell, Estimate) and cell.low is not None for cell in cells)
 
 
-def _cell(content: Cell, roomy: bool = False) -> Child:
+def _cell(content: blocks.Cell, roomy: bool = False) -> Child:
     """Return a cell's content: text of a record apart from ours, and a rate with its interval kept in one piece."""
     match content:
         case None:
-            return tag("abbr", figures_text.UNKNOWN, title="not known")
-        case Label() | Record() | Place() | Records():
+            return tag("abbr", formats.UNKNOWN, title="not known")
+        case blocks.Label() | blocks.Record() | blocks.Place() | blocks.Records():
             return _text(content)
-        case Interval():
+        case blocks.Interval():
             return Markup(interval_svg(content.estimate))
         case Estimate():
             return _estimate(content, roomy)
         case _:
-            return figures_text.cell(content)
+            return formats.cell(content)
 
 
 def _estimate(estimate: Estimate, roomy: bool) -> Markup:
@@ -424,20 +385,20 @@ def _estimate(estimate: Estimate, roomy: bool) -> Markup:
     return tag("span", value, limits, class_="undefined" if estimate.value is None else "rate")
 
 
-def _text(content: Subject | Records, class_: str = "") -> Markup:
+def _text(content: blocks.Subject | blocks.Records, class_: str = "") -> Markup:
     """Return a record's text, set apart so that its writing direction cannot disturb what stands beside it."""
-    kind = {Place: "place", Label: "label"}.get(type(content), "record")
-    if isinstance(content, Label):
+    kind = {blocks.Place: "place", blocks.Label: "label"}.get(type(content), "record")
+    if isinstance(content, blocks.Label):
         # A name may break after its separators, and nowhere else.
-        parts = re.split(r"(?<=[-_])", figures_text.cell(content, width=_LONGEST_TEXT))
+        parts = re.split(r"(?<=[-_])", formats.cell(content, width=_LONGEST_TEXT))
         return tag("bdi", *chain.from_iterable((part, tag("wbr")) for part in parts), class_=f"label {class_}".strip())
-    return tag("bdi", figures_text.cell(content, width=_LONGEST_TEXT), class_=f"{kind} {class_}".strip())
+    return tag("bdi", formats.cell(content, width=_LONGEST_TEXT), class_=f"{kind} {class_}".strip())
 
 
 # --- evidence -------------------------------------------------------------------------------------------------------
 
 
-def _evidence(evidence: Evidence) -> Markup:
+def _evidence(evidence: blocks.Evidence) -> Markup:
     shown = len(evidence.exhibits)
     marked = any(passage.begin < passage.end for exhibit in evidence.exhibits for _, passage in exhibit.said)
     words = f"{shown:,} of {evidence.total:,} {evidence.name}. {BREAK_MARK} marks a line break in the text"
@@ -445,38 +406,27 @@ def _evidence(evidence: Evidence) -> Markup:
     return tag("div", tag("p", words, class_="note"), *map(_exhibit, evidence.exhibits), class_="evidence")
 
 
-def _exhibit(exhibit: Exhibit) -> Markup:
+def _exhibit(exhibit: blocks.Exhibit) -> Markup:
     summary = tag(
         "summary",
-        tag("span", _short(exhibit.entry), class_="exhibit-entry"),
+        tag("span", tag("bdi", formats.cell(exhibit.entry, _LONGEST_ENTRY)), class_="exhibit-entry"),
         " ",
         tag("span", _text(exhibit.place), class_="exhibit-place"),
     )
     facts = [
         tag("div", tag("dt", name[0].upper() + name[1:]), tag("dd", _text(content))) for name, content in exhibit.known
     ]
-    return tag(
-        "details",
-        summary,
-        tag("dl", *facts) if facts else None,
-        *[part for name, passage in exhibit.said for part in _spoken(name[0].upper() + name[1:], passage)],
-        class_="exhibit",
-    )
-
-
-def _short(content: Record) -> Markup:
-    return tag("bdi", figures_text.cell(content, _LONGEST_ENTRY))
-
-
-def _spoken(name: str, passage: Passage) -> Iterator[Markup]:
-    yield tag("p", name, class_="spoken")
-    yield tag("pre", *_said(passage), tabindex=0, role="group", aria_label="Text", dir="auto")
+    said: list[Markup] = []
+    for name, passage in exhibit.said:
+        said.append(tag("p", name[0].upper() + name[1:], class_="spoken"))
+        said.append(tag("pre", *_said(passage), tabindex=0, role="group", aria_label="Text", dir="auto"))
+    return tag("details", summary, tag("dl", *facts) if facts else None, *said, class_="exhibit")
 
 
 def _said(passage: Passage) -> Iterator[Child]:
     """Yield a text with the part that matters set apart."""
     if not passage.text:
-        yield figures_text.MISSING if passage.text is None else _EMPTY
+        yield formats.MISSING if passage.text is None else _EMPTY
         return
     begin, end = passage.begin, passage.end
     yield _lines(passage.text[:begin])

@@ -12,32 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from faircount.core.model import Estimate, Finding
 from faircount.core.text import clip, inert_lines, visible
-from faircount.report import figures_text as text
-from faircount.report import formats
-from faircount.report.blocks import (
-    Bars,
-    Block,
-    Cell,
-    Curves,
-    Differences,
-    Evidence,
-    Exhibit,
-    Fact,
-    Facts,
-    Findings,
-    Grid,
-    HeatMap,
-    Interval,
-    Label,
-    Lead,
-    Paragraph,
-    Place,
-    Record,
-    Records,
-    Report,
-    Section,
-    Subject,
-)
+from faircount.report import blocks, formats
 
 _PLACES_SHOWN = 3
 _RECORD_WIDTH = 100
@@ -54,13 +29,16 @@ _LINKED = re.compile(r"www\.|\bgh-\d|\b[0-9a-f]{7,64}\b", re.IGNORECASE)
 _LEGEND = "Bars run from 0 to 100%: █ up to the lower limit of the interval, ▓ to the rate, ░ to the upper limit."
 
 
-def render(report: Report) -> str:
+def render(report: blocks.Report) -> str:
     """Return the report as Markdown."""
     parts: list[str] = []
     drawn = False
     for section in report.sections:
-        parts += _section(section)
-        if not drawn and any(isinstance(block, Bars) for block in section.blocks):
+        subject = "" if section.subject is None else " " + _cell(section.subject)
+        parts.append(f"{'#' * section.level} {prose(section.title)}{subject}")
+        for block in section.blocks:
+            parts += _block(block)
+        if not drawn and any(isinstance(block, blocks.Bars) for block in section.blocks):
             drawn = True
             parts.append(_LEGEND)
     return inert_lines("\n\n".join(parts) + "\n")
@@ -105,51 +83,44 @@ def fenced(written: str) -> str:
     return "\n".join([f"{fence}text", *lines, fence])
 
 
-def _cell(content: Cell, width: int = _RECORD_WIDTH) -> str:
-    if isinstance(content, Record):
-        return text.MISSING if content.text is None else code(content.text, _PLACE_WIDTH if content.whole else width)
-    if isinstance(content, Label | Place):
+def _cell(content: blocks.Cell, width: int = _RECORD_WIDTH) -> str:
+    if isinstance(content, blocks.Record):
+        return formats.MISSING if content.text is None else code(content.text, _PLACE_WIDTH if content.whole else width)
+    if isinstance(content, blocks.Label | blocks.Place):
         return code(content.text, _PLACE_WIDTH)
-    if isinstance(content, Interval):
-        return code(text.drawn(content.estimate))
-    if isinstance(content, Records):
-        return text.BETWEEN_RECORDS.join(_cell(Record(item), width) for item in content.texts)
+    if isinstance(content, blocks.Interval):
+        return code(formats.drawn(content.estimate))
+    if isinstance(content, blocks.Records):
+        return formats.BETWEEN_RECORDS.join(_cell(blocks.Record(item), width) for item in content.texts)
     if isinstance(content, str):
         return prose(content)
-    return text.cell(content)
+    return formats.cell(content)
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------
 
 
-def _section(section: Section) -> Iterator[str]:
-    subject = "" if section.subject is None else " " + _cell(section.subject)
-    yield f"{'#' * section.level} {prose(section.title)}{subject}"
-    for block in section.blocks:
-        yield from _block(block)
-
-
-def _block(block: Block) -> Iterator[str]:
-    if isinstance(block, Findings):
+def _block(block: blocks.Block) -> Iterator[str]:
+    if isinstance(block, blocks.Findings):
         yield "\n".join(_finding(item) for item in block.items)
-    elif isinstance(block, Facts):
+    elif isinstance(block, blocks.Facts):
         yield _facts(block.rows)
-    elif isinstance(block, Grid):
+    elif isinstance(block, blocks.Grid):
         yield from _grid(block)
-    elif isinstance(block, Bars):
+    elif isinstance(block, blocks.Bars):
         yield from _bars(block)
-    elif isinstance(block, HeatMap):
+    elif isinstance(block, blocks.HeatMap):
         yield from _heat_map(block)
-    elif isinstance(block, Curves):
+    elif isinstance(block, blocks.Curves):
         yield f"**{prose(block.title)}**"
-        yield from _grid(text.curve_points(block))
-    elif isinstance(block, Differences):
+        yield from _grid(formats.curve_points(block))
+    elif isinstance(block, blocks.Differences):
         yield from _differences(block)
-    elif isinstance(block, Evidence):
+    elif isinstance(block, blocks.Evidence):
         yield from _evidence(block)
-    elif isinstance(block, Lead):
+    elif isinstance(block, blocks.Lead):
         yield from map(prose, block.paragraphs)
-    elif isinstance(block, Paragraph):
+    elif isinstance(block, blocks.Paragraph):
         yield prose(block.text)
 
 
@@ -162,7 +133,7 @@ def _finding(item: Finding) -> str:
     return f"{line}\n  at {shown}{more}"
 
 
-def _facts(rows: Sequence[Fact]) -> str:
+def _facts(rows: Sequence[blocks.Fact]) -> str:
     table = [
         (
             "&emsp;" * fact.depth + prose(fact.label),
@@ -172,13 +143,13 @@ def _facts(rows: Sequence[Fact]) -> str:
         )
         for fact in rows
     ]
-    numeric = all(not isinstance(fact.value, Label | Place | Record | str) for fact in rows)
+    numeric = all(not isinstance(fact.value, blocks.Label | blocks.Place | blocks.Record | str) for fact in rows)
     heads = (("", False), ("", numeric), ("Rate", True), ("", False))
     used = [index for index in range(len(heads)) if any(row[index] for row in table)]
     return _table([heads[index] for index in used], [[row[index] for index in used] for row in table])
 
 
-def _grid(grid: Grid) -> Iterator[str]:
+def _grid(grid: blocks.Grid) -> Iterator[str]:
     heads = [(prose(column.title), column.numeric) for column in grid.columns]
     first_key = next((index for index, column in enumerate(grid.columns) if not column.numeric), 0)
     rows = [
@@ -197,55 +168,51 @@ def _grid(grid: Grid) -> Iterator[str]:
 
 def _table(heads: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of cells that are already safe; True aligns a column to the right."""
-    lines = [
-        _row([head for head, _ in heads]),
-        _row(["---:" if numeric else "---" for _, numeric in heads]),
-        *(_row(cells) for cells in rows),
-    ]
-    return "\n".join(lines)
+    titles, rule = [head for head, _ in heads], ["---:" if numeric else "---" for _, numeric in heads]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (titles, rule, *rows))
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _bars(figure: Bars) -> Iterator[str]:
+def _bars(figure: blocks.Bars) -> Iterator[str]:
     """Draw bars in a block of fixed width: full to the lower limit, lighter to the rate and to the upper limit."""
-    names = text.column_texts([bar.label for bar in figure.bars], _LABEL_WIDTH)
+    names = formats.column_texts([bar.label for bar in figure.bars], _LABEL_WIDTH)
     labels = [f"{name} *" if bar.small else name for name, bar in zip(names, figure.bars, strict=True)]
+    yield _named_with_methods(figure.title, [bar.estimate for bar in figure.bars])
+    yield _drawing(labels, [(_bar(bar.estimate), formats.estimate(bar.estimate)) for bar in figure.bars])
+
+
+def _named_with_methods(title: str, estimates: Sequence[Estimate]) -> str:
+    how = formats.methods(estimates)
+    return f"**{prose(title)}**" + (f" ({how})" if how else "")
+
+
+def _drawing(labels: Sequence[str], lines: Sequence[tuple[str, str]]) -> str:
+    """Return a block of lines, each with its label, its drawing and its figures."""
     width = max(map(len, labels), default=0)
-    drawn = [
-        f"{label:<{width}}  {_drawn(bar.estimate)}  {formats.estimate(bar.estimate)}"
-        for label, bar in zip(labels, figure.bars, strict=True)
-    ]
-    how = formats.methods(bar.estimate for bar in figure.bars)
-    yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
-    yield fenced("\n".join(drawn))
+    return fenced("\n".join(f"{label:<{width}}  {'  '.join(line)}" for label, line in zip(labels, lines, strict=True)))
 
 
-def _drawn(estimate: Estimate) -> str:
+def _limits(estimate: Estimate, value: float) -> tuple[float, float, float]:
+    """Return the lower limit, the value and the upper limit; where there is no interval, all are the value."""
+    low = value if estimate.low is None else estimate.low
+    return low, value, value if estimate.high is None else estimate.high
+
+
+def _bar(estimate: Estimate) -> str:
     if estimate.value is None:
         return " " * _BAR_WIDTH
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    to_low, to_value, to_high = (round(share * _BAR_WIDTH) for share in (low, estimate.value, high))
-    return ("█" * to_low + "▓" * (to_value - to_low) + "░" * (to_high - to_value)).ljust(_BAR_WIDTH, "·")
+    low, value, high = (round(share * _BAR_WIDTH) for share in _limits(estimate, estimate.value))
+    return ("█" * low + "▓" * (value - low) + "░" * (high - value)).ljust(_BAR_WIDTH, "·")
 
 
-def _differences(figure: Differences) -> Iterator[str]:
+def _differences(figure: blocks.Differences) -> Iterator[str]:
     """Draw differences around 0 in a block of fixed width: ─ for the interval, ● for the value, │ for 0."""
-    end = text.span(item.estimate for item in figure.differences)
-    labels = [text.cell(item.label, _LABEL_WIDTH) + " *" * item.small for item in figure.differences]
-    width = max(map(len, labels), default=0)
-    lines = [
-        f"{label:<{width}}  {_around_zero(item.estimate, end)}  {formats.difference(item.estimate)}"
-        for label, item in zip(labels, figure.differences, strict=True)
-    ]
-    how = formats.methods(item.estimate for item in figure.differences)
-    yield f"**{prose(figure.title)}**" + (f" ({how})" if how else "")
+    end = formats.span(item.estimate for item in figure.differences)
+    labels = [formats.cell(item.label, _LABEL_WIDTH) + " *" * item.small for item in figure.differences]
+    yield _named_with_methods(figure.title, [item.estimate for item in figure.differences])
     scale = f"from {-100 * end:g} points ({prose(figure.lower)}) to {100 * end:g} ({prose(figure.higher)})"
     yield f"Lines run {scale}: ─ is the interval, ● the difference, │ marks 0."
-    yield fenced("\n".join(lines))
+    estimates = [item.estimate for item in figure.differences]
+    yield _drawing(labels, [(_around_zero(one, end), formats.difference(one)) for one in estimates])
 
 
 def _around_zero(estimate: Estimate, end: float) -> str:
@@ -254,19 +221,14 @@ def _around_zero(estimate: Estimate, end: float) -> str:
     if estimate.value is None:
         return "".join(cells)
     low, value, high = (
-        round((min(max(share / end, -1.0), 1.0) + 1) / 2 * _BAR_WIDTH)
-        for share in (
-            estimate.value if estimate.low is None else estimate.low,
-            estimate.value,
-            estimate.value if estimate.high is None else estimate.high,
-        )
+        round((min(max(share / end, -1.0), 1.0) + 1) / 2 * _BAR_WIDTH) for share in _limits(estimate, estimate.value)
     )
     cells[low : high + 1] = ["┼" if cell == "│" else "─" for cell in cells[low : high + 1]]
     cells[value] = "●"
     return "".join(cells)
 
 
-def _heat_map(figure: HeatMap) -> Iterator[str]:
+def _heat_map(figure: blocks.HeatMap) -> Iterator[str]:
     yield f"**{prose(figure.title)}**, with the number of entries"
     corner = f"{prose(figure.row_title)} ↓ {prose(figure.column_title)} →"
     heads = [(corner, False), *((_cell(column), True) for column in figure.columns)]
@@ -284,22 +246,18 @@ def _crossed(estimate: Estimate | None) -> str:
     return f"{value} ({estimate.n:,})"
 
 
-def _evidence(evidence: Evidence) -> Iterator[str]:
+def _evidence(evidence: blocks.Evidence) -> Iterator[str]:
     yield f"{len(evidence.exhibits):,} of {evidence.total:,} {prose(evidence.name)}."
     for exhibit in evidence.exhibits:
-        yield from _exhibit(exhibit)
+        yield f"<details>\n<summary>{_tagged(exhibit.entry)} ({_tagged(exhibit.place)})</summary>"
+        if exhibit.known:
+            yield _table([("", False), ("", False)], [[prose(name), _cell(content)] for name, content in exhibit.known])
+        for name, passage in exhibit.said:
+            yield f"{prose(name[0].upper() + name[1:])}:"
+            yield formats.MISSING if passage.text is None else fenced(passage.text)
+        yield "</details>"
 
 
-def _exhibit(exhibit: Exhibit) -> Iterator[str]:
-    yield f"<details>\n<summary>{_tagged(exhibit.entry)} ({_tagged(exhibit.place)})</summary>"
-    if exhibit.known:
-        yield _table([("", False), ("", False)], [[prose(name), _cell(content)] for name, content in exhibit.known])
-    for name, passage in exhibit.said:
-        yield f"{prose(name[0].upper() + name[1:])}:"
-        yield text.MISSING if passage.text is None else fenced(passage.text)
-    yield "</details>"
-
-
-def _tagged(content: Subject) -> str:
+def _tagged(content: blocks.Subject) -> str:
     """Return hostile text for a line of HTML, where Markdown is not looked at."""
-    return f"<code>{html.escape(text.cell(content, width=_RECORD_WIDTH))}</code>"
+    return f"<code>{html.escape(formats.cell(content, width=_RECORD_WIDTH))}</code>"

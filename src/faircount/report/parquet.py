@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from faircount.core.text import replace_surrogates, visible
 from faircount.query.query import number_of
-from faircount.report.sheet_cells import Value, number_text
+from faircount.report.sheet import Value, number_text
 
 Connect = Callable[[Path], Any]
 """Starts an engine that may read and write the files of one folder."""
@@ -57,7 +57,7 @@ def write_parquet(
         folder = Path(name).resolve()
         connection = connect(folder)
         try:
-            whole = _Parts(connection, folder, kinds, stored).join(names, converted)
+            whole = _PartFiles(connection, folder, kinds, stored).join(names, converted)
         finally:
             connection.close()
         with whole.open("rb") as result:
@@ -66,7 +66,7 @@ def write_parquet(
     return stored
 
 
-class _Parts:
+class _PartFiles:
     """Files of some rows each, of which one is made in the end."""
 
     def __init__(self, connection: Any, folder: Path, kinds: Sequence[str], stored: Stored) -> None:

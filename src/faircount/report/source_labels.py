@@ -1,8 +1,8 @@
 """Short labels for files, so that a table, a legend or a sentence shows which target is meant.
 
 A label is the target where it is known, else the file's name without what only the tool put there: its prefix, the
-dataset, the time and the extension. Among the files at hand it is unique: two files of one target are told by what
-differs in their names. A label is for people alone, never a key, and safe to show: one line, nothing hidden.
+dataset, the time and the extension. Among the files at hand it is unique: two files of one target are distinguished by
+what differs in their names. A label is for people alone, never a key, and safe to show: one line, nothing hidden.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from faircount.core.model import Estimate
 from faircount.core.text import clip
-from faircount.report import figures_text, formats
+from faircount.report import formats
 from faircount.report.blocks import Bar, Bars, Cell, Curve, Curves, Difference, Differences, HeatMap, Mark
 from faircount.report.markup import Attribute, Child, Markup, tag, together
 
@@ -53,7 +53,7 @@ def _axis_end(estimates: Sequence[Estimate]) -> float:
     """Return where a scale that starts at 0 can end: 100%, or earlier where all values and intervals are small."""
     tops = [top for e in estimates for top in (e.value, e.high) if top is not None]
     highest = max(tops, default=1.0)
-    return next((end for end in figures_text.AXIS_ENDS if highest <= end * _ZOOM_MARGIN), 1.0)
+    return next((end for end in formats.AXIS_ENDS if highest <= end * _ZOOM_MARGIN), 1.0)
 
 
 def _zoom_note(end: float) -> str:
@@ -78,12 +78,12 @@ def _clipped(text: str, cells: int) -> str:
 
 
 def _full(label: Cell) -> str:
-    return figures_text.cell(label, width=FULL_TEXT)
+    return formats.cell(label, width=FULL_TEXT)
 
 
 def _short(labels: Sequence[Cell], cells: int) -> list[str]:
     """Return labels shortened to a number of cells, so that those that differ still do."""
-    cut = figures_text.column_texts(labels, cells)
+    cut = formats.column_texts(labels, cells)
     return [_clipped(text, cells) for text in cut]
 
 
@@ -92,6 +92,7 @@ def _short(labels: Sequence[Cell], cells: int) -> list[str]:
 _ROW = 44
 _LABEL_BASELINE = 14
 _BAR_TOP, _BAR_HEIGHT = 21, 12
+_MIDDLE = _BAR_TOP + _BAR_HEIGHT / 2
 _LEGEND_LINE = 20
 _AXIS_HEIGHT = 24
 _SHORT_LABEL, _LONG_LABEL = 18, 44
@@ -111,27 +112,28 @@ def bars_svg(bars: Bars) -> str:
     Lengths are shares of the width and text has a fixed size, so that the figure can be as narrow as a telephone
     or as wide as a sheet. Each label stands above its bar, its figures at the right.
     """
-    shown = [bar.estimate for bar in bars.bars] + ([bars.overall] if bars.overall else [])
-    end = _axis_end(shown)
-    legend = list(_bars_legend(bars))
-    top = _LEGEND_LINE * len(legend) + (6 if legend else 0)
-    bottom = top + _ROW * len(bars.bars)
+    end = _axis_end([bar.estimate for bar in bars.bars] + ([bars.overall] if bars.overall else []))
+    rows = [_bar(bar, label, bars.overall, end) for bar, label in zip(bars.bars, _bar_labels(bars.bars), strict=True)]
+    above, bottom = _stacked(list(_bars_legend(bars)), rows)
     note = _zoom_note(end)
     return _svg(
         bars.title,
         _bars_description(bars, note),
-        *[_moved(0, _LEGEND_LINE * index, item) for index, item in enumerate(legend)],
-        *[
-            _moved(0, top + _ROW * index, _bar(bar, label, bars.overall, end))
-            for index, (bar, label) in enumerate(zip(bars.bars, _bar_labels(bars.bars), strict=True))
-        ],
-        _moved(0, bottom, _axis(end)),
+        *above,
+        _moved(0, bottom, _axis([formats.exact_percent(end * step / 4) for step in range(5)])),
         tag("text", note, x=0, y=bottom + _AXIS_HEIGHT + 14, font_size=12, fill=MUTED) if note else None,
         class_="fc-bars",
         width="100%",
         height=bottom + _AXIS_HEIGHT + (20 if note else 0),
         overflow="visible",
     )
+
+
+def _stacked(legend: Sequence[Markup], rows: Sequence[Markup]) -> tuple[list[Markup], int]:
+    """Return the lines of a legend and the rows of a figure one under the other, and where they end."""
+    top = _LEGEND_LINE * len(legend) + (6 if legend else 0)
+    lines = [_moved(0, _LEGEND_LINE * at, item) for at, item in enumerate(legend)]
+    return lines + [_moved(0, top + _ROW * at, row) for at, row in enumerate(rows)], top + _ROW * len(rows)
 
 
 def _moved(x: int, y: int, content: Markup) -> Markup:
@@ -143,18 +145,34 @@ def _along(share: float, end: float) -> str:
     return f"{100 * min(max(share / end, 0.0), 1.0):.2f}%"
 
 
-def _bar(bar: Bar, label: Markup, overall: Estimate | None, end: float) -> Markup:
-    figures = f"{formats.estimate(bar.estimate)} · {_count(bar.estimate)}"
-    middle = _BAR_TOP + _BAR_HEIGHT / 2
+def _row(label: Markup, figures: str, *drawn: Markup | None) -> Markup:
+    """Return a row of a figure: its label, its figures, and the track with what is drawn on it."""
     return together(
         label,
         tag("text", figures, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
         tag("rect", x=0, y=_BAR_TOP, width="100%", height=_BAR_HEIGHT, rx=2, fill=TRACK),
-        _bar_body(bar, end),
-        _overall_mark(overall, end),
-        _whisker(bar.estimate, end, middle),
-        _shrunk_mark(bar.shrunk, end, middle),
+        *drawn,
     )
+
+
+def _upright(x: str, width: float) -> Markup:
+    """Return the part of a line through all rows that crosses one of them; the gaps keep the labels readable."""
+    return tag("line", x1=x, x2=x, y1=_BAR_TOP - 4, y2=_BAR_TOP + _BAR_HEIGHT + 6, stroke=OVERALL, stroke_width=width)
+
+
+def _bar(bar: Bar, label: Markup, overall: Estimate | None, end: float) -> Markup:
+    """Return the row of a bar; that of a small group is hollow and dashed, a diamond is at the shrunken rate."""
+    estimate, body, crossing, shrunk = bar.estimate, None, None, None
+    if estimate.value is not None:
+        look: dict[str, Attribute] = _HOLLOW if bar.small else {"fill": BAR}
+        body = tag("rect", x=0, y=_BAR_TOP, width=_along(estimate.value, end), height=_BAR_HEIGHT, rx=2, **look)
+    if overall is not None and overall.value is not None:
+        crossing = _upright(_along(overall.value, end), 2.5)
+    if bar.shrunk is not None and bar.shrunk.value is not None:
+        # A place that is a share of the width cannot stand in a path, so an inner drawing carries the shape there.
+        shrunk = tag("svg", _diamond(0, 0), x=_along(bar.shrunk.value, end), y=_MIDDLE, overflow="visible")
+    whisker = _interval(estimate, lambda share: _along(share, end), _MIDDLE)
+    return _row(label, f"{formats.estimate(estimate)} · {_count(estimate)}", body, crossing, whisker, shrunk)
 
 
 def _bar_labels(bars: Sequence[Bar | Difference]) -> list[Markup]:
@@ -181,14 +199,6 @@ def _bar_labels(bars: Sequence[Bar | Difference]) -> list[Markup]:
     ]
 
 
-def _shrunk_mark(shrunk: Estimate | None, end: float, y: float) -> Markup | None:
-    """Return a diamond at the shrunken rate; a circle would be taken for the end of a bar."""
-    if shrunk is None or shrunk.value is None:
-        return None
-    # A place that is a share of the width cannot stand in a path, so an inner drawing carries the shape there.
-    return tag("svg", _diamond(0, 0), x=_along(shrunk.value, end), y=y, overflow="visible")
-
-
 def _diamond(x: float, y: float) -> Markup:
     size = 5
     corners = f"M{x:g} {y - size:g} L{x + size:g} {y:g} L{x:g} {y + size:g} L{x - size:g} {y:g} Z"
@@ -204,7 +214,7 @@ def interval_svg(estimate: Estimate) -> str:
         "Interval",
         f"{_in_words(estimate)}.",
         tag("rect", x=0, y=middle - 3, width="100%", height=6, rx=2, fill=TRACK),
-        _whisker(estimate, 1.0, middle),
+        _interval(estimate, lambda share: _along(share, 1.0), middle),
         dot,
         class_="fc-interval",
         width="100%",
@@ -213,45 +223,23 @@ def interval_svg(estimate: Estimate) -> str:
     )
 
 
-def _bar_body(bar: Bar, end: float) -> Markup | None:
-    """Return the bar itself; that of a small group is hollow and dashed."""
-    if bar.estimate.value is None:
-        return None
-    width = _along(bar.estimate.value, end)
-    if bar.small:
-        return tag("rect", x=0, y=_BAR_TOP, width=width, height=_BAR_HEIGHT, rx=2, **_HOLLOW)
-    return tag("rect", x=0, y=_BAR_TOP, width=width, height=_BAR_HEIGHT, rx=2, fill=BAR)
-
-
-def _whisker(estimate: Estimate, end: float, y: float) -> Markup | None:
+def _interval(estimate: Estimate, place: Callable[[float], str], y: float) -> Markup | None:
     if estimate.low is None or estimate.high is None:
         return None
-    low, high = _along(estimate.low, end), _along(estimate.high, end)
-    return tag(
-        "g",
-        tag("line", x1=low, x2=high, y1=y, y2=y),
-        tag("line", x1=low, x2=low, y1=y - 4, y2=y + 4),
-        tag("line", x1=high, x2=high, y1=y - 4, y2=y + 4),
-        stroke=INK,
-        stroke_width=1.5,
-    )
+    return _whisker(place(estimate.low), place(estimate.high), y)
 
 
-def _overall_mark(overall: Estimate | None, end: float) -> Markup | None:
-    """Return the part of the overall line that crosses one bar; the gaps keep the labels readable."""
-    if overall is None or overall.value is None:
-        return None
-    x = _along(overall.value, end)
-    return tag("line", x1=x, x2=x, y1=_BAR_TOP - 4, y2=_BAR_TOP + _BAR_HEIGHT + 6, stroke=OVERALL, stroke_width=2.5)
+def _whisker(low: str | int, high: str | int, y: float) -> Markup:
+    ends = [tag("line", x1=x, x2=x, y1=y - 4, y2=y + 4) for x in (low, high)]
+    return tag("g", tag("line", x1=low, x2=high, y1=y, y2=y), *ends, stroke=INK, stroke_width=1.5)
 
 
-def _axis(end: float) -> Markup:
+def _axis(labels: Sequence[str]) -> Markup:
+    """Return an axis with labels at the quarters of its length."""
     marks = []
-    for step in range(5):
-        x = f"{25 * step}%"
-        anchor = {0: "start", 4: "end"}.get(step, "middle")
-        marks.append(tag("line", x1=x, x2=x, y1=-6, y2=0, stroke=MUTED, stroke_width=1))
-        marks.append(tag("text", formats.exact_percent(end * step / 4), x=x, y=14, text_anchor=anchor, font_size=11))
+    for label, x, anchor in zip(labels, range(0, 101, 25), ("start", *["middle"] * 3, "end"), strict=True):
+        marks.append(tag("line", x1=f"{x}%", x2=f"{x}%", y1=-6, y2=0, stroke=MUTED, stroke_width=1))
+        marks.append(tag("text", label, x=f"{x}%", y=14, text_anchor=anchor, font_size=11))
     return tag("g", tag("line", x1=0, x2="100%", y1=-6, y2=-6, stroke=MUTED, stroke_width=1), *marks, fill=MUTED)
 
 
@@ -259,11 +247,8 @@ def _bars_legend(bars: Bars) -> Iterator[Markup]:
     if bars.overall is not None:
         mark = tag("line", x1=8, x2=8, y1=0, y2=15, stroke=OVERALL, stroke_width=2.5)
         yield _legend(mark, f"overall {formats.estimate(bars.overall)} · {_count(bars.overall)}")
-    whiskers = [bar.estimate for bar in bars.bars if bar.estimate.low is not None]
-    if whiskers:
-        ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
-        mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
-        yield _legend(mark, formats.methods(whiskers))
+    if how := formats.methods(bar.estimate for bar in bars.bars):
+        yield _legend(_whisker(1, 15, 8), how)
     if any(bar.shrunk for bar in bars.bars):
         yield _legend(_diamond(8, 8), "shrunken rate: pulled towards the overall rate as far as chance may explain")
     if any(bar.small for bar in bars.bars):
@@ -275,17 +260,13 @@ def _legend(mark: Markup, words: str) -> Markup:
 
 
 def _bars_description(bars: Bars, note: str) -> str:
-    lines = [
-        f"{_full(bar.label)}: {_in_words(bar.estimate)}{_shrunk_words(bar)}{', a small group' * bar.small}."
-        for bar in bars.bars
-    ]
+    lines = []
+    for bar in bars.bars:
+        shrunk = "" if bar.shrunk is None else f", shrunken {formats.rate(bar.shrunk)}"
+        lines.append(f"{_full(bar.label)}: {_in_words(bar.estimate)}{shrunk}{', a small group' * bar.small}.")
     if bars.overall is not None:
         lines.append(f"Overall: {_in_words(bars.overall)}.")
     return " ".join([*lines, note] if note else lines)
-
-
-def _shrunk_words(bar: Bar) -> str:
-    return "" if bar.shrunk is None else f", shrunken {formats.rate(bar.shrunk)}"
 
 
 def _in_words(estimate: Estimate) -> str:
@@ -295,6 +276,7 @@ def _in_words(estimate: Estimate) -> str:
 # --- differences ----------------------------------------------------------------------------------------------------
 
 _POINT = 5
+_STANDS_OUT = "significant difference, after adjustment; others are hollow"
 
 
 def differences_svg(figure: Differences) -> str:
@@ -302,78 +284,14 @@ def differences_svg(figure: Differences) -> str:
 
     Places are shares of the width, as those of bars are.
     """
-    end = figures_text.span(item.estimate for item in figure.differences)
-    legend = list(_differences_legend(figure))
-    top = _LEGEND_LINE * len(legend) + (6 if legend else 0)
-    bottom = top + _ROW * len(figure.differences)
-    return _svg(
-        figure.title,
-        _differences_description(figure),
-        *[_moved(0, _LEGEND_LINE * index, item) for index, item in enumerate(legend)],
-        *[
-            _moved(0, top + _ROW * at, _difference(item, label, end))
-            for at, (item, label) in enumerate(zip(figure.differences, _bar_labels(figure.differences), strict=True))
-        ],
-        _moved(0, bottom, _axis_around_zero(end)),
-        _moved(0, bottom + _AXIS_HEIGHT, _ends(figure)),
-        class_="fc-bars fc-differences",
-        width="100%",
-        height=bottom + _AXIS_HEIGHT + 20,
-        overflow="visible",
-    )
-
-
-def _around(share: float, end: float) -> str:
-    """Return a place on a scale around 0 as a share of the width, kept inside the figure."""
-    return _along(share / end + 1, 2)
-
-
-def _difference(item: Difference, label: Markup, end: float) -> Markup:
-    estimate, middle = item.estimate, _BAR_TOP + _BAR_HEIGHT / 2
-    words = f"{formats.difference(estimate)} · {_count(estimate)}"
-    return together(
-        label,
-        tag("text", words, class_="fc-figures", x="100%", y=_LABEL_BASELINE, text_anchor="end", font_size=11),
-        tag("rect", x=0, y=_BAR_TOP, width="100%", height=_BAR_HEIGHT, rx=2, fill=TRACK),
-        tag("line", x1="50%", x2="50%", y1=_BAR_TOP - 4, y2=_BAR_TOP + _BAR_HEIGHT + 6, stroke=OVERALL, stroke_width=2),
-        _interval_around(estimate, end, middle),
-        _point(item, end, middle),
-    )
-
-
-def _interval_around(estimate: Estimate, end: float, y: float) -> Markup | None:
-    if estimate.low is None or estimate.high is None:
-        return None
-    low, high = _around(estimate.low, end), _around(estimate.high, end)
-    return tag(
-        "g",
-        tag("line", x1=low, x2=high, y1=y, y2=y),
-        *[tag("line", x1=x, x2=x, y1=y - 4, y2=y + 4) for x in (low, high)],
-        stroke=INK,
-        stroke_width=1.5,
-    )
-
-
-def _point(item: Difference, end: float, y: float) -> Markup | None:
-    if item.estimate.value is None:
-        return None
-    fill = BAR if item.stands_out else TRACK
-    x = _around(item.estimate.value, end)
-    return tag("circle", cx=x, cy=y, r=_POINT, fill=fill, stroke=BAR, stroke_width=2)
-
-
-def _axis_around_zero(end: float) -> Markup:
-    marks = []
-    for step in range(5):
-        x, at = f"{25 * step}%", 100 * end * (step - 2) / 2
-        anchor = {0: "start", 4: "end"}.get(step, "middle")
-        marks.append(tag("line", x1=x, x2=x, y1=-6, y2=0, stroke=MUTED, stroke_width=1))
-        marks.append(tag("text", f"{at:+g}" if at else "0", x=x, y=14, text_anchor=anchor, font_size=11))
-    return tag("g", tag("line", x1=0, x2="100%", y1=-6, y2=-6, stroke=MUTED, stroke_width=1), *marks, fill=MUTED)
-
-
-def _ends(figure: Differences) -> Markup:
-    return tag(
+    end = formats.span(item.estimate for item in figure.differences)
+    rows = [
+        _difference(item, label, end)
+        for item, label in zip(figure.differences, _bar_labels(figure.differences), strict=True)
+    ]
+    above, bottom = _stacked(list(_differences_legend(figure)), rows)
+    ticks = [100 * end * (step - 2) / 2 for step in range(5)]
+    ends = tag(
         "g",
         tag("text", f"← {figure.lower}", x=0, y=12),
         tag("text", "points", x="50%", y=12, text_anchor="middle"),
@@ -381,22 +299,40 @@ def _ends(figure: Differences) -> Markup:
         font_size=12,
         fill=MUTED,
     )
+    return _svg(
+        figure.title,
+        _differences_description(figure),
+        *above,
+        _moved(0, bottom, _axis([f"{tick:+g}" if tick else "0" for tick in ticks])),
+        _moved(0, bottom + _AXIS_HEIGHT, ends),
+        class_="fc-bars fc-differences",
+        width="100%",
+        height=bottom + _AXIS_HEIGHT + 20,
+        overflow="visible",
+    )
+
+
+def _difference(item: Difference, label: Markup, end: float) -> Markup:
+    def place(share: float) -> str:
+        """Return a place on a scale around 0."""
+        return _along(share / end + 1, 2)
+
+    estimate, point = item.estimate, None
+    if estimate.value is not None:
+        fill = BAR if item.stands_out else TRACK
+        point = tag("circle", cx=place(estimate.value), cy=_MIDDLE, r=_POINT, fill=fill, stroke=BAR, stroke_width=2)
+    words = f"{formats.difference(estimate)} · {_count(estimate)}"
+    return _row(label, words, _upright("50%", 2), _interval(estimate, place, _MIDDLE), point)
 
 
 def _differences_legend(figure: Differences) -> Iterator[Markup]:
-    whiskers = [item.estimate for item in figure.differences if item.estimate.low is not None]
-    if whiskers:
-        ends = [tag("line", x1=x, x2=x, y1=4, y2=12) for x in (1, 15)]
-        mark = tag("g", tag("line", x1=1, x2=15, y1=8, y2=8), *ends, stroke=INK, stroke_width=1.5)
-        yield _legend(mark, formats.methods(whiskers))
+    if how := formats.methods(item.estimate for item in figure.differences):
+        yield _legend(_whisker(1, 15, 8), how)
     if any(item.stands_out for item in figure.differences):
         yield _legend(tag("circle", cx=8, cy=8, r=_POINT, fill=BAR, stroke=BAR, stroke_width=2), _STANDS_OUT)
     if any(item.small for item in figure.differences):
         words = "* small group: read the interval, not the difference"
         yield tag("text", words, x=22, y=12, font_size=12, fill=MUTED)
-
-
-_STANDS_OUT = "significant difference, after adjustment; others are hollow"
 
 
 def _differences_description(figure: Differences) -> str:
@@ -411,17 +347,8 @@ def _differences_description(figure: Differences) -> str:
 # --- heat map -------------------------------------------------------------------------------------------------------
 
 HEAT_STEPS = (
-    "#f4f9fe",
-    "#e1edf8",
-    "#cde0f1",
-    "#b3d2e9",
-    "#92c2df",
-    "#6fafd6",
-    "#569fce",
-    "#2a72ae",
-    "#17599b",
-    "#0a3f7d",
-)
+    "#f4f9fe", "#e1edf8", "#cde0f1", "#b3d2e9", "#92c2df", "#6fafd6", "#569fce", "#2a72ae", "#17599b", "#0a3f7d"
+)  # fmt: skip
 """One hue from light to dark, for all kinds of colour vision; the page has its own steps for dark surroundings."""
 
 _DARK_INK, _LIGHT_INK = "#0b1f33", "#ffffff"
@@ -437,22 +364,32 @@ _PALE = 0.25
 
 def heat_map_svg(heat_map: HeatMap) -> str:
     """Return the rates of two crossed facets as a table of coloured cells, each with its rate and n as text."""
-    end = _axis_end([cell for row in heat_map.cells for cell in row if cell is not None])
-    left = _row_label_width(heat_map)
+    estimates = [cell for row in heat_map.cells for cell in row if cell is not None]
+    end = _axis_end(estimates)
+    pale = any(estimate.n < heat_map.few for estimate in estimates)
+    shown = _short(heat_map.rows, _ROW_LABEL)
+    longest = max([len(heat_map.row_title) + 2, *map(len, shown)])
+    left = round(max(longest * _LETTER, 60)) + 10
     width = max(left + len(heat_map.columns) * (_CELL_WIDTH + _GAP), _NARROWEST_MAP)
     bottom = _HEAD_HEIGHT + len(heat_map.rows) * (_CELL_HEIGHT + _GAP)
     height = bottom + _LEGEND_HEIGHT + (16 if end < 1 else 0)
     return _svg(
         heat_map.title,
         _heat_map_description(heat_map, _zoom_note(end)),
-        _axis_titles(heat_map, left),
+        tag(
+            "g",
+            tag("text", f"{heat_map.column_title} →", x=left, y=12),
+            tag("text", f"{heat_map.row_title} ↓", x=0, y=_HEAD_HEIGHT - 8),
+            font_size=12,
+            fill=MUTED,
+        ),
         *[_column_label(_full(label), _column_x(left, at)) for at, label in enumerate(heat_map.columns)],
         *[
             _row_label(_full(label), short, left, _row_y(at))
-            for at, (label, short) in enumerate(zip(heat_map.rows, _short(heat_map.rows, _ROW_LABEL), strict=True))
+            for at, (label, short) in enumerate(zip(heat_map.rows, shown, strict=True))
         ],
         *_cells(heat_map, left, end),
-        _moved(0, bottom + 16, _heat_legend(end, _few(heat_map))),
+        _moved(0, bottom + 16, _heat_legend(end, f"; pale: fewer than {heat_map.few}" if pale else "")),
         class_="fc-heat-map",
         viewBox=f"0 0 {width} {height}",
         width=width,
@@ -466,21 +403,6 @@ def _column_x(left: int, at: int) -> int:
 
 def _row_y(at: int) -> int:
     return _HEAD_HEIGHT + at * (_CELL_HEIGHT + _GAP)
-
-
-def _row_label_width(heat_map: HeatMap) -> int:
-    longest = max(map(len, _short(heat_map.rows, _ROW_LABEL)), default=0)
-    return round(max(longest * _LETTER, (len(heat_map.row_title) + 2) * _LETTER, 60)) + 10
-
-
-def _axis_titles(heat_map: HeatMap, left: int) -> Markup:
-    return tag(
-        "g",
-        tag("text", f"{heat_map.column_title} →", x=left, y=12),
-        tag("text", f"{heat_map.row_title} ↓", x=0, y=_HEAD_HEIGHT - 8),
-        font_size=12,
-        fill=MUTED,
-    )
 
 
 def _column_label(label: str, x: int) -> Markup:
@@ -580,12 +502,6 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _few(heat_map: HeatMap) -> str:
-    """Return what pale cells mean, where there are any."""
-    estimates = [estimate for row in heat_map.cells for estimate in row if estimate is not None]
-    return f"; pale: fewer than {heat_map.few}" if any(e.n < heat_map.few for e in estimates) else ""
-
-
 def _heat_legend(end: float, few: str) -> Markup:
     side = 24
     swatches = [
@@ -626,7 +542,7 @@ _CURVES_WIDTH = 460
 _UNDER_PLOT = 50
 _DASHES = (None, "7 3", "2 3", "9 3 2 3")
 _MARK_SIZE = 5
-_POINTS_TOLD = 12
+_POINTS_DESCRIBED = 12
 _CURVE_LABEL = 56
 
 
@@ -705,7 +621,7 @@ def _path(curve: Curve) -> Iterator[tuple[float, float]]:
 def _marks(curves: Curves) -> Iterator[Markup]:
     for number, mark in enumerate(_all_marks(curves)):
         x, y = _place(mark.x, mark.y)
-        yield together(tag("g", tag("title", _mark_words(mark, curves)), _shape(number, x, y)))
+        yield tag("g", tag("title", _mark_words(mark, curves)), _shape(number, x, y))
 
 
 def _all_marks(curves: Curves) -> list[Mark]:
@@ -748,8 +664,8 @@ def _curves_legend(curves: Curves) -> Iterator[Markup]:
 def _curves_description(curves: Curves) -> str:
     parts = [f"{curves.y_title} (up) against {curves.x_title} (across)."]
     for curve in curves.curves:
-        points = [curve.points[place] for place in figures_text.spread(len(curve.points), _POINTS_TOLD)]
-        told = [f"{formats.percent(y, 1)} at {formats.percent(x, 1)}" for x, y in points]
-        parts.append(f"{_full(curve.label)}: {', '.join(told) or 'no points'}.")
+        points = [curve.points[place] for place in formats.spread(len(curve.points), _POINTS_DESCRIBED)]
+        values = [f"{formats.percent(y, 1)} at {formats.percent(x, 1)}" for x, y in points]
+        parts.append(f"{_full(curve.label)}: {', '.join(values) or 'no points'}.")
     parts += [f"{_mark_words(mark, curves)}." for mark in _all_marks(curves)]
     return " ".join(parts)

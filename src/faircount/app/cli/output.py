@@ -12,7 +12,7 @@ from faircount.app.output_files import beside_others, is_our_page, refuse_inputs
 from faircount.core.errors import UsageError
 from faircount.core.text import inert_lines, visible
 from faircount.io.new_file import whole_file
-from faircount.report import console, json_text
+from faircount.report import console, documents
 from faircount.report.blocks import Report
 
 STDIN = "-"
@@ -28,7 +28,7 @@ def show(report: Report, output_format: str, path: str | None, inputs: Iterable[
         xlsx.write_report(path, report)
         return
     if output_format == "json":
-        text = json_text.render(report)
+        text = documents.as_json(report)
     elif output_format == "markdown":
         from faircount.report import markdown
 

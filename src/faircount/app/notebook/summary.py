@@ -19,7 +19,7 @@ from faircount.analysis.report import as_report
 from faircount.core.model import Analysis, Examples
 from faircount.report import console
 from faircount.report.blocks import Report
-from faircount.report.html import Part, Titled, block_markup, heading_markup, headline_markup, parts_of
+from faircount.report.html import Article, Titled, articles_of, block_markup, heading_markup, headline_markup
 from faircount.report.markup import Child, Markup, tag
 
 SCOPE = "faircount-report"
@@ -64,7 +64,7 @@ class Summary(Struct, frozen=True):
 def fragment(report: Report) -> str:
     """Return the report as one element, with its style inside."""
     style = Markup(f"<style>{_css()}</style>")
-    return tag("div", style, *_articles(parts_of(report.sections)), class_=f"{SCOPE} {_NO_FORMULAS}").text
+    return tag("div", style, *_articles(articles_of(report.sections)), class_=f"{SCOPE} {_NO_FORMULAS}").text
 
 
 @cache
@@ -72,7 +72,7 @@ def _css() -> str:
     return resources.files("faircount.app.notebook").joinpath("fragment.css").read_text(encoding="utf-8")
 
 
-def _articles(parts: Sequence[Part]) -> Iterator[Markup]:
+def _articles(parts: Sequence[Article]) -> Iterator[Markup]:
     for part in parts:
         opening: list[Child] = []
         if part.heading is not None:
