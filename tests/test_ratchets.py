@@ -141,16 +141,16 @@ RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
     documents_written_by_hand: (0, 0),
     figures_found_in_words: (0, 0),
-    modules_with_one_importer: (89, 25),
-    class_names_that_mean_several_classes: (64, 10),
-    number_of_modules: (371, 200),
-    names_that_tests_take_from_inside_packages: (194, 100),
+    modules_with_one_importer: (86, 25),
+    class_names_that_mean_several_classes: (63, 10),
+    number_of_modules: (360, 200),
+    names_that_tests_take_from_inside_packages: (193, 100),
 }
 """Each count as it is, and where it is to end."""
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 75_564
+    assert lines() <= 75_454
 
 
 def test_counts_only_fall() -> None:

@@ -113,7 +113,7 @@ def _judges(path: str, told: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _prices(path: str, told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    from faircount.chat.prices import Prices
+    from faircount.chat.settings import Prices
 
     for model, price in told.items():
         refuse_unknown(

@@ -46,7 +46,6 @@ from faircount.chat import (
     Trouble,
     asked_wait,
     http,
-    openai,
     providers,
 )
 from faircount.core import UsageError
@@ -1135,4 +1134,4 @@ def test_a_provider_of_another_package_gets_patience_prices_and_the_cache(tmp_pa
 def test_a_provider_that_is_missing_or_none_is_refused() -> None:
     assert "available: dumb, litellm, openai, parrot" in raised(UsageError, provider="claude")
     assert "no method ask" in raised(UsageError, provider="dumb")
-    assert providers.find_provider("openai") is openai.OpenAI
+    assert providers.find_provider("openai") is providers.OpenAI

@@ -19,8 +19,7 @@ from faircount.analysis.rejudge.panel import Panel
 from faircount.analysis.rejudge.rejudge import Rejudged, RejudgedFile, Rejudging, rejudged
 from faircount.app.options import Models, RejudgeFiles
 from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file, stem_of
-from faircount.chat.prices import Prices
-from faircount.chat.settings import ChatSettings
+from faircount.chat.settings import ChatSettings, Prices
 from faircount.components.factory import Context
 from faircount.components.spec import parse, render
 from faircount.config import setting_of

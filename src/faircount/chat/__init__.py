@@ -1,6 +1,6 @@
 """Conversations with language models over HTTP: one client for judges and for targets.
 
-This room sends messages and hands back answers with what they took. It decides nothing about them, and a secret
+This package sends messages and hands back answers with what they took. It decides nothing about them, and a secret
 reaches nothing but the request that needs it.
 """
 

@@ -1,31 +1,35 @@
 """The client: ask a model from an event loop, or from any thread.
 
 It sees to limits, repetition, costs and the cache, and leaves the speaking to a provider. It decides nothing about
-answers. The key is known to the provider alone.
+answers. The key is known to the provider alone. A caller without an event loop is served by one in a thread of its own,
+which does not keep the program alive; when it is told to end, whatever still runs on it is cancelled.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
+import os
+import tempfile
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from faircount.chat.answer import ChatAnswer, ChatError
-from faircount.chat.background import Background
-from faircount.chat.cache import AnswerCache, name_of
-from faircount.chat.pace import Clock, Pace
-from faircount.chat.prices import Prices
-from faircount.chat.provider import ChatRequest, Messages, Provider
+from faircount.chat.http import json_digest
 from faircount.chat.providers import find_provider
-from faircount.chat.rate_limit import Retrying
-from faircount.chat.settings import ChatSettings
+from faircount.chat.rate_limit import Clock, RateLimit, Retrying
+from faircount.chat.settings import ChatSettings, Prices
+from faircount.chat.types import ChatAnswer, ChatError, ChatRequest, Messages, Provider
 from faircount.core.errors import UsageError
+from faircount.core.interrupts import uninterrupted
 from faircount.core.text import visible
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ class ChatClient:
     def __init__(self, settings: ChatSettings, *, clock: Clock | None = None) -> None:
         self.settings = settings
         clock = clock or Clock()
-        self._pace = Pace(settings.requests_per_minute, settings.longest_wait, clock)
+        self._pace = RateLimit(settings.requests_per_minute, settings.longest_wait, clock)
         self._retrying = Retrying(settings, self._pace, clock)
         self._prices = Prices(settings.prices)
         self._cache = AnswerCache(settings.cache) if settings.cache else None
@@ -75,7 +79,14 @@ class ChatClient:
             kept = self._cache.read(name)
             if kept is not None:
                 return kept
-        answer = self._priced(request, await self._ask_server(request))
+        answer = await self._ask_server(request)
+        cost = self._prices.cost(
+            answer.model,
+            request.model,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+        )
+        answer = replace(answer, cost=cost)
         if self._cache is not None:
             self._cache.write(name, answer)
         return answer
@@ -152,15 +163,6 @@ class ChatClient:
 
         return await self._retrying.ask(once, lane.turns, lane.provider.where)
 
-    def _priced(self, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
-        cost = self._prices.cost(
-            answer.model,
-            request.model,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-        )
-        return replace(answer, cost=cost)
-
     def _submit(self, messages: Messages, parameters: Mapping[str, Any] | None) -> Future[ChatAnswer]:
         # Under the lock, so that nothing is submitted to a loop that was told to end.
         with self._lock:
@@ -223,3 +225,139 @@ def _close_lane(loop: asyncio.AbstractEventLoop, lane: _Lane) -> None:
 
 def _closed_error() -> ChatError:
     return ChatError("the client is closed; create another one", "closed")
+
+
+# -- an event loop in a thread ----------------------------------------------------------------------------------
+
+T = TypeVar("T")
+_LONGEST_END = 5.0
+
+
+class Background:
+    """A running event loop."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="faircount-chat", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the thread is in this process: a forked child has a copy of everything but threads."""
+        return self._process == os.getpid()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start work on the loop."""
+        import asyncio
+
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        if not self.is_here or self._loop.is_closed():
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        except RuntimeError:  # closed since we looked
+            return
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_LONGEST_END)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        try:
+            loop.run_until_complete(_end_all(loop))
+            # Connections are closed here: each set of them is kept by a generator.
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+
+async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
+
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# -- answers kept on disk ---------------------------------------------------------------------------------------
+
+# Each answer is in one file that is named by the digest of what was asked: where it goes, the model, the messages and
+# the parameters. Only answers are kept: no messages, no headers, no errors. A file is written whole or not at all, for
+# its owner alone. A damaged file is as good as none. A cache that cannot be written is no reason to fail.
+
+FORMAT = 1
+
+
+class _Kept(Struct, frozen=True):
+    format: int
+    request: str
+    digest: str
+    answer: Raw
+
+
+class AnswerCache:
+    """A folder of answers."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{visible(folder)}: cannot create a folder for answers here ({error.strerror}); choose another one"
+            ) from None
+
+    def read(self, name: str) -> ChatAnswer | None:
+        """Return a kept answer, or None."""
+        try:
+            data = self._path(name).read_bytes()
+            kept = msgspec.json.decode(data, type=_Kept)
+            if (kept.format, kept.request, kept.digest) != (FORMAT, name, _checksum(bytes(kept.answer))):
+                return None
+            answer = msgspec.json.decode(kept.answer, type=ChatAnswer)
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            return None
+        return msgspec.structs.replace(answer, cached=True, cost=0.0, tries=0, waited=0.0)
+
+    def write(self, name: str, answer: ChatAnswer) -> None:
+        """Keep an answer, over an older one or a damaged file."""
+        content = msgspec.json.encode(answer)
+        data = msgspec.json.encode(_Kept(FORMAT, name, _checksum(content), Raw(content)))
+        path = self._path(name)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _write_whole(path, data)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / name[:2] / f"{name}.json"
+
+
+def name_of(base_url: str, provider: str, request: ChatRequest) -> str:
+    """Return the name of a request: a SHA-256."""
+    return json_digest([FORMAT, provider, base_url, request.model, request.messages, request.parameters])
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@uninterrupted
+def _write_whole(path: Path, data: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)  # for its owner alone
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise

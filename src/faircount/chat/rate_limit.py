@@ -1,7 +1,8 @@
-"""Trying again: when, after how long, and when to give up.
+"""How fast and how patiently a client asks: requests in a minute, waits that a server asked for, and further tries.
 
-The wait before a further try is drawn evenly between 0 and a bound that doubles with every try ("full jitter"), so
-that many clients do not come back at once; it is never shorter than what the server asked for.
+One limit holds for all requests of a client, from whatever thread and event loop they come. The wait before a further
+try is drawn evenly between 0 and a bound that doubles with every try ("full jitter"), so that many clients do not come
+back at once; it is never shorter than what the server asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import email.utils
 import math
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -16,11 +18,80 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from faircount.chat.answer import FILTERED, ChatAnswer, ChatError
-from faircount.chat.pace import Clock, Pace
-from faircount.chat.provider import Trouble
 from faircount.chat.settings import ChatSettings
+from faircount.chat.types import FILTERED, ChatAnswer, ChatError, Trouble
 from faircount.core.outcomes import policy_block
+
+
+class Clock:
+    """Time as it passes; tests have one that passes at will."""
+
+    def now(self) -> float:
+        """Return seconds that only go up."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others go on for so long."""
+        import asyncio
+
+        await asyncio.sleep(seconds)
+
+
+class Bucket:
+    """Tokens that drip at a steady rate, one for each request; it holds what drips in a second, or one."""
+
+    def __init__(self, per_minute: float) -> None:
+        self._interval = 60.0 / per_minute
+        # A bucket as large as a minute would let twice the limit through in the first minute.
+        self._slack = max(0.0, 1.0 - self._interval)
+        self._next = float("-inf")
+        self._lock = threading.Lock()
+
+    def take(self, now: float) -> float:
+        """Take the next token and return in how many seconds it is there."""
+        with self._lock:
+            ready = max(self._next, now - self._slack)
+            self._next = ready + self._interval
+        return max(0.0, ready - now)
+
+
+class RateLimit:
+    """What a request has to wait for before it goes."""
+
+    def __init__(self, per_minute: float | None, longest_hold: float, clock: Clock) -> None:
+        self._bucket = Bucket(per_minute) if per_minute is not None else None
+        self._longest_hold = longest_hold
+        self._clock = clock
+        self._held_until = float("-inf")
+        self._lock = threading.Lock()
+
+    def hold(self, seconds: float) -> None:
+        """Hold all requests back for so long.
+
+        A wait beyond what any request would wait holds nobody back: each hears it from the server itself.
+        """
+        if seconds <= self._longest_hold:
+            with self._lock:
+                self._held_until = max(self._held_until, self._clock.now() + seconds)
+
+    async def turn(self, longest: float) -> float:
+        """Wait until a request may go; return how long it was held back, which is `longest` at most."""
+        held = await self._wait_while_held(longest)
+        if self._bucket is not None:
+            delay = self._bucket.take(self._clock.now())
+            if delay > 0:
+                await self._clock.sleep(delay)
+        return held + await self._wait_while_held(longest - held)
+
+    async def _wait_while_held(self, longest: float) -> float:
+        waited = 0.0
+        while True:
+            delay = min(self._held_until - self._clock.now(), longest - waited)
+            if delay <= 0:
+                return waited
+            await self._clock.sleep(delay)
+            waited += delay
+
 
 T = TypeVar("T")
 
@@ -38,26 +109,20 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    told = headers.get("retry-after")
-    seconds = _seconds(told)
-    return seconds if seconds is not None else _until(told, headers.get("date"))
+    asked = headers.get("retry-after")
+    seconds, until = _seconds(asked), _moment(asked)
+    if seconds is not None or until is None:
+        return seconds
+    now = _moment(headers.get("date"))  # by the clock of the server, where it tells the time
+    return max(0.0, until - (time.time() if now is None else now))
 
 
-def _seconds(told: str | None) -> float | None:
+def _seconds(written: str | None) -> float | None:
     try:
-        seconds = float(told or "")
+        seconds = float(written or "")
     except ValueError:
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _until(told: str | None, server_time: str | None) -> float | None:
-    """Return how long it is until a date, by the clock of the server where it tells the time."""
-    moment = _moment(told)
-    if moment is None:
-        return None
-    now = _moment(server_time)
-    return max(0.0, moment - (time.time() if now is None else now))
 
 
 def _moment(date: str | None) -> float | None:
@@ -79,7 +144,7 @@ class Tried(NamedTuple, Generic[T]):
 class Retrying:
     """The patience of a client."""
 
-    def __init__(self, settings: ChatSettings, pace: Pace, clock: Clock) -> None:
+    def __init__(self, settings: ChatSettings, pace: RateLimit, clock: Clock) -> None:
         self._settings = settings
         self._pace = pace
         self._clock = clock

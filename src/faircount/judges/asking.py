@@ -24,8 +24,8 @@ from faircount.judges.json_text import NotJson, ReadInVain, values
 from faircount.judges.parameters import check_number
 
 if TYPE_CHECKING:
-    from faircount.chat.answer import ChatAnswer, ChatError
     from faircount.chat.settings import ChatSettings
+    from faircount.chat.types import ChatAnswer, ChatError
 
 Message = Mapping[str, Any]
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class Questioner:
 
     def ask(self, messages: Sequence[Message], form: Form[T]) -> Reply[T]:
         """Return the answer to a question, or why there is none that can be used."""
-        from faircount.chat.answer import ChatError
+        from faircount.chat.types import ChatError
 
         told, usage, problem, said = list(messages), Usage(), "", ""
         for _ in range(1 + _REPAIRS):
@@ -161,7 +161,7 @@ class Questioner:
 
     def _answer(self, messages: Sequence[Message], form: Form[T]) -> tuple[ChatAnswer, Usage]:
         """Ask for JSON of the form, or without it where the server does not know how."""
-        from faircount.chat.answer import ChatError
+        from faircount.chat.types import ChatError
 
         client, in_vain = self._asks(), Usage()
         if not self._plain:

@@ -21,8 +21,8 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from faircount.chat.background import Background
-from faircount.chat.secret import Key
+from faircount.chat.client import Background
+from faircount.chat.http import Key
 from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.components.code import in_short, version_of
 from faircount.core.attempt import Attempt

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.chat.prices import Prices
+from faircount.chat.settings import Prices
 from faircount.core.model import Document
 from faircount.runs.cases import AttackCase, Case, TaskCase
 

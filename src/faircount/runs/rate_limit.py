@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from faircount.chat.pace import Clock, Pace
+from faircount.chat.rate_limit import Clock, RateLimit
 
 _LONGEST_HOLD = 600.0
 
@@ -13,7 +13,7 @@ class RateLimiter:
     """Lets so many requests a minute go."""
 
     def __init__(self, requests_per_minute: float) -> None:
-        self._pace = Pace(requests_per_minute, _LONGEST_HOLD, Clock())
+        self._pace = RateLimit(requests_per_minute, _LONGEST_HOLD, Clock())
         self._waiting: set[asyncio.Task[float]] = set()
 
     async def next(self) -> None:

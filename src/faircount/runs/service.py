@@ -19,8 +19,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.chat.prices import Prices
-from faircount.chat.settings import ChatSettings
+from faircount.chat.settings import ChatSettings, Prices
 from faircount.compat.spikee.results import spikee_rows
 from faircount.components.factory import Context, make_again
 from faircount.config import setting_of

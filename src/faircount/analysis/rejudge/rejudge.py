@@ -38,7 +38,7 @@ from faircount.analysis.rejudge.rows import (
     text_alone,
     unchanged,
 )
-from faircount.chat.prices import Prices
+from faircount.chat.settings import Prices
 from faircount.core.errors import InputError
 from faircount.core.findings import Notes
 from faircount.core.model import Document, Source

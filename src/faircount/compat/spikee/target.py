@@ -24,11 +24,9 @@ from typing import Any
 
 from msgspec import structs
 
-from faircount.chat.answer import ChatError
-from faircount.chat.pace import Clock, Pace
-from faircount.chat.provider import Trouble
-from faircount.chat.rate_limit import Retrying
+from faircount.chat.rate_limit import Clock, RateLimit, Retrying
 from faircount.chat.settings import ChatSettings
+from faircount.chat.types import ChatError, Trouble
 from faircount.compat.spikee import class_with
 from faircount.components.code import (
     Place,
@@ -77,7 +75,7 @@ class SpikeeTarget(Target):
             raise UsageError(f"{visible(self.name)}: takes no {_OPTION}")
         self._several_turns = _takes_several_turns(implementation)
         self._turns: dict[str, int] = {}
-        pace = Pace(chat.requests_per_minute, chat.longest_wait, Clock())
+        pace = RateLimit(chat.requests_per_minute, chat.longest_wait, Clock())
         self._retrying = Retrying(chat, pace, Clock())
 
     def settings(self) -> Mapping[str, Any]:

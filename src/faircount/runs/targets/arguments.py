@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from faircount.chat.secret import Key
+from faircount.chat.http import Key
 from faircount.core.errors import UsageError
 from faircount.core.text import mask_secrets, visible
 from faircount.testing.plain import is_secret

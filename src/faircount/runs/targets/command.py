@@ -28,9 +28,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
-from faircount.chat import wire
-from faircount.chat.http import LARGEST_ANSWER
-from faircount.chat.secret import Key
+from faircount.chat.http import LARGEST_ANSWER, InvalidJson, Key, decode_json, encode_json, well_formed
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets import processes
@@ -123,7 +121,7 @@ class CommandTarget(Target):
             await staying.close()
 
     async def _once(self, request: Request) -> tuple[bytes, float]:
-        told = _as_json(request) if self._options.input == "json" else wire.mended(prompt_of(request)).encode()
+        told = _as_json(request) if self._options.input == "json" else well_formed(prompt_of(request)).encode()
         began = time.perf_counter()
         ended = await processes.run(self._argv, self._folder, told, largest=self._limit)
         if ended.code != 0:
@@ -141,8 +139,8 @@ class CommandTarget(Target):
             # The line feed at the end is that of the program's own print.
             return self._without_secrets(Answer(output=text.removesuffix("\n").removesuffix("\r"), latency=seconds))
         try:
-            told = wire.decode(written)
-        except wire.NotJson:
+            told = decode_json(written)
+        except InvalidJson:
             said = self._for_people(written.decode("utf-8", "replace").strip())
             raise TargetError("not json", f"the program did not write JSON: {said or 'nothing'}") from None
         self._raise_signals(told)
@@ -159,7 +157,7 @@ class CommandTarget(Target):
             said = told["blocked"] if isinstance(told["blocked"], str) else "the guardrail stopped it"
             raise TargetError(BLOCKED, self._for_people(said), categories=categories_of(told.get("categories")))
         if told.get("error") and "output" not in told:
-            said = told["error"] if isinstance(told["error"], str) else wire.encode(told["error"]).decode()
+            said = told["error"] if isinstance(told["error"], str) else encode_json(told["error"]).decode()
             raise TargetError("program", self._for_people(said))
 
     def _for_people(self, text: str) -> str:
@@ -171,7 +169,7 @@ class CommandTarget(Target):
         def hide(text: str) -> str:
             for secret in self._secrets:
                 text = secret.hide_in_answer(text)
-            return wire.mended(text)
+            return well_formed(text)
 
         return without_secrets(answer, hide)
 
@@ -303,7 +301,7 @@ class _Staying:
 def _as_json(request: Request) -> bytes:
     """Return a request in JSON, on one line."""
     try:
-        return wire.encode(
+        return encode_json(
             {
                 "prompt": prompt_of(request),
                 "system": system_of(request),

@@ -6,7 +6,7 @@ the same name where it is not. A refusal is known by the words of the provider, 
 
 from __future__ import annotations
 
-from faircount.chat.answer import FILTERED, ChatError
+from faircount.chat.types import FILTERED, ChatError
 from faircount.core.outcomes import policy_block
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets.base import BLOCKED, TargetError

@@ -16,16 +16,21 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from msgspec import Struct, UnsetType, structs
 
-from faircount.chat import wire
-from faircount.chat.address import Address
-from faircount.chat.answer import ChatError
-from faircount.chat.http import Arrived, Connections, said_in, status_trouble
-from faircount.chat.pace import Clock, Pace
-from faircount.chat.prices import Prices
-from faircount.chat.provider import Trouble, refusal
-from faircount.chat.rate_limit import Retrying
-from faircount.chat.secret import Key
-from faircount.chat.settings import ChatSettings
+from faircount.chat.http import (
+    Address,
+    Connections,
+    HttpResponse,
+    InvalidJson,
+    Key,
+    decode_json,
+    encode_json,
+    said_in,
+    status_trouble,
+    well_formed,
+)
+from faircount.chat.rate_limit import Clock, RateLimit, Retrying
+from faircount.chat.settings import ChatSettings, Prices
+from faircount.chat.types import ChatError, Trouble, refusal
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets import retry_settings
@@ -92,7 +97,7 @@ class HttpTarget(Target):
         self.decides = self._paths.guardrail is not None
         self._tls = _tls(file)
         clock = Clock()
-        pace = Pace(self._chat.requests_per_minute, self._chat.longest_wait, clock)
+        pace = RateLimit(self._chat.requests_per_minute, self._chat.longest_wait, clock)
         self._retrying = Retrying(self._chat, pace, clock)
         self._prices = Prices(self._chat.prices)
         self._connections: tuple[asyncio.AbstractEventLoop, Connections] | None = None
@@ -176,7 +181,7 @@ class HttpTarget(Target):
         url = self._url.fill(request, _in_address)
         if not self._url.is_fixed and not _DOT_SEGMENTS.isdisjoint(urlsplit(url).path.split("/")):
             raise TargetError("parameters", "a field of the entry would make . or .. a part of the address", tries=0)
-        query = urlencode([(name, wire.mended(text.fill(request))) for name, text in self._query], quote_via=quote)
+        query = urlencode([(name, well_formed(text.fill(request))) for name, text in self._query], quote_via=quote)
         if query:
             url += f"{'&' if '?' in url else '?'}{query}"
         return URL(url, encoded=True), headers, None if self._body is None else self._body.write(request)
@@ -215,7 +220,7 @@ class HttpTarget(Target):
 
     # -- what comes ---------------------------------------------------------------------------------------------
 
-    def _read(self, arrived: Arrived) -> Answer | _Stopped:
+    def _read(self, arrived: HttpResponse) -> Answer | _Stopped:
         content = _json_of(arrived)
         if arrived.status in self._told.blocked.status or self._says_blocked(content):
             return self._stopped(arrived, content)
@@ -228,7 +233,7 @@ class HttpTarget(Target):
                 named="url",
                 hint="; check url",
             )
-        if arrived.packed:
+        if arrived.compressed:
             raise Trouble("the answer is compressed, which was not asked for", kind="not json", again=True)
         if content is _NOTHING and self._paths.need_json:
             raise Trouble(f"the answer is not JSON{self._quoted(arrived.body)}", kind="not json", again=True)
@@ -243,7 +248,7 @@ class HttpTarget(Target):
             return any(found)
         return any(value == rules.equals and type(value) is type(rules.equals) for value in found)
 
-    def _stopped(self, arrived: Arrived, content: Any) -> _Stopped:
+    def _stopped(self, arrived: HttpResponse, content: Any) -> _Stopped:
         told = [] if self._paths.message is None else self._paths.message.find(content)
         said = self._hidden(clip(visible(mask_secrets(as_text(told[0]))), _LONGEST_QUOTE)) if told else ""
         if not said:
@@ -252,7 +257,7 @@ class HttpTarget(Target):
         names = [self._hidden(name) for value in found for name in categories_of(value)]
         return _Stopped(said, tuple(dict.fromkeys(names)))
 
-    def _answered(self, arrived: Arrived, content: Any) -> Answer:
+    def _answered(self, arrived: HttpResponse, content: Any) -> Answer:
         used = self._used(content)
         paths = self._paths
         if paths.guardrail is not None:
@@ -265,7 +270,7 @@ class HttpTarget(Target):
             raise Trouble(
                 f"the answer has no {visible(paths.answer.text)}{self._quoted(arrived.body)}", kind="incomplete"
             )
-        return Answer(output=self._in_answer(wire.mended("".join(map(as_text, found)))), **used)
+        return Answer(output=self._in_answer(well_formed("".join(map(as_text, found)))), **used)
 
     def _decision(self, path: Path, content: Any) -> bool:
         found = path.find(content)
@@ -279,7 +284,7 @@ class HttpTarget(Target):
         used: dict[str, Any] = {name: _count(found.get(name)) for name in ("prompt_tokens", "completion_tokens")}
         for name in ("model", "finish_reason"):
             word = found.get(name)
-            used[name] = self._in_answer(clip(wire.mended(word), _LONGEST_WORD)) if isinstance(word, str) else None
+            used[name] = self._in_answer(clip(well_formed(word), _LONGEST_WORD)) if isinstance(word, str) else None
         cost = _amount(found.get("cost"))
         used["cost"] = self._prices.cost(
             used["model"], prompt_tokens=used["prompt_tokens"], completion_tokens=used["completion_tokens"]
@@ -315,12 +320,12 @@ class _Body(Struct, frozen=True):
     def write(self, request: Request) -> bytes:
         """Return the body of a request."""
         if self.form is not None:
-            pairs = [(name, wire.mended(text.fill(request))) for name, text in self.form]
+            pairs = [(name, well_formed(text.fill(request))) for name, text in self.form]
             return urlencode(pairs).encode()
         if self.text is not None:
-            return wire.mended(self.text.fill(request)).encode()
+            return well_formed(self.text.fill(request)).encode()
         try:
-            return wire.encode(self.json(request))
+            return encode_json(self.json(request))
         except UsageError:
             raise TargetError("parameters", "the body cannot be written as JSON", tries=0) from None
 
@@ -386,10 +391,10 @@ _NOTHING: Any = object()
 """Stands for a body that is no JSON."""
 
 
-def _json_of(arrived: Arrived) -> Any:
+def _json_of(arrived: HttpResponse) -> Any:
     try:
-        return _NOTHING if arrived.packed else wire.decode(arrived.body)
-    except wire.NotJson:
+        return _NOTHING if arrived.compressed else decode_json(arrived.body)
+    except InvalidJson:
         return _NOTHING
 
 
@@ -398,7 +403,7 @@ _DOT_SEGMENTS = frozenset([".", ".."])
 
 
 def _in_address(text: str) -> str:
-    return quote(wire.mended(text), safe="")
+    return quote(well_formed(text), safe="")
 
 
 def _count(value: object) -> int | None:

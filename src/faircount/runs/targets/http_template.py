@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from faircount.chat.secret import Key
+from faircount.chat.http import Key
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 from faircount.runs.targets.base import Request, TargetError, plain_messages, prompt_of, system_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from faircount.chat.answer import ChatAnswer, ChatError
-from faircount.chat.secret import Key
+from faircount.chat.http import Key
 from faircount.chat.settings import ChatSettings
+from faircount.chat.types import ChatAnswer, ChatError
 from faircount.core.errors import UsageError
 from faircount.core.text import mask_secrets, visible
 from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages
