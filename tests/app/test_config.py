@@ -93,6 +93,42 @@ def test_what_is_not_understood_is_refused_with_its_key(config: Any, text: str |
     assert "abcdefghijklmnopqrst" not in str(caught.value)
 
 
+def test_a_judge_may_be_a_table(config: Any) -> None:
+    tables = """
+    [judges]
+    strict = { name = "threshold", judge = "refusal", at = 0.8 }
+    [judges.word]
+    name = "contains"
+    text = ['BYP"ASSED', "two\\nlines"]
+    [judges.both]
+    name = "all"
+    judges = ["strict", { name = "not", judge = { name = "word" } }]
+    """
+    path = config(tables)
+    assert read_config(path).judges["strict"] == "threshold(refusal, at=0.8)"
+    setting = setting_of(Models(config=path))
+    assert make_judge("both", setting).called == (
+        "combine.AllOf(combine.Threshold(refusal.Refusal, at=0.8), "
+        'combine.Not(strings.Contains(text=["BYP\\"ASSED", "two\\nlines"])))'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = {at = 0.8}", ": judges.a: the table needs a name, such as"),
+        ("a = {name = ''}", ": judges.a: the table needs a name, such as"),
+        ("a = {name = 'not', judge = 3}", ": judges.a: must be a string or a table with a name, such as"),
+        ("a = {name = 'llm', api_key = 'abc'}", ": judges.a.api_key: do not put secrets in a file"),
+    ],
+)
+def test_a_table_that_names_no_judge_is_refused(config: Any, text: str, message: str) -> None:
+    path = config(f"[judges]\n{text}")
+    with pytest.raises(UsageError) as caught:
+        read_config(path)
+    assert str(caught.value).startswith(path + message)
+
+
 def test_a_configuration_that_cannot_be_read_is_said(config: Any, tmp_path: Path) -> None:
     for path, message in ((tmp_path / "none.toml", "no such file"), (tmp_path, "cannot be read")):
         with pytest.raises(UsageError, match=message):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct
 
 from faircount.components.code import is_there, version_of
-from faircount.components.registry import Available, Plugin, Registry
+from faircount.components.factory import Available, Plugin, Registry
 from faircount.core.model import Document
 from faircount.judges.factory import parameters_of
 from faircount.judges.judge import Judge

@@ -1,12 +1,13 @@
 from faircount.components.code import is_there as is_there
+from faircount.components.factory import BuiltIn as BuiltIn
 from faircount.components.factory import Context as Context
+from faircount.components.factory import Plugin as Plugin
+from faircount.components.factory import Registry as Registry
 from faircount.components.factory import make as make
 from faircount.components.factory import make_again as make_again
-from faircount.components.registry import BuiltIn as BuiltIn
-from faircount.components.registry import Plugin as Plugin
-from faircount.components.registry import Registry as Registry
 from faircount.components.spec import DEEPEST as DEEPEST
 from faircount.components.spec import LONGEST as LONGEST
 from faircount.components.spec import Spec as Spec
 from faircount.components.spec import parse as parse
+from faircount.components.spec import read_spec as read_spec
 from faircount.components.spec import render as render

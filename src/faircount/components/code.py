@@ -96,7 +96,7 @@ def is_local(name: str) -> bool:
     return ":" in name or is_file_name(name)
 
 
-class Place(Struct, frozen=True):
+class CodePlace(Struct, frozen=True):
     """Where code is: a file or module, a name in it, and the folder whose modules can be imported.
 
     `called` is how the user named it; with a folder, the file itself is known by its whole path.
@@ -108,7 +108,7 @@ class Place(Struct, frozen=True):
     folder: str = ""
 
     @classmethod
-    def of(cls, name: str, noun: str, folder: str = "") -> Place:
+    def of(cls, name: str, noun: str, folder: str = "") -> CodePlace:
         """Return the place that `./file.py:Name` or `package.module:Name` names; `noun` is what is looked for."""
         module, _, inner = name.rpartition(":")
         if not module or not inner.isidentifier():

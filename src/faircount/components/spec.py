@@ -1,4 +1,4 @@
-"""A judge, target or attack by name, with its parameters: `threshold(llm(rubric="@file.txt"), at=0.7)`.
+"""A judge, target or attack by name, with its parameters, as text: `threshold(llm(rubric="@file.txt"), at=0.7)`.
 
     call    name [ "(" [ argument { "," argument } ] ")" ]
     argument    value | parameter "=" value
@@ -8,7 +8,8 @@
 
 A bare word in the place of a value is a judge; a name that holds blanks, brackets, commas or quotes stands in quotes.
 In a text, a backslash stands for itself except before n, r, t, u, x, a backslash and quotes, so that regular
-expressions can be written as they are. Nothing is looked up, loaded or evaluated here.
+expressions can be written as they are. A TOML file may have a table instead: `{name = "llm", rubric = "@file.txt"}`.
+Nothing is looked up, loaded or evaluated here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from faircount.core.errors import UsageError
 from faircount.core.text import visible
 from faircount.query.parser import CURLY_QUOTES, QUOTES, QueryError, Scanner, Word
 
@@ -38,6 +40,11 @@ _EXAMPLE = 'Such as refusal, contains(text="BYPASSED") or any(refusal, canary).'
 _VALUES = 'Values are "text", numbers, true, false, null, [lists], {"objects": 1} and judges.'
 
 Kind = Literal["judge", "target", "attack"]
+_TABLES: Mapping[Kind, str] = {
+    "judge": 'such as {name = "threshold", judge = "refusal", at = 0.8}',
+    "target": 'such as {name = "openai", model = "my-model"}',
+    "attack": 'such as {name = "best-of-n", seed = 7}',
+}
 Value: TypeAlias = Any
 """A literal as `json` has it, or a `Spec`."""
 
@@ -45,7 +52,8 @@ Value: TypeAlias = Any
 class Spec(Struct, frozen=True):
     """A component by its name, with what it is given by name and, for judges, by position.
 
-    `where` is the position of the name in the text, in characters from 0.
+    `where` is the position of the name in the text, in characters from 0. With `is_code` the name is that of code,
+    `module:Name`, even where the module is called as a target or a tool is.
     """
 
     kind: Kind
@@ -53,6 +61,7 @@ class Spec(Struct, frozen=True):
     parameters: Mapping[str, Value] = field(default_factory=dict)
     positional: tuple[Value, ...] = ()
     where: int = 0
+    is_code: bool = False
 
 
 def parse(text: str, kind: Kind = "judge") -> Spec:
@@ -210,6 +219,43 @@ def _is_literal(word: str) -> bool:
     return word in _WORDS or _NUMBER.fullmatch(word) is not None
 
 
+# -- from a file of the user ------------------------------------------------------------------------------------
+
+
+def read_spec(value: object, kind: Kind = "judge") -> Spec:
+    """Return the component that a value in a TOML file names: a text, or a table with a `name` and the parameters.
+
+    In the table of a judge, `judge` and `judges` are what it is made of: texts or tables again.
+    """
+    if isinstance(value, str):
+        return parse(value, kind)
+    if not isinstance(value, Mapping):
+        raise UsageError(f"must be a string or a table with a name, {_TABLES[kind]}")
+    name = value.get("name")
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"the table needs a name, {_TABLES[kind]}")
+    positional: tuple[Value, ...] = ()
+    parameters = {key: given for key, given in value.items() if key != "name"}
+    if kind == "judge":
+        parts = [parameters.pop(key) for key in ("judge", "judges") if key in parameters]
+        every = [part for one in parts for part in (one if isinstance(one, list) else [one])]
+        positional = tuple(read_spec(part) for part in every)
+    for key, given in parameters.items():
+        if not _PARAMETER.fullmatch(f"{key}="):
+            raise UsageError(f"{visible(key)} cannot be the name of a parameter")
+        if not _is_plain(given):
+            raise UsageError(f"{key} must be text, a finite number, true, false, a list or a table")
+    return Spec(kind, name, parameters, positional)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
 # -- back to text -----------------------------------------------------------------------------------------------
 
 
@@ -217,15 +263,11 @@ def render(spec: Spec) -> str:
     """Return a spec as text; to parse it gives the same spec. Characters that cannot be seen are spelled out."""
     given = [_written(value) for value in spec.positional]
     given += [f"{name}={_written(value)}" for name, value in spec.parameters.items()]
-    bare = _is_bare(spec.name)
+    plain = _SpecReader.bare.fullmatch(spec.name) is not None and visible(spec.name) == spec.name
+    # Whether the name is understood without quotes around it.
+    bare = plain and not _is_literal(spec.name) and spec.name[0] not in CURLY_QUOTES
     name = spec.name if bare else _quoted(spec.name)
     return f"{name}({', '.join(given)})" if given or not bare else name
-
-
-def _is_bare(name: str) -> bool:
-    """Return whether a name is understood without quotes around it."""
-    plain = _SpecReader.bare.fullmatch(name) is not None and visible(name) == name
-    return plain and not _is_literal(name) and name[0] not in CURLY_QUOTES
 
 
 def _written(value: Value) -> str:

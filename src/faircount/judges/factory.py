@@ -14,9 +14,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from faircount.components.code import Place, in_short, is_local, version_of_code
-from faircount.components.factory import Context
-from faircount.components.registry import load_class
+from faircount.components.code import CodePlace, in_short, is_local, version_of_code
+from faircount.components.factory import Context, load_class
 from faircount.components.spec import DEEPEST, Spec, Value, parse, render
 from faircount.core.errors import UsageError
 from faircount.judges.judge import Judge
@@ -113,7 +112,7 @@ def _of_tool(spec: Spec, context: Context, prefix: str, target: str) -> Judge:
 
 
 def _local(spec: Spec, context: Context) -> Judge:
-    place = Place.of(spec.name, "judge")
+    place = CodePlace.of(spec.name, "judge")
     module = place.load()
     found = place.find(module, Judge)
     version = version_of_code(place.module, module)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from faircount.components.registry import BuiltIn, Registry
+from faircount.components.factory import BuiltIn, Registry
 from faircount.core import string_judges
 from faircount.judges.judge import Judge
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from faircount.components.code import Place, is_file_name
+from faircount.components.code import CodePlace, is_file_name
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Decision, Verdict
 from faircount.judges.judge import Judge
@@ -50,7 +50,7 @@ def share(score: object) -> float | None:
 # -- the user's own code ----------------------------------------------------------------------------------------
 
 
-def adopt(place: Place, version: str, judge: Judge) -> Judge:
+def adopt(place: CodePlace, version: str, judge: Judge) -> Judge:
     """Give a judge of the user's a version and, where its author gave it none, a name and a purpose."""
     words = {"version": version}
     if not isinstance(getattr(judge, "name", None), str):
@@ -61,7 +61,7 @@ def adopt(place: Place, version: str, judge: Judge) -> Judge:
     return judge
 
 
-def _canonical(place: Place) -> str:
+def _canonical(place: CodePlace) -> str:
     stem = Path(place.module).stem if is_file_name(place.module) else place.module.rpartition(".")[2]
     return f"{stem}.{place.inner}"
 
@@ -73,7 +73,9 @@ def _first_line(text: str | None) -> str:
 class FunctionJudge(ThirdPartyJudge):
     """A judge made of a function of an attempt; from a score of 0.5 on it is a hit."""
 
-    def __init__(self, place: Place, version: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, place: CodePlace, version: str, function: Callable[..., Any], parameters: Mapping[str, Any]
+    ) -> None:
         looks_for = _first_line(function.__doc__) or f"what {place.inner} looks for"
         super().__init__(_canonical(place), version, looks_for, parameters)
         self._function = function

@@ -23,7 +23,7 @@ from faircount.ledger.schema import Batch, Fields
 from faircount.readers.rows import ReadOptions
 
 if TYPE_CHECKING:
-    from faircount.components.registry import Registry
+    from faircount.components.factory import Registry
     from faircount.readers.run_rows import RunFile
 
 GROUP = "faircount.readers"
@@ -216,7 +216,7 @@ def broken_readers() -> list[str]:
 
 def offers() -> Registry[Reader]:
     """Return what installed packages offer to read."""
-    from faircount.components.registry import Registry
+    from faircount.components.factory import Registry
 
     return Registry(GROUP, Reader, "a reader")
 

@@ -51,6 +51,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.config import read_toml, refuse_secrets, refuse_unknown, table
 from faircount.core.errors import UsageError
 from faircount.core.options import option_fields, option_value, options_from
 from faircount.core.text import clip, visible
@@ -62,7 +63,6 @@ from faircount.runs.lifecycle import Settings
 from faircount.runs.options import BenchOptions, JournalOptions, RunOptions
 from faircount.runs.service import SILENT, Prepared, RunListener, continue_run, prepare, start
 from faircount.runs.targets.factory import without_limits
-from faircount.toml_file import read_toml, refuse_secrets, refuse_unknown, table
 
 ROLES = ("target", "dataset", "judge", "attack", "variant")
 """What a cell is a combination of, in the order in which it is named."""

@@ -29,7 +29,7 @@ from faircount.chat.settings import ChatSettings
 from faircount.chat.types import ChatError, Trouble
 from faircount.compat.spikee import class_with
 from faircount.components.code import (
-    Place,
+    CodePlace,
     imported,
     in_short,
     is_there,
@@ -224,7 +224,7 @@ def _found(called: str, folder: str) -> tuple[ModuleType, str]:
 
 
 def _of_file(called: str, path: str, folder: str) -> tuple[ModuleType, str]:
-    module = Place(called, path, "process_input", folder).load()
+    module = CodePlace(called, path, "process_input", folder).load()
     version = version_of("spikee") if is_there("spikee") else "none"
     return module, f"{version}+{version_of_code(path, module)}"
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faircount.components.registry import did_you_mean, fold
+from faircount.components.factory import did_you_mean, fold
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 from faircount.judges.parameters import check_flag, check_texts

@@ -17,9 +17,8 @@ import re
 from pathlib import Path
 
 from faircount.compat.spikee.attack import PREFIX, SpikeeAttack
-from faircount.components.code import Place, is_local
-from faircount.components.factory import Context, spec_from, with_more
-from faircount.components.registry import BuiltIn, Registry, fold, short
+from faircount.components.code import CodePlace, is_local
+from faircount.components.factory import BuiltIn, Context, Registry, fold, short, spec_from, with_more
 from faircount.components.spec import Spec
 from faircount.core.errors import UsageError
 from faircount.runs.attacks.base import Attack
@@ -118,7 +117,7 @@ def _plugin(spec: Spec, context: Context) -> OwnAttack:
 
 
 def _local(spec: Spec, context: Context) -> OwnAttack:
-    place = Place.of(spec.name, "attack", context.folder or str(Path.cwd()))
+    place = CodePlace.of(spec.name, "attack", context.folder or str(Path.cwd()))
     arguments = resolve(spec.parameters)
     attack = local_attack(place, arguments, context.chat)
     _tell_secrets(spec.name, arguments, context)

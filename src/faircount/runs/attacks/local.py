@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from faircount.chat.settings import ChatSettings
-from faircount.components.code import Place, in_short, printing_aside, version_of_code
+from faircount.components.code import CodePlace, in_short, printing_aside, version_of_code
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.attacks.base import Attack, AttackError, Entry, Play, Prompt, Step, with_text
@@ -69,7 +69,7 @@ class OwnAttack(Attack):
         await self.inner.close()
 
 
-def local_attack(place: Place, arguments: Arguments, chat: ChatSettings | None) -> OwnAttack:
+def local_attack(place: CodePlace, arguments: Arguments, chat: ChatSettings | None) -> OwnAttack:
     """Return the attack that stands at a place in the user's code."""
     module = place.load()
     found = place.find(module)
@@ -84,7 +84,7 @@ def local_attack(place: Place, arguments: Arguments, chat: ChatSettings | None) 
     return OwnAttack(_attack(place, found, arguments, chat), settings, place.called)
 
 
-def _attack(place: Place, found: Any, arguments: Arguments, chat: ChatSettings | None) -> Attack:
+def _attack(place: CodePlace, found: Any, arguments: Arguments, chat: ChatSettings | None) -> Attack:
     if isinstance(found, Attack):
         if arguments.given:
             raise UsageError(f"{visible(place.called)}: is already an attack and takes no options")

@@ -27,9 +27,18 @@ from faircount.chat.settings import ChatSettings
 from faircount.compat.rebel.client import client_name, read_api_config
 from faircount.compat.spikee.target import PREFIX as SPIKEE
 from faircount.compat.spikee.target import SpikeeTarget
-from faircount.components.code import Place, is_local
-from faircount.components.factory import Context, spec_from, with_more
-from faircount.components.registry import Available, Plugin, Registry, did_you_mean, near, short
+from faircount.components.code import CodePlace, is_local
+from faircount.components.factory import (
+    Available,
+    Context,
+    Plugin,
+    Registry,
+    did_you_mean,
+    near,
+    short,
+    spec_from,
+    with_more,
+)
 from faircount.components.spec import Spec
 from faircount.core.errors import UsageError
 from faircount.core.text import visible
@@ -159,7 +168,7 @@ def make(spec: Spec, context: Context) -> Target:
         arguments = _resolved(spec, context)
         return SpikeeTarget(spec.name[len(SPIKEE) :], arguments, _folder(context), _chat(context))
     if is_local(spec.name) and not name.startswith(f"{OPENAI}:"):
-        place = Place.of(spec.name, "target", _folder(context))
+        place = CodePlace.of(spec.name, "target", _folder(context))
         return _local(place, spec, context)
     if spec.name in provider_names() or name == OPENAI:
         return _openai(name if name == OPENAI else spec.name, spec, context)
@@ -167,7 +176,7 @@ def make(spec: Spec, context: Context) -> Target:
     if found is None:
         raise UsageError(_unknown(spec.name))
     kind, plugin = TARGETS.plugin(spec.name)
-    return _local(Place(spec.name, kind.__module__, kind.__name__), spec, context, plugin)
+    return _local(CodePlace(spec.name, kind.__module__, kind.__name__), spec, context, plugin)
 
 
 # -- kinds of targets -------------------------------------------------------------------------------------------
@@ -227,7 +236,7 @@ def _command(spec: Spec, context: Context) -> CommandTarget:
     return CommandTarget(_resolved(spec, context), _folder(context), _chat(context).timeout)
 
 
-def _local(place: Place, spec: Spec, context: Context, plugin: Plugin[Target] | None = None) -> LocalTarget:
+def _local(place: CodePlace, spec: Spec, context: Context, plugin: Plugin[Target] | None = None) -> LocalTarget:
     target = LocalTarget(place, resolve(spec.parameters), _chat(context).timeout, plugin)
     _resolved(spec, context)
     return target

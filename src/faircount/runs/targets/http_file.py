@@ -31,10 +31,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
+from faircount.config import small_file, toml_of
 from faircount.core.errors import UsageError
 from faircount.core.text import visible
 from faircount.runs.targets.json_path import Path, WrongPath, read_path
-from faircount.toml_file import small_file, toml_of
 
 Scalar = str | int | float | bool
 

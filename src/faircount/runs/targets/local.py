@@ -33,8 +33,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from faircount.compat.rebel.client import assistant_input
-from faircount.components.code import Place, in_short, printing_aside, refuse_unknown, version_of_code
-from faircount.components.registry import Plugin
+from faircount.components.code import CodePlace, in_short, printing_aside, refuse_unknown, version_of_code
+from faircount.components.factory import Plugin
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
@@ -66,7 +66,7 @@ class LocalTarget(Target):
     """Code of the user's, or a target that a package offers. One answer may take `timeout` seconds."""
 
     def __init__(
-        self, place: Place, arguments: Arguments, timeout: float, plugin: Plugin[Target] | None = None
+        self, place: CodePlace, arguments: Arguments, timeout: float, plugin: Plugin[Target] | None = None
     ) -> None:
         self.name = place.called
         self._place = place
@@ -184,7 +184,7 @@ def _copied(request: Request) -> dict[str, Any]:
 # -- finding ----------------------------------------------------------------------------------------------------
 
 
-def _made(place: Place, found: Any, arguments: Arguments) -> Any:
+def _made(place: CodePlace, found: Any, arguments: Arguments) -> Any:
     """Return an object of a class, or the object that is there already."""
     if not isinstance(found, type):
         if arguments.given:
@@ -201,7 +201,7 @@ def _made(place: Place, found: Any, arguments: Arguments) -> Any:
         raise UsageError(f"{visible(place.called)}: cannot be created with these arguments: {visible(words)}") from None
 
 
-def _line(error: BaseException, place: Place) -> str:
+def _line(error: BaseException, place: CodePlace) -> str:
     """Return where in the user's own file an error came up, the innermost place of it."""
     file = place.module if place.module.endswith(".py") else getattr(sys.modules.get(place.module), "__file__", None)
     if not file:
@@ -211,7 +211,7 @@ def _line(error: BaseException, place: Place) -> str:
     return f" ({path.name}:{frames[-1].lineno})" if frames else ""
 
 
-def _asked(place: Place, target: Any) -> _Asked:
+def _asked(place: CodePlace, target: Any) -> _Asked:
     if inspect.isroutine(target):
         return _as_asked(place, target, "")
     for name in METHODS:
@@ -221,7 +221,7 @@ def _asked(place: Place, target: Any) -> _Asked:
     raise UsageError(f"{visible(place.called)}: is not a function and has none of the methods {methods}")
 
 
-def _as_asked(place: Place, function: Callable[..., Any], method: str) -> _Asked:
+def _as_asked(place: CodePlace, function: Callable[..., Any], method: str) -> _Asked:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
