@@ -33,9 +33,9 @@ from faircount.judges.builtin.llm import Rubric as Rubric
 from faircount.judges.builtin.refusal import MitigationBypass as MitigationBypass
 from faircount.judges.builtin.refusal import Refusal as Refusal
 from faircount.judges.builtin.refusal import read as read
-from faircount.judges.builtin.refusal_languages import LANGUAGES as LANGUAGES
-from faircount.judges.builtin.refusal_text import Window as Window
-from faircount.judges.builtin.refusal_text import fold as fold
+from faircount.judges.builtin.refusal_patterns import LANGUAGES as LANGUAGES
+from faircount.judges.builtin.refusal_patterns import Window as Window
+from faircount.judges.builtin.refusal_patterns import fold as fold
 from faircount.judges.builtin.secrets import KINDS as KINDS
 from faircount.judges.builtin.secrets import Leak as Leak
 from faircount.judges.builtin.strings import Contains as Contains

@@ -21,7 +21,7 @@ from faircount.core.errors import UsageError
 from faircount.core.text import replace_surrogates
 from faircount.core.verdict import Usage
 from faircount.judges.json_text import NotJson, ReadInVain, values
-from faircount.judges.parameters import check_number
+from faircount.judges.judge import check_number
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

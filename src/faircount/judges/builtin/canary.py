@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from faircount.core.attempt import Attempt
 from faircount.core.verdict import Verdict
 from faircount.judges.builtin.strings import Sought, found_any, sought
-from faircount.judges.judge import Judge
-from faircount.judges.parameters import check_flag, check_texts, texts_of_notes, written
+from faircount.judges.judge import Judge, check_flag, check_texts, texts_of_notes, written
 
 
 class Canary(Judge):

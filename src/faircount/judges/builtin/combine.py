@@ -13,8 +13,7 @@ from typing import Any
 from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.judges.judge import Judge, Turns, verdict_of
-from faircount.judges.parameters import check_number
+from faircount.judges.judge import Judge, Turns, check_number, verdict_of
 
 Asked = list[tuple[Judge, Verdict]]
 """The parts that were asked, and what they said."""

@@ -23,8 +23,8 @@ from faircount.judges.asking import (
     object_schema,
     settings_for,
 )
+from faircount.judges.judge import check_choice, check_flag, check_number
 from faircount.judges.model_judge import ModelJudge
-from faircount.judges.parameters import check_choice, check_flag, check_number
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

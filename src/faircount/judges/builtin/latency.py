@@ -7,8 +7,7 @@ import math
 from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
-from faircount.judges.judge import Judge
-from faircount.judges.parameters import check_number
+from faircount.judges.judge import Judge, check_number
 
 
 class Latency(Judge):

@@ -28,8 +28,8 @@ from faircount.judges.asking import (
     object_schema,
     settings_for,
 )
+from faircount.judges.judge import check_number, text_or_file
 from faircount.judges.model_judge import ModelJudge
-from faircount.judges.parameters import check_number, text_or_file
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

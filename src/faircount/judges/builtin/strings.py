@@ -15,8 +15,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.patterns import Pattern, SlowPattern
 from faircount.core.verdict import Decision, Span, Verdict
-from faircount.judges.judge import Judge
-from faircount.judges.parameters import check_flag, check_texts, quoted, texts_of_notes, written
+from faircount.judges.judge import Judge, check_flag, check_texts, quoted, texts_of_notes, written
 
 
 class Sought(Struct, frozen=True):

@@ -10,8 +10,7 @@ from faircount.core.errors import UsageError
 from faircount.core.text import clip
 from faircount.core.verdict import Decision, Span, Verdict
 from faircount.judges.json_text import NotJson, decode, fenced, values
-from faircount.judges.judge import Judge
-from faircount.judges.parameters import check_choice, text_or_file
+from faircount.judges.judge import Judge, check_choice, text_or_file
 
 _EXTRACTS = ("whole", "fenced", "first")
 _JSON_KINDS = ("json", "jsonc", "json5", "")

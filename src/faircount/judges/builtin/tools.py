@@ -9,8 +9,7 @@ from faircount.core.attempt import Attempt, ToolCall
 from faircount.core.verdict import Decision, Verdict
 from faircount.judges.assignment import best_pairs, best_pairs_in_order
 from faircount.judges.json_text import NotJson, decode
-from faircount.judges.judge import Judge
-from faircount.judges.parameters import check_choice, check_flag, check_number
+from faircount.judges.judge import Judge, check_choice, check_flag, check_number
 
 _MATCHES = ("exact", "arguments")
 _ROUNDING = 1e-9

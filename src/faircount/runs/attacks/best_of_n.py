@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faircount.judges.parameters import check_number
+from faircount.judges.judge import check_number
 from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText, check_seed
 from faircount.runs.attacks.mutations import wording_of

@@ -9,7 +9,7 @@ from typing import Any
 from faircount.components.factory import did_you_mean, fold
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
-from faircount.judges.parameters import check_flag, check_texts
+from faircount.judges.judge import check_flag, check_texts
 from faircount.runs.attacks.base import Entry, Step
 from faircount.runs.attacks.built_in import OneText
 from faircount.runs.attacks.encoding_kinds import KINDS, Kind

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from faircount.core.errors import UsageError
-from faircount.judges.parameters import check_number
+from faircount.judges.judge import check_number
 from faircount.runs.seeding import rng_for
 from faircount.runs.targets.base import Answer, Request, Target, TargetError
 from faircount.runs.targets.simulated_answers import LONGEST_LATENCY, REFUSAL, last_of, say, text_of

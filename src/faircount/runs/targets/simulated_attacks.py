@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from faircount.core.errors import UsageError
-from faircount.judges.parameters import check_number
+from faircount.judges.judge import check_number
 from faircount.runs.seeding import digest_of
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of, system_of
 from faircount.runs.targets.simulated_answers import LONGEST_LATENCY, REFUSAL
