@@ -25,12 +25,12 @@ from faircount.judges import (
     Attempt,
     Contains,
     ContextualFScore,
-    Counts,
     Decision,
     Expected,
     Form,
     OffMenu,
     Rubric,
+    StatementCounts,
     Threshold,
     ToolCall,
     Turn,
@@ -606,7 +606,7 @@ def test_what_the_model_cannot_tell_counts_as_asked() -> None:
     assert score("neither") == pytest.approx(f_score(1 / 2, 1, 1))
     assert score("yes") == pytest.approx(f_score(2 / 3, 1, 1))
     assert score("no") == pytest.approx(f_score(1 / 3, 1, 1))
-    counts = Counts(Counter(idk=2), Counter(yes=1))
+    counts = StatementCounts(Counter(idk=2), Counter(yes=1))
     assert precision_and_recall(counts, "statements", "neither") == (None, 1.0)
     unsure = f_verdict(Scripted(["t"], ["c"], ["idk"], ["yes"]))
     assert unsure.decision is None

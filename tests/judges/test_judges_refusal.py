@@ -396,6 +396,17 @@ def test_who_the_judges_are() -> None:
     assert verdict_of(Refusal(), Attempt(response=None)).decision is None
 
 
+def test_every_file_of_patterns_is_a_language_that_is_read() -> None:
+    folder = ROOT / "src" / "faircount" / "judges" / "builtin" / "refusals"
+    named = {language.name.lower().replace(" ", "-") for language in LANGUAGES} | {"english"}
+    assert {file.stem for file in folder.iterdir()} == named
+    for file in folder.iterdir():
+        text = file.read_text(encoding="utf-8")
+        assert text.startswith("# How language models refuse in ")
+        # An editor that removes blanks at the end of a line must not change a pattern.
+        assert not re.search(r"[ \t]+$", text, re.MULTILINE), file.name
+
+
 def test_the_page_tells_the_truth_about_the_sentences_languages_and_weights() -> None:
     page = " ".join((ROOT / "docs" / "concepts" / "refusal.md").read_text(encoding="utf-8").split())
     refusals = sum(row["refusal"] for row in SENTENCES)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from faircount.components import is_there
-from faircount.judges import Counts, f_score, precision_and_recall
+from faircount.judges import StatementCounts, f_score, precision_and_recall
 from faircount.testing import AssistantInput, AssistantOutput, EvaluationVerdict, ToolCall, ToolCallsAccuracy
 from tests import peers
 from tests.conftest import Cli, analysis_of, codes, some
@@ -446,7 +446,7 @@ def test_tool_calls_are_matched_in_the_best_way(
 
 
 def test_the_f_score_keeps_claims_and_truths_apart() -> None:
-    counts = Counts({"yes": 3, "no": 1}, {"yes": 5, "no": 5})
+    counts = StatementCounts({"yes": 3, "no": 1}, {"yes": 5, "no": 5})
     told = [precision_and_recall(counts, definition, "neither") for definition in ("rebel", "statements")]
     heading = "Contextual F-score"
     has_row(heading, "precision", *(f"{precision:.4f}" for precision, _ in told))

@@ -16,9 +16,8 @@ from msgspec import Struct
 from faircount.components.code import is_there, version_of
 from faircount.components.factory import Available, Plugin, Registry
 from faircount.core.model import Document
-from faircount.judges.factory import parameters_of
+from faircount.judges.factory import JUDGES, parameters_of
 from faircount.judges.judge import Judge
-from faircount.judges.registry import JUDGES
 from faircount.report.blocks import (
     Block,
     Grid,

@@ -15,8 +15,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.model import Document, Passage
 from faircount.core.text import mask_secrets, visible
 from faircount.core.verdict import Decision, Identity, Usage, Verdict
-from faircount.judges.judge import Judge, verdict_of
-from faircount.judges.third_party import share
+from faircount.judges.judge import Judge, share, verdict_of
 from faircount.report.blocks import (
     Block,
     Cell,

@@ -29,9 +29,8 @@ from faircount.core.options import Options, options_from
 from faircount.io.new_file import SUFFIX, NewFile
 from faircount.io.streams import STDIN
 from faircount.judges.builtin.refusal import hits_on_refusals
-from faircount.judges.factory import make_judge
+from faircount.judges.factory import JUDGES, make_judge
 from faircount.judges.judge import Judge, every_part
-from faircount.judges.registry import JUDGES
 from faircount.judges.verdict_store import VerdictStore
 from faircount.readers import inputs
 from faircount.readers.cache import default_folder

@@ -21,7 +21,7 @@ from faircount.components.code import imported, in_short, printing_aside, refuse
 from faircount.core.attempt import Attempt, ToolCall
 from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Usage, Verdict
-from faircount.judges.third_party import ThirdPartyJudge, share
+from faircount.judges.judge import ThirdPartyJudge, share
 
 if TYPE_CHECKING:
     from faircount.chat.client import ChatClient

@@ -20,7 +20,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.string_judges import is_garak_string_detector
 from faircount.core.verdict import Verdict
-from faircount.judges.third_party import ThirdPartyJudge, by_score
+from faircount.judges.judge import ThirdPartyJudge, by_score
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

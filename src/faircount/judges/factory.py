@@ -1,66 +1,91 @@
-"""From the name of a judge to the judge: `make_judge("threshold(refusal, at=0.8)", Context())`.
+"""Which judges there are, and from the name of one to the judge: `make_judge("threshold(refusal, at=0.8)", Context())`.
 
-Code is loaded only if the context allows it, and a context for names that stand in a result file never does: there,
-judges that compare strings are all that can be named.
+What is built in stands in a table that imports none of it. A package offers a judge with an entry point in the group
+`faircount.judges`; its name has the form `module.Name`. It is loaded when it is named or listed, and it can have
+neither the name of a built-in judge nor that of a module of garak's detectors. Code is loaded only if the context
+allows it, and a context for names that stand in a result file never does: there, judges that compare strings are all
+that can be named.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any
 
 from msgspec.structs import replace
 
 from faircount.components.code import CodePlace, in_short, is_local, version_of_code
-from faircount.components.factory import Context, load_class
+from faircount.components.factory import BuiltIn, Context, Plugin, Registry, load_class, make
 from faircount.components.spec import DEEPEST, Spec, Value, parse, render
+from faircount.core import string_judges
 from faircount.core.errors import UsageError
-from faircount.judges.judge import Judge
-from faircount.judges.registry import JUDGES, STRING_JUDGES
-from faircount.judges.third_party import FunctionJudge, adopt, describe
+from faircount.judges.judge import FunctionJudge, Judge, adopt, describe
 
-TOOLS = {
-    "spikee": "faircount.compat.spikee.judge:SpikeeJudge",
-    "rebel": "faircount.compat.rebel.judge:RebelJudge",
-    "garak": "faircount.compat.garak:GarakJudge",
-    "deepeval": "faircount.compat.deepeval:DeepEvalJudge",
-}
-"""What stands before the colon in the name of another tool's judge, and the class that adapts it."""
+_CANONICAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*")
+_BUILT_IN = tuple(
+    BuiltIn(name, f"faircount.judges.builtin.{module}:{name.partition('.')[2]}", short)
+    for short, name, module in (
+        ("canary", "canary.Canary", "checks"),
+        ("contains", "strings.Contains", "checks"),
+        ("exact", "strings.Exact", "checks"),
+        ("startswith", "strings.StartsWith", "checks"),
+        ("regex", "strings.Regex", "checks"),
+        ("json-schema", "structure.JsonSchema", "checks"),
+        ("refusal", "refusal.Refusal", "refusal"),
+        ("mitigation-bypass", "refusal.MitigationBypass", "refusal"),
+        ("jailbreak", "jailbreak.Markers", "jailbreak"),
+        ("code", "code.Code", "code"),
+        ("exfiltration-link", "exfiltration.Link", "exfiltration"),
+        ("secret-leak", "secrets.Leak", "secrets"),
+        ("tool-calls", "tools.ToolCallsAccuracy", "tools"),
+        ("contextual-f-score", "context.ContextualFScore", "llm"),
+        ("latency", "latency.Latency", "checks"),
+        ("llm", "llm.Rubric", "llm"),
+        ("any", "combine.AnyOf", "combine"),
+        ("all", "combine.AllOf", "combine"),
+        ("majority", "combine.Majority", "combine"),
+        ("not", "combine.Not", "combine"),
+        ("threshold", "combine.Threshold", "combine"),
+    )
+)
+STRING_JUDGES = frozenset(string_judges.STRING_JUDGES.values())
+"""The judges that a file may name: they compare strings, and neither open files nor send anything anywhere."""
 
+
+def _refused(name: str) -> str:
+    """Return why a package cannot give a judge this name."""
+    if name.partition(".")[0] in string_judges.GARAK_DETECTORS:
+        return "garak has detectors in a module of that name, and a summary of judges could not distinguish the two"
+    return "" if _CANONICAL.fullmatch(name) else "the name of a judge must have the form module.Name"
+
+
+JUDGES = REGISTRY = Registry("faircount.judges", Judge, "a judge", _refused, known=_BUILT_IN)
 _CHAT = "chat"
 
 
 def make_judge(text: str, context: Context) -> Judge:
     """Return the judge that a text names; `called` is its canonical text."""
-    return make(parse(text), context)
+    judge: Judge = make(parse(text), context)
+    return judge
 
 
 def make_trusted_only(name: str, **parameters: Any) -> Judge:
     """Return the judge that a result file names: one of those that compare strings, or UsageError."""
-    return make(Spec("judge", name, parameters), Context(local_code=False))
+    judge: Judge = make(Spec("judge", name, parameters), Context(local_code=False))
+    return judge
 
 
-def make(spec: Spec, context: Context) -> Judge:
-    """Return the judge that a spec describes."""
+def make_own(spec: Spec, context: Context) -> Judge | None:
+    """Return a judge that the configuration names, or one that a result file may name where nothing else may be."""
     if len(context.within) > DEEPEST:
         raise UsageError(f"{spec.name}: nested more than {DEEPEST} judges deep, counting named judges")
     if not context.local_code:
         return _of_class(spec, context, _trusted(spec.name))
-    prefix, colon, rest = spec.name.partition(":")
-    if colon and prefix.casefold() in TOOLS:
-        return _of_tool(spec, context, prefix.casefold(), rest)
-    if is_local(spec.name):
-        return _local(spec, context)
-    if spec.name in context.named:
-        return _named(spec, context)
-    known = JUDGES.built_in(spec.name)
-    if known is not None:
-        return _of_class(spec, context, known.load())
-    kind, plugin = JUDGES.plugin(spec.name)
-    return _of_class(spec, context, kind, plugin.version)
+    return _named(spec, context) if spec.name in context.named and not is_local(spec.name) else None
 
 
 def _trusted(name: str) -> type[Judge]:
@@ -73,7 +98,6 @@ def _trusted(name: str) -> type[Judge]:
 
 
 def _named(spec: Spec, context: Context) -> Judge:
-    """Return a judge that the configuration names."""
     name = spec.name
     if JUDGES.built_in(name) is not None:
         raise UsageError(f"{name}: the configuration defines this name, but a built-in judge already has it")
@@ -82,7 +106,8 @@ def _named(spec: Spec, context: Context) -> Judge:
         raise UsageError(f"{name}: the configuration defines it in terms of itself: {' → '.join(trail)}")
     if spec.positional or spec.parameters:
         raise UsageError(f"{name}: takes no parameters; the configuration defines it")
-    return make(parse(context.named[name]), _inside(spec, context))
+    judge: Judge = make(parse(context.named[name]), _inside(spec, context))
+    return judge
 
 
 def _inside(spec: Spec, context: Context) -> Context:
@@ -100,19 +125,30 @@ def _of_class(spec: Spec, context: Context, kind: type[Judge], version: str | No
     return _called(judge, kind.name, bound)
 
 
-def _of_tool(spec: Spec, context: Context, prefix: str, target: str) -> Judge:
+def make_built_in(spec: Spec, context: Context, known: BuiltIn) -> Judge:
+    """Return a judge that is built in."""
+    return _of_class(spec, context, known.load())
+
+
+def make_plugin(spec: Spec, context: Context, kind: type[Judge], plugin: Plugin[Judge]) -> Judge:
+    """Return a judge of an installed package."""
+    return _of_class(spec, context, kind, plugin.version)
+
+
+def make_adapted(spec: Spec, context: Context, adapter: str, name: str) -> Judge:
     """Return a judge of another tool; it takes the name of what it adapts first, then its parameters."""
-    if not target:
+    prefix = spec.name.partition(":")[0].casefold()
+    if not name:
         raise UsageError(f"{spec.name}: name a judge of {prefix}: {prefix}:NAME")
     if spec.positional:
-        raise UsageError(f"{spec.name}: name its parameters: {prefix}:{target}(parameter=value)")
-    given = {name: _literal(spec, name, value) for name, value in spec.parameters.items()}
-    judge: Judge = load_class(TOOLS[prefix])(target, given, context.chat)
+        raise UsageError(f"{spec.name}: name its parameters: {prefix}:{name}(parameter=value)")
+    given = {key: _literal(spec, key, value) for key, value in spec.parameters.items()}
+    judge: Judge = load_class(adapter)(name, given, context.chat)
     return _called(judge, judge.name, replace(spec, parameters=given))
 
 
-def _local(spec: Spec, context: Context) -> Judge:
-    place = CodePlace.of(spec.name, "judge")
+def make_local(spec: Spec, context: Context, place: CodePlace) -> Judge:
+    """Return a judge of the user's own code: a class, an object or a function."""
     module = place.load()
     found = place.find(module, Judge)
     version = version_of_code(place.module, module)
@@ -189,7 +225,8 @@ def _bind(spec: Spec, parameters: list[Parameter], name: str, context: Context) 
     rest = next((one for one in parameters if one.kind is Parameter.VAR_POSITIONAL), None)
     several = tuple(_valued(spec, rest, value, context) for value in spec.positional[len(slots) :])
     if several and rest is None:
-        raise UsageError(f"{name}: takes {_counted(len(slots))}, not {len(spec.positional)}; {_takes(parameters)}")
+        most = f"at most {len(slots)} positional" if slots else "no positional parameters"
+        raise UsageError(f"{name}: takes {most}, not {len(spec.positional)}; {_takes(parameters)}")
     given = dict(zip((one.name for one in slots), spec.positional, strict=False))
     for key, value in spec.parameters.items():
         if key in given:
@@ -216,13 +253,13 @@ def _valued(spec: Spec, parameter: Parameter | None, value: Value, context: Cont
     """Return the value of a parameter: a literal, or a judge where a judge is wanted."""
     if not isinstance(value, Spec):
         return value
-    if parameter is not None and not _wants_judge(parameter):
+    if (
+        parameter is not None
+        and parameter.annotation is not Parameter.empty
+        and "Judge" not in str(parameter.annotation)
+    ):
         _literal(spec, parameter.name, value)
     return make(value, _inside(spec, context))
-
-
-def _wants_judge(parameter: Parameter) -> bool:
-    return parameter.annotation is Parameter.empty or "Judge" in str(parameter.annotation)
 
 
 def _literal(spec: Spec, name: str, value: Value) -> Value:
@@ -246,27 +283,15 @@ def _arranged(name: str, parameters: list[Parameter], values: dict[str, Value], 
             and (several or (isinstance(value, Judge) and len(positional) == place))
         ):
             positional.append(value)
-        elif not _same(value, one.default):
+        elif type(value) is not type(one.default) or value != one.default:
             keywords[one.name] = value
     return Spec("judge", name, {**keywords, **values}, tuple(positional))
 
 
-def _same(value: Value, default: object) -> bool:
-    return type(value) is type(default) and bool(value == default)
-
-
-def _counted(number: int) -> str:
-    return "no positional parameters" if number == 0 else f"at most {number} positional"
-
-
 def _takes(parameters: list[Parameter]) -> str:
-    names = list(_shown(parameters))
+    names = [
+        f"{one.name}…" if one.kind is Parameter.VAR_POSITIONAL else one.name
+        for one in parameters
+        if one.kind is not Parameter.VAR_KEYWORD
+    ]
     return f"it takes {', '.join(names)}" if names else "it takes no parameters"
-
-
-def _shown(parameters: list[Parameter]) -> Iterator[str]:
-    for one in parameters:
-        if one.kind is Parameter.VAR_POSITIONAL:
-            yield f"{one.name}…"
-        elif one.kind is not Parameter.VAR_KEYWORD:
-            yield one.name

@@ -33,7 +33,7 @@ class ReadInVain(ValueError):
     """A text has so many beginnings of JSON that lead nowhere that nobody can say what it holds."""
 
 
-class Found(Struct, frozen=True):
+class FencedBlock(Struct, frozen=True):
     """A piece of a text: what it says it is, its content, and its place."""
 
     kind: str
@@ -96,7 +96,7 @@ def values(text: str) -> Iterator[tuple[Any, int, int]]:
             yield value, before + start, before + place
 
 
-def fenced(text: str) -> Iterator[Found]:
+def fenced(text: str) -> Iterator[FencedBlock]:
     """Yield the fenced blocks of a Markdown text; one that is not closed goes to the end."""
     place, begun = 0, 0
     fence, kind = "", ""
@@ -110,7 +110,7 @@ def fenced(text: str) -> Iterator[Found]:
             fence, kind, begun = mark[1], words[0].lower() if words else "", min(place, len(text))
         elif fence and mark[1].startswith(fence) and not words:
             end = place - len(line) - 1
-            yield Found(kind, text[begun:end], begun, end)
+            yield FencedBlock(kind, text[begun:end], begun, end)
             fence = ""
     if fence:
-        yield Found(kind, text[begun:], begun, len(text))
+        yield FencedBlock(kind, text[begun:], begun, len(text))

@@ -25,8 +25,8 @@ from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.text import visible
 from faircount.core.verdict import Decision, Span, Usage, Verdict
+from faircount.judges.factory import JUDGES, STRING_JUDGES
 from faircount.judges.judge import Judge, every_part
-from faircount.judges.registry import JUDGES, STRING_JUDGES
 
 FORMAT = 1
 EVERYTHING = frozenset(Attempt.__struct_fields__)
@@ -44,7 +44,7 @@ _SHORTEST = _CONTENT_AT + _HEX
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-class _Said(Struct, frozen=True, omit_defaults=True):
+class _KeptVerdict(Struct, frozen=True, omit_defaults=True):
     """What is kept of a verdict."""
 
     hit: bool
@@ -55,7 +55,7 @@ class _Said(Struct, frozen=True, omit_defaults=True):
     usage: Usage | None = None
 
 
-class _Record(Struct, frozen=True):
+class _StoredVerdict(Struct, frozen=True):
     judge: str
     content: str
     sum: int
@@ -166,8 +166,8 @@ class _VerdictFile:
         return _verdict(self._reading.read(length), name)
 
     def add(self, judge: bytes, content: bytes, verdict: Verdict) -> None:
-        said = _encoder.encode(
-            _Said(
+        encoded = _encoder.encode(
+            _KeptVerdict(
                 hit=verdict.decision is Decision.HIT,
                 at=verdict.at,
                 score=verdict.score,
@@ -176,7 +176,7 @@ class _VerdictFile:
                 usage=verdict.usage,
             )
         )
-        record = _Record(judge.hex(), content.hex(), _checksum(judge + content, said), Raw(said))
+        record = _StoredVerdict(judge.hex(), content.hex(), _checksum(judge + content, encoded), Raw(encoded))
         # A line before may be torn: its writer was killed, or the disk was full for a moment.
         line = b"\n" + msgspec.json.encode(record) + b"\n"
         if os.write(self._descriptor, line) < len(line):
@@ -224,18 +224,18 @@ def _name(line: bytes) -> bytes | None:
 
 def _verdict(line: bytes, name: bytes) -> Verdict | None:
     try:
-        record = msgspec.json.decode(line, type=_Record)
+        record = msgspec.json.decode(line, type=_StoredVerdict)
         if record.sum != _checksum(name, bytes(record.said)):
             return None
-        said = msgspec.json.decode(record.said, type=_Said)
+        stored = msgspec.json.decode(record.said, type=_KeptVerdict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    decision = Decision.of(said.hit)
-    return Verdict(decision, said.score, said.reason, said.span, usage=said.usage, at=said.at)
+    decision = Decision.of(stored.hit)
+    return Verdict(decision, stored.score, stored.reason, stored.span, usage=stored.usage, at=stored.at)
 
 
-def _checksum(name: bytes, said: bytes) -> int:
-    return zlib.crc32(said, zlib.crc32(name))
+def _checksum(name: bytes, encoded: bytes) -> int:
+    return zlib.crc32(encoded, zlib.crc32(name))
 
 
 def _unusable(path: Path, error: OSError) -> UsageError:

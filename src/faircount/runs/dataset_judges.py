@@ -15,9 +15,8 @@ from faircount.components.factory import Context
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine
-from faircount.judges.factory import make_judge, make_trusted_only
+from faircount.judges.factory import JUDGES, STRING_JUDGES, make_judge, make_trusted_only
 from faircount.judges.judge import Judge, written
-from faircount.judges.registry import JUDGES, STRING_JUDGES
 from faircount.runs.cases import Case
 from faircount.runs.entry_metric import EntryMetric
 

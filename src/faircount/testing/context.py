@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faircount.judges.asking import Form, OffMenu, object_schema
-from faircount.judges.builtin.context import ContextualFScore as ContextualJudge
-from faircount.judges.builtin.context import Counts, f_score, precision_and_recall
+from faircount.judges.builtin.llm import ContextualFScore as ContextualJudge
+from faircount.judges.builtin.llm import StatementCounts, f_score, precision_and_recall
 from faircount.judges.judge import verdict_of
+from faircount.judges.model_judge import Form, OffMenu, object_schema
 from faircount.testing.fields import Declared
 from faircount.testing.judge_model import OpenAIClientWrapper
 from faircount.testing.judged import attempt_from, result_of
@@ -92,13 +92,13 @@ class ContextualFScore(Metric):
         question = text_of(input.messages[-1].content) if input.messages else ""
         return self._decided(self._counted(context, question, actual.output or ""))
 
-    def _counted(self, context: list[str], question: str, answer: str) -> Counts:
+    def _counted(self, context: list[str], question: str, answer: str) -> StatementCounts:
         template = self.template
         truths = self._texts("truths", template.generate_truths(retrieval_context=context, input_question=question))
         claims = self._texts("claims", template.generate_claims(actual_output=answer))
         of_claims = template.generate_hallucination_verdicts(claims=claims, retrieval_context=context)
         of_truths = template.generate_completeness_verdicts(truths=truths, claims=claims)
-        return Counts(self._verdicts(of_claims), self._verdicts(of_truths))
+        return StatementCounts(self._verdicts(of_claims), self._verdicts(of_truths))
 
     def _texts(self, name: str, prompt: str) -> list[str]:
         return list(self._asked(prompt, f'{{"{name}": ["…", "…"]}}', _texts_form(name)))
@@ -112,7 +112,7 @@ class ContextualFScore(Metric):
         answer: tuple[str, ...] = self.model.ask(messages, form)
         return answer
 
-    def _decided(self, counts: Counts) -> EvaluationResult:
+    def _decided(self, counts: StatementCounts) -> EvaluationResult:
         precision, recall = precision_and_recall(counts, "rebel", "neither")
         score = f_score(precision or 0.0, recall or 0.0, self.beta)
         passed = score >= self.threshold - _ROUNDING

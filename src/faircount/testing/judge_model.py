@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from faircount.core.errors import UsageError
-from faircount.judges.asking import Form, OffMenu, Questioner
+from faircount.judges.model_judge import Form, OffMenu, Questioner
 from faircount.testing.plain import SECRET, is_secret, plain
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import field
 from typing import Any
 
 from faircount.core.attempt import Attempt, Expected
-from faircount.judges.assignment import best_pairs
 from faircount.judges.builtin.tools import ToolCallsAccuracy as ToolCallsJudge
+from faircount.judges.builtin.tools import best_pairs
 from faircount.testing.fields import Declared
 from faircount.testing.judged import calls_of, result_of
 from faircount.testing.messages import AssistantInput, AssistantOutput, ToolCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from faircount import Attempt, Decision, Judge, Span, Verdict
-from faircount.core.errors import UsageError
+from faircount.core import UsageError
 
 _WORD = re.compile(r"[A-Z]{3,}")
 

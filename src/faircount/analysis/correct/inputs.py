@@ -22,13 +22,13 @@ from faircount.analysis.judges.evaluation import evaluate
 from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.summary import Summary, read_summary
+from faircount.components.factory import adapters
 from faircount.components.spec import parse
 from faircount.core.errors import InputError, UsageError
 from faircount.core.text import visible
 from faircount.core.verdict import Decision
 from faircount.io.streams import STDIN
-from faircount.judges.factory import TOOLS, make_trusted_only
-from faircount.judges.registry import JUDGES
+from faircount.judges.factory import JUDGES, make_trusted_only
 from faircount.readers.label_types import LabelOptions
 from faircount.readers.labels import Labels, read_labels
 from faircount.readers.raw_rows import RawReader, values_reader
@@ -199,7 +199,7 @@ def _canonical(name: str) -> str:
     except UsageError:
         plain = name
     prefix, colon, rest = plain.partition(":")
-    plain = rest if colon and prefix.casefold() in TOOLS else plain
+    plain = rest if colon and prefix.casefold() in adapters("judge") else plain
     known = JUDGES.built_in(plain)
     return plain if known is None else known.name
 

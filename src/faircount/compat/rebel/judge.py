@@ -24,7 +24,7 @@ from faircount.components.code import (
 from faircount.core.attempt import Attempt, ToolCall
 from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
-from faircount.judges.third_party import ThirdPartyJudge, share
+from faircount.judges.judge import ThirdPartyJudge, share
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

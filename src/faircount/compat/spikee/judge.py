@@ -18,7 +18,7 @@ from faircount.components.code import is_there, load, refuse_unknown, version_of
 from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
-from faircount.judges.third_party import ThirdPartyJudge
+from faircount.judges.judge import ThirdPartyJudge
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

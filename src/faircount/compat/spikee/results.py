@@ -16,7 +16,7 @@ from typing import Any
 from faircount.core.errors import InputError
 from faircount.core.text import visible
 from faircount.io.lenient_json import BadLine
-from faircount.judges.registry import JUDGES
+from faircount.judges.factory import JUDGES
 from faircount.readers.entry_rows import Attacked, row_of_entry
 from faircount.readers.journal_records import ATTACK, RunRecord
 from faircount.readers.journal_rows import EntryGathering

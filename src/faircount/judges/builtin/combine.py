@@ -26,7 +26,7 @@ def _called(judge: Judge) -> str:
     return judge.called or judge.name
 
 
-def _said(judge: Judge, verdict: Verdict) -> str:
+def _described(judge: Judge, verdict: Verdict) -> str:
     words = verdict.reason if verdict.decision is not None else verdict.error
     return f"{_called(judge)}: {words}" if words else _called(judge)
 
@@ -98,21 +98,16 @@ class _Several(Judge):
         scores = [verdict.score for _, verdict in asked if verdict.score is not None]
         return combined(scores) if self.scores and len(scores) == len(self._parts) else None
 
-    def _decided_by(self, asked: Asked, decision: Decision, score: float | None) -> Verdict:
-        """Return the decision of one part as that of the whole."""
-        judge, verdict = _of(asked, decision)[0]
-        return Verdict(decision, score, _said(judge, verdict), verdict.span, usage=_usage(asked))
-
     def _agreed(self, asked: Asked, decision: Decision, score: float | None) -> Verdict:
         """Return the decision that the parts came to together, with the first evidence that one of them has."""
         agreeing = _of(asked, decision)
         spans = [verdict.span for _, verdict in agreeing if verdict.span is not None]
-        reason = f"{len(agreeing)} of {len(self._parts)} {decision}; {_said(*agreeing[0])}"
+        reason = f"{len(agreeing)} of {len(self._parts)} {decision}; {_described(*agreeing[0])}"
         return Verdict(decision, score, reason, spans[0] if spans else None, usage=_usage(asked))
 
     def _undecided(self, asked: Asked) -> Verdict:
         without = [(judge, verdict) for judge, verdict in asked if verdict.decision is None]
-        error = f"{len(without)} of {len(self._parts)} judges did not decide; {_said(*without[0])}"
+        error = f"{len(without)} of {len(self._parts)} judges did not decide; {_described(*without[0])}"
         return Verdict.unjudged(error, usage=_usage(asked))
 
     def _settled_by_one(self, attempt: Attempt, settles: Decision, pick: Callable[[Iterable[float]], float]) -> Verdict:
@@ -120,8 +115,9 @@ class _Several(Judge):
         otherwise = Decision.of(settles is Decision.PASS)
         asked = self._ask(attempt, lambda so_far: so_far[-1][1].decision is settles)
         score = self._score(asked, pick)
-        if _of(asked, settles):
-            return self._decided_by(asked, settles, score)
+        if deciding := _of(asked, settles):
+            judge, verdict = deciding[0]
+            return Verdict(settles, score, _described(judge, verdict), verdict.span, usage=_usage(asked))
         if len(_of(asked, otherwise)) < len(asked):
             return self._undecided(asked)
         return self._agreed(asked, otherwise, score)
@@ -214,13 +210,13 @@ class Not(_One):
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return the opposite of what the part says."""
-        said = verdict_of(self._part, attempt)
-        if said.decision is None:
-            return Verdict.unjudged(_said(self._part, said), usage=said.usage)
-        score = None if said.score is None else 1 - said.score
-        opposite = Decision.of(said.decision is Decision.PASS)
-        reason = f"{said.decision} inverted; {_said(self._part, said)}"
-        return Verdict(opposite, score, reason, said.span, usage=said.usage)
+        verdict = verdict_of(self._part, attempt)
+        if verdict.decision is None:
+            return Verdict.unjudged(_described(self._part, verdict), usage=verdict.usage)
+        score = None if verdict.score is None else 1 - verdict.score
+        opposite = Decision.of(verdict.decision is Decision.PASS)
+        reason = f"{verdict.decision} inverted; {_described(self._part, verdict)}"
+        return Verdict(opposite, score, reason, verdict.span, usage=verdict.usage)
 
 
 class Threshold(_One):
@@ -238,12 +234,12 @@ class Threshold(_One):
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Decide by the score of the part."""
-        said = verdict_of(self._part, attempt)
-        if said.decision is None:
-            return Verdict.unjudged(_said(self._part, said), usage=said.usage)
-        if said.score is None:
-            return Verdict.unjudged(f"{_called(self._part)} gives no score", usage=said.usage)
-        hit = said.score >= self._at
+        verdict = verdict_of(self._part, attempt)
+        if verdict.decision is None:
+            return Verdict.unjudged(_described(self._part, verdict), usage=verdict.usage)
+        if verdict.score is None:
+            return Verdict.unjudged(f"{_called(self._part)} gives no score", usage=verdict.usage)
+        hit = verdict.score >= self._at
         relation = "at least" if hit else "below"
-        reason = f"score {said.score:.3g}, {relation} {self._at:g}; {_said(self._part, said)}"
-        return Verdict(Decision.of(hit), said.score, reason, said.span, usage=said.usage)
+        reason = f"score {verdict.score:.3g}, {relation} {self._at:g}; {_described(self._part, verdict)}"
+        return Verdict(Decision.of(hit), verdict.score, reason, verdict.span, usage=verdict.usage)

@@ -1,13 +1,17 @@
-"""Whether a model called the tools that it should have called, with the arguments that it should have given."""
+"""Whether a model called the tools that it should have called, with the arguments that it should have given.
+
+Calls that go together are found so that the sum of their likenesses is as large as it can be: taking the best partner
+for each in turn depends on the order and can miss the best whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from faircount.core.attempt import Attempt, ToolCall
 from faircount.core.verdict import Decision, Verdict
-from faircount.judges.assignment import best_pairs, best_pairs_in_order
 from faircount.judges.json_text import NotJson, decode
 from faircount.judges.judge import Judge, check_choice, check_flag, check_number
 
@@ -114,3 +118,80 @@ def _share_of_equal(one: dict[str, Any], other: dict[str, Any]) -> float:
 
 def _calls(count: int) -> str:
     return "1 call" if count == 1 else f"{count} calls"
+
+
+Pairs = list[tuple[int, int]]
+"""Rows with their columns, in the order of the rows."""
+
+
+def best_pairs(likeness: Sequence[Sequence[float]]) -> Pairs:
+    """Return the assignment of rows to columns with the largest sum; the longer side has some left over.
+
+    The Hungarian method with potentials and shortest augmenting paths (Jonker and Volgenant 1987), in
+    rows × rows × columns steps.
+    """
+    if not likeness or not likeness[0]:
+        return []
+    if len(likeness) > len(likeness[0]):
+        turned = [[row[column] for row in likeness] for column in range(len(likeness[0]))]
+        return sorted((row, column) for column, row in best_pairs(turned))
+    return _least_cost_pairs([[-value for value in row] for row in likeness])
+
+
+def _least_cost_pairs(costs: Sequence[Sequence[float]]) -> Pairs:
+    """Return the cheapest assignment, for at most as many rows as columns: rows are placed one after the other."""
+    columns = range(len(costs[0]))
+    of_rows, of_columns = [0.0] * len(costs), [0.0] * len(columns)
+    row_at: list[int | None] = [None] * len(columns)
+    for row in range(len(costs)):
+        # Find the cheapest way to a free column, by way of the rows that must make room.
+        distance, before = [inf] * len(columns), list[int | None]([None] * len(columns))
+        passed: list[tuple[int, int]] = []
+        open_columns = set(columns)
+        here, current, travelled = row, -1, 0.0
+        while True:
+            for column in open_columns:
+                reached = travelled + costs[here][column] - of_rows[here] - of_columns[column]
+                if reached < distance[column]:
+                    distance[column], before[column] = reached, current if passed else None
+            travelled, current = min((distance[column], column) for column in open_columns)
+            occupant = row_at[current]
+            if occupant is None:
+                break
+            open_columns.remove(current)
+            passed.append((current, occupant))
+            here = occupant
+        # Keep every reduced cost at or above 0, and at 0 for the pairs.
+        of_rows[row] += travelled
+        for column, occupant in passed:
+            of_rows[occupant] += travelled - distance[column]
+            of_columns[column] -= travelled - distance[column]
+        # Move the rows on that way by one place.
+        while (previous := before[current]) is not None:
+            row_at[current], current = row_at[previous], previous
+        row_at[current] = row
+    return sorted((row, column) for column, row in enumerate(row_at) if row is not None)
+
+
+def best_pairs_in_order(likeness: Sequence[Sequence[float]]) -> Pairs:
+    """Return the assignment with the largest sum in which no two pairs cross: later rows have later columns."""
+    if not likeness or not likeness[0]:
+        return []
+    columns = len(likeness[0])
+    sums = [[0.0] * (columns + 1)]
+    for values in likeness:
+        above, current = sums[-1], [0.0]
+        for column, value in enumerate(values):
+            current.append(max(above[column + 1], current[column], above[column] + value))
+        sums.append(current)
+    row, column = len(likeness), columns
+    pairs: Pairs = []
+    while row and column:
+        if sums[row][column] == sums[row - 1][column]:
+            row -= 1
+        elif sums[row][column] == sums[row][column - 1]:
+            column -= 1
+        else:
+            row, column = row - 1, column - 1
+            pairs.append((row, column))
+    return pairs[::-1]

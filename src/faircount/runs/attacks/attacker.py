@@ -14,7 +14,7 @@ import msgspec
 from faircount.core.attempt import Attempt
 from faircount.core.text import clip, visible
 from faircount.core.verdict import Decision, Usage
-from faircount.judges.asking import Form, Message, Questioner, check_temperature, settings_for
+from faircount.judges.model_judge import Form, Message, Questioner, check_temperature, settings_for
 from faircount.runs.attacks.base import AttackError
 from faircount.runs.attacks.built_in import BuiltInAttack
 from faircount.runs.targets.concurrency import in_thread

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faircount.core.errors import UsageError
 from faircount.core.text import replace_surrogates
-from faircount.judges.asking import Form, OffMenu, between_fences, fence_for, object_schema
 from faircount.judges.judge import check_choice
+from faircount.judges.model_judge import Form, OffMenu, between_fences, fence_for, object_schema
 from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
 from faircount.runs.attacks.base import Entry, Play, Prompt, Step, with_text
 from faircount.runs.attacks.built_in import check_seed

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, replace_surrogates
-from faircount.judges.asking import Form, Message, OffMenu, between_fences, fence_for, object_schema
 from faircount.judges.judge import check_texts
+from faircount.judges.model_judge import Form, Message, OffMenu, between_fences, fence_for, object_schema
 from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
 from faircount.runs.attacks.base import AttackError, Entry, Messages, Play, Prompt, Step
 from faircount.runs.attacks.built_in import check_whole
