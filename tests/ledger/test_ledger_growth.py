@@ -27,9 +27,9 @@ FROM (
                 CASE WHEN c.case_ord < a.ord THEN 0 ELSE 1 END,
                 c.case_ord DESC
         ) AS choice
-    FROM row_story AS a
+    FROM row_history AS a
     INNER JOIN standard_case AS c ON a.origin_key = c.origin_key AND a.entry_id = c.entry_id
-    WHERE a.story = 'kept' AND a.is_attack
+    WHERE a.status = 'kept' AND a.is_attack
 ) AS ranked
 WHERE choice = 1
 """
@@ -84,13 +84,13 @@ def test_an_attack_row_belongs_to_the_case_that_all_pairs_say(seed: int) -> None
         )
     with duckdb.connect() as connection:
         connection.execute(
-            "CREATE TABLE row_story (ord BIGINT, source INT, origin_key INT, entry_id TEXT, is_attack BOOLEAN,"
-            " text_hash INT, objective_hash INT, signature TEXT, story TEXT)"
+            "CREATE TABLE row_history (ord BIGINT, source INT, origin_key INT, entry_id TEXT, is_attack BOOLEAN,"
+            " text_hash INT, objective_hash INT, signature TEXT, status TEXT)"
         )
-        connection.executemany("INSERT INTO row_story VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'kept')", rows)
+        connection.executemany("INSERT INTO row_history VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'kept')", rows)
         connection.execute(
             "CREATE TABLE standard_case AS SELECT origin_key, entry_id, text_hash, signature, MIN(ord) AS case_ord"
-            " FROM row_story WHERE NOT is_attack GROUP BY ALL"
+            " FROM row_history WHERE NOT is_attack GROUP BY ALL"
         )
         found, expected = (
             sorted(connection.execute(statement).fetchall()) for statement in (cases_statement(), ALL_PAIRS)

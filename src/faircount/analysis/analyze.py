@@ -37,7 +37,7 @@ from faircount.core.model import (
 from faircount.core.text import clip, visible
 from faircount.core.workers import Answered
 from faircount.ledger import engine, row_filter, tallies
-from faircount.ledger.schema import Answer
+from faircount.ledger.schema import AnswerKind
 from faircount.ledger.store import TOGETHER, Ledger, LedgerView
 from faircount.query import Query
 from faircount.query.query import tests
@@ -556,7 +556,7 @@ def role_of(ledger: LedgerView, sources: Sequence[Source]) -> str:
     if sources and all(looks_benign(source.path) for source in sources):
         return "benign"
     answers = tallies.kinds_of_answers(ledger)
-    return "guardrail" if answers and not answers.get(Answer.TEXT) else "attacks"
+    return "guardrail" if answers and not answers.get(AnswerKind.TEXT) else "attacks"
 
 
 def _failed_cases(folded: Folded, options: AnalyzeOptions) -> Examples:

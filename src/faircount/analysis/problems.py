@@ -11,9 +11,9 @@ from faircount.core.findings import Notes, counted, finding
 from faircount.core.model import Finding, Severity, Source, Tally
 from faircount.core.outcomes import known_pattern
 from faircount.core.text import clip, visible
-from faircount.ledger import problems
-from faircount.ledger.problems import ProblemRows, rows_behind
-from faircount.ledger.schema import Answer
+from faircount.ledger import lookup as problems
+from faircount.ledger.lookup import ProblemRows, rows_behind
+from faircount.ledger.schema import AnswerKind
 from faircount.ledger.store import LedgerView
 from faircount.readers.inputs import Input
 from faircount.readers.journal_rows import STOP_WHEN
@@ -184,7 +184,7 @@ def _old_guardrails(ledger: LedgerView, sources: Sequence[Source], *, detected: 
     answers = problems.answers_of_successes(ledger)
     found = []
     for index in old:
-        empty, text = (answers.get((index, answer), 0) for answer in (Answer.EMPTY, Answer.TEXT))
+        empty, text = (answers.get((index, answer), 0) for answer in (AnswerKind.EMPTY, AnswerKind.TEXT))
         if empty and not text:
             message = (
                 f"{counted(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "

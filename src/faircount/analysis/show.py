@@ -26,7 +26,7 @@ from faircount.core.text import clip, mask_secrets, visible
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import STDIN, TOO_LONG, Block, blocks
 from faircount.ledger import lookup
-from faircount.ledger.lookup import JUDGED_AGAIN, REPEATED, TOLD_ELSEWHERE, FoldedEntry
+from faircount.ledger.lookup import JUDGED_AGAIN, RECORDED_ELSEWHERE, REPEATED, FoldedEntry
 from faircount.ledger.store import LedgerView
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
@@ -44,7 +44,7 @@ _LONGEST_NAME = 200
 _DAMAGE = ("F001", "F002")
 _LEFT_OUT = {
     REPEATED: "the same row appears earlier in the file",
-    TOLD_ELSEWHERE: "another file has the same attempt and takes precedence",
+    RECORDED_ELSEWHERE: "another file has the same attempt and takes precedence",
     JUDGED_AGAIN: "another file judges the same attempt differently and takes precedence",
 }
 BY_ID, BY_ROW = "id", "row"

@@ -1,4 +1,6 @@
-"""The words of this field as small frozen types: an attempt on a target, and what a judge says of it."""
+"""The words of this field as small frozen types: an attempt on a target, what a judge says of it, and by
+whose definitions it is counted.
+"""
 
 from faircount.core.lazy import names_of
 

@@ -2,6 +2,9 @@ from faircount.core.attempt import Attempt as Attempt
 from faircount.core.attempt import Expected as Expected
 from faircount.core.attempt import ToolCall as ToolCall
 from faircount.core.attempt import Turn as Turn
+from faircount.core.definition import DEFINITIONS as DEFINITIONS
+from faircount.core.definition import Definition as Definition
+from faircount.core.definition import Exclusion as Exclusion
 from faircount.core.errors import FaircountError as FaircountError
 from faircount.core.errors import InputError as InputError
 from faircount.core.errors import UsageError as UsageError

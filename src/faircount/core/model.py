@@ -82,9 +82,9 @@ class Source(Struct, frozen=True):
     """A file that was read, and how its lines fared."""
 
     path: str
-    tool: str = "spikee"
+    tool: str = ""
     tool_version: str | None = None
-    reader: str = "spikee"
+    reader: str = ""
     lines: Count = 0
     good_lines: Count = 0
     bad_lines: Count = 0

@@ -1,8 +1,4 @@
 from faircount.ledger.lookup import ExampleRow as ExampleRow
-from faircount.ledger.origins import Overlap as Overlap
-from faircount.ledger.origins import is_rejudged as is_rejudged
-from faircount.ledger.origins import origin_keys as origin_keys
-from faircount.ledger.origins import preference as preference
 from faircount.ledger.schema import FACET as FACET
 from faircount.ledger.schema import WITH_WORDS as WITH_WORDS
 from faircount.ledger.schema import Batch as Batch
@@ -16,4 +12,8 @@ from faircount.ledger.schema import word_of as word_of
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS as ONE_BY_ONE_UP_TO_ROWS
 from faircount.ledger.store import Ledger as Ledger
 from faircount.ledger.store import LedgerView as LedgerView
+from faircount.ledger.store import Overlap as Overlap
+from faircount.ledger.store import is_rejudged as is_rejudged
+from faircount.ledger.store import origin_keys as origin_keys
+from faircount.ledger.store import preference as preference
 from faircount.ledger.tallies import FamilyCounts as FamilyCounts

@@ -1,6 +1,7 @@
 """What runs the SQL of the ledger: DuckDB, in process, behind the interface that another engine would have to have.
 
-It is started only where it is needed, loads no extensions and opens no files but a cache's.
+It is started only where it is needed, loads no extensions and opens no files but a cache's: the tables of a source, in
+Parquet.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from faircount.core.workers import Beside
+from faircount.ledger.schema import TABLES, Tables, sql_names
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -185,3 +190,49 @@ def interruptible() -> Iterator[None]:
 def quoted(path: Path) -> str:
     """Return a path of our own as a literal."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+class StoredTables(Struct, frozen=True):
+    """What is kept of a source in files: its rows, or what they were folded into where nothing else decided that."""
+
+    folder: Path
+    columns: Mapping[str, Sequence[str]]
+    lexicons: Sequence[str]
+    words: Callable[[str], list[str | None]]
+    rows: int
+
+    def content(self, table: str) -> str:
+        """Return what stands for a table in SQL."""
+        return f"READ_PARQUET({quoted(self.folder / table_file(table))})"
+
+    def read(self) -> Tables:
+        """Read everything into arrays."""
+        with closing(DuckDB(connect(folder=self.folder, threads=1))) as reading:
+            numbers = {table: self._read(reading, table) for table in TABLES}
+        return Tables(numbers, {lexicon: self.words(lexicon) for lexicon in self.lexicons})
+
+    def _read(self, reading: Engine, table: str) -> dict[str, Any]:
+        import numpy
+
+        # A duration that was not recorded is no number, which the engine takes for null.
+        arrays = reading.arrays(f"SELECT * FROM {self.content(table)}")
+        return {
+            column: numpy.ma.filled(arrays[name], numpy.nan) if numpy.ma.is_masked(arrays[name]) else arrays[name]
+            for column, name in sql_names(self.columns[table]).items()
+        }
+
+
+def table_file(table: str) -> str:
+    """Return how the file of a table is called."""
+    return f"{table}.parquet"
+
+
+def write_tables(writing: Engine, folder: Path, tables: Tables) -> None:
+    """Write tables of arrays into a folder that the engine may write to."""
+    import numpy
+
+    for table, columns in tables.numbers.items():
+        names = sql_names(columns)
+        arrays = {names[column]: numpy.asarray(numbers) for column, numbers in columns.items()}
+        writing.show(table, arrays)
+        writing.save(table, folder / table_file(table))

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from faircount.core.model import Outcome
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind
 from faircount.ledger.store import GIVEN, JUDGE_FIELD, LedgerView
 from faircount.ledger.tallies import text_of
 
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
 _DECIDED = f"({_SUCCESS}, {OUTCOME_NUMBER[Outcome.FAILURE]})"
 _LABELLED = f"entry_key IN {GIVEN}"
-_WAS_READ = f"entry_key IN (SELECT entry_key FROM told WHERE state IN {_DECIDED} AND answer <> {Answer.BOOLEAN})"
+_READ_ROWS = f"state IN {_DECIDED} AND answer <> {AnswerKind.BOOLEAN}"
+_WAS_READ = f"entry_key IN (SELECT entry_key FROM counted_row WHERE {_READ_ROWS})"
 """A guardrail answers true or false by itself, and no judge is asked, whatever the row names."""
 
-Kin = tuple[int | None, int | None]
-"""What tells families apart: the value of the column, or the entry where it has none."""
+FamilyKey = tuple[int | None, int | None]
+"""What identifies a family: the value of the column, or the entry where it has none."""
 
 
 # -- what there is to label -------------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ def entries_to_label(ledger: LedgerView, verdict: Outcome, column: str | None) -
 def rows_to_label(ledger: LedgerView, entry: int) -> tuple[int, ...]:
     """Return the places of the rows of an entry that have a verdict."""
     rows = ledger.query(
-        f"SELECT ord FROM told WHERE entry_key = ? AND state IN {_DECIDED} ORDER BY is_attack, ord", [entry]
+        f"SELECT ord FROM counted_row WHERE entry_key = ? AND state IN {_DECIDED} ORDER BY is_attack, ord", [entry]
     )
     return tuple(place for (place,) in rows)
 
@@ -60,7 +61,12 @@ def entries_by_judge(ledger: LedgerView, *, read: bool = False) -> list[tuple[st
         ORDER BY entries DESC, {column}
         """
     )
-    return [(ledger.word("judge", last) or ledger.word(column, number), count) for number, last, count in rows]
+    found: dict[str | None, int] = {}
+    for number, last, count in rows:
+        # A judge that judged again did so after several others.
+        name = ledger.word("judge", last) or ledger.word(column, number)
+        found[name] = found.get(name, 0) + count
+    return sorted(found.items(), key=lambda judged: -judged[1])
 
 
 # -- where labels fall ------------------------------------------------------------------------------------------
@@ -89,9 +95,9 @@ def rows_beside_labels(ledger: LedgerView, places: Sequence[int]) -> list[Labell
             e.outcome = {_SUCCESS},
             CASE WHEN t.state IN {_DECIDED} THEN t.state = {_SUCCESS} END,
             CASE WHEN t.is_attack THEN COALESCE(t.attack, 0) END
-        FROM told AS t
+        FROM counted_row AS t
         INNER JOIN entry AS e ON t.entry_key = e.entry_key
-        WHERE t.entry_key IN (SELECT entry_key FROM told WHERE ord IN {GIVEN})
+        WHERE t.entry_key IN (SELECT entry_key FROM counted_row WHERE ord IN {GIVEN})
             AND e.outcome IN {_DECIDED}
         ORDER BY t.ord
         """,
@@ -105,7 +111,7 @@ def values_of(ledger: LedgerView, keys: Sequence[int], column: str) -> dict[int,
     return dict(ledger.query(f"SELECT entry_key, {column} FROM entry WHERE {_LABELLED}", [list(keys)]))
 
 
-def families_of(ledger: LedgerView, keys: Sequence[int], family: str | None) -> dict[int, Kin]:
+def families_of(ledger: LedgerView, keys: Sequence[int], family: str | None) -> dict[int, FamilyKey]:
     """Return the family of each entry, by the column of families; without one, all entries are of one family."""
     if family is None:
         return dict.fromkeys(keys, (None, None))
@@ -124,9 +130,9 @@ def labels_by_value(ledger: LedgerView, column: str, keys: Sequence[int]) -> lis
 
 
 class VerdictsOfFamilies(Struct, frozen=True):
-    """Families that are alike in their verdicts, and how many; one with a label stands by itself, with its `kin`."""
+    """Families that are alike in their verdicts, and how many; one with a label stands by itself, with its `family`."""
 
-    kin: Kin
+    family: FamilyKey
     facet: int | None
     total: int
     successes: int
@@ -158,7 +164,7 @@ def verdicts_of_families(ledger: LedgerView, family: str, facet: str, keys: Sequ
         """,
         [list(keys)],
     )
-    return [VerdictsOfFamilies((kin, single), *counts) for kin, single, *counts in rows]
+    return [VerdictsOfFamilies((value, single), *counts) for value, single, *counts in rows]
 
 
 class AttackedEntries(Struct, frozen=True):
@@ -168,23 +174,23 @@ class AttackedEntries(Struct, frozen=True):
     won: bool
     judged: bool
     success: bool
-    kin: Kin
+    family: FamilyKey
     entries: int
 
 
 def attacked_entries(ledger: LedgerView, family: str | None) -> list[AttackedEntries]:
     """Count the entries that each dynamic attack was tried on, by family and by what came of it."""
-    kin = "NULL, NULL" if family is None else f"{family}, CASE WHEN {family} IS NULL THEN e.entry_key END"
+    key = "NULL, NULL" if family is None else f"{family}, CASE WHEN {family} IS NULL THEN e.entry_key END"
     rows = ledger.query(
         f"""
-        SELECT a.attack, a.won, a.judged AND e.outcome IN {_DECIDED}, e.outcome = {_SUCCESS}, {kin}, COUNT(*)
+        SELECT a.attack, a.won, a.judged AND e.outcome IN {_DECIDED}, e.outcome = {_SUCCESS}, {key}, COUNT(*)
         FROM (
             SELECT
                 COALESCE(attack, 0) AS attack,
                 entry_key,
                 BOOL_OR(succeeded) AS won,
                 BOOL_OR(state IN {_DECIDED}) AS judged
-            FROM told
+            FROM counted_row
             WHERE is_attack
             GROUP BY COALESCE(attack, 0), entry_key
         ) AS a

@@ -1,4 +1,6 @@
-"""Entries and rows of a folded ledger one by one: which have an id, what they are made of, what was left out."""
+"""Entries and rows of a folded ledger one by one: which have an id, what they are made of, what was left
+out, and which rows findings are about.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +12,34 @@ from typing import Any
 
 from msgspec import Struct
 
+from faircount.core.definition import Definition
+from faircount.core.findings import EXAMPLES_KEPT
 from faircount.core.model import Outcome
-from faircount.ledger.schema import Lexicon, Mark, Tables, id_number, word_of
-from faircount.ledger.store import GIVEN, Ledger, LedgerView, source_and_line
+from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind, Lexicon, RowMark, Tables, id_number, word_of
+from faircount.ledger.store import GIVEN, LINE_BITS, Ledger, LedgerView, source_and_line
 from faircount.ledger.tallies import ATTACK_NAME, strategy_name, text_of
 
-REPEATED, TOLD_ELSEWHERE, JUDGED_AGAIN = "repeated", "told elsewhere", "judged again elsewhere"
-"""Why a row was left out, as `resolve_rows.sql` says it."""
+REPEATED, RECORDED_ELSEWHERE, JUDGED_AGAIN = "repeated", "recorded elsewhere", "judged again elsewhere"
+"""Why a row was left out, as `resolve_rows.sql` writes it."""
 
 _OUTCOMES = tuple(Outcome)
 _ATTACK_ROW = "-attack"
 _ENTRY_ID = f"""
     CASE
-        WHEN t.mark = {Mark.ATTACK_BY_ID} AND NOT t.is_attack THEN COALESCE(t.own_id, t.parent_id) ELSE t.parent_id
+        WHEN t.mark = {RowMark.ATTACK_BY_ID} AND NOT t.is_attack THEN COALESCE(t.own_id, t.parent_id) ELSE t.parent_id
     END
 """
-"""The id of the entry that a row of `told` counts in."""
+"""The id of the entry that a row of `counted_row` counts in."""
 
 
 class FoldedEntry(Struct, frozen=True):
-    """An entry as it was counted; `kin` is how many entries its family has, itself included, 0 without a family."""
+    """An entry as it was counted; `family_size` counts the entries of its family with itself, 0 without a family."""
 
     key: int
     name: str
     outcome: Outcome
     requests: int
-    kin: int
+    family_size: int
     facets: tuple[tuple[str, str | None], ...]
 
 
@@ -69,11 +73,11 @@ class ExampleRow(CountedRow, frozen=True):
 
 
 class RowLeftOut(Struct, frozen=True):
-    """A row that tells nothing new of an entry, why, and the row that counts instead where only one can."""
+    """A row that adds nothing to an entry, why, and the row that counts instead where only one can."""
 
     ord: int
     is_attack: bool
-    story: str
+    status: str
     instead: int | None
 
 
@@ -102,7 +106,7 @@ def entries_of_rows(ledger: LedgerView, ords: Sequence[int]) -> list[int]:
 
 def _keys_where(ledger: LedgerView, condition: str, parameters: Sequence[Sequence[int]]) -> list[int]:
     rows = ledger.query(
-        f"SELECT entry_key FROM entry WHERE entry_key IN (SELECT entry_key FROM told AS t WHERE {condition})"
+        f"SELECT entry_key FROM entry WHERE entry_key IN (SELECT entry_key FROM counted_row AS t WHERE {condition})"
         " ORDER BY first_ord",
         parameters,
     )
@@ -113,7 +117,7 @@ def ids_near(ledger: LedgerView, name: str, limit: int) -> list[str]:
     """Return some of the ids that entries have, no more than `limit`; for a number, those of the nearest numbers."""
     wanted = min(id_number(name, Lexicon()), 0)
     rows = ledger.query(
-        f"SELECT id FROM (SELECT DISTINCT {_ENTRY_ID} AS id FROM told AS t) ORDER BY ABS(id - ?), id LIMIT ?",
+        f"SELECT id FROM (SELECT DISTINCT {_ENTRY_ID} AS id FROM counted_row AS t) ORDER BY ABS(id - ?), id LIMIT ?",
         [wanted, limit],
     )
     return [ledger.word("parent_id", number) or "" for (number,) in rows]
@@ -138,19 +142,19 @@ def folded_entries(ledger: LedgerView, keys: Sequence[int]) -> list[FoldedEntry]
         f"""
         SELECT
             e.entry_key, {_ENTRY_ID}, e.outcome, e.requests,
-            (SELECT COUNT(*) FROM entry AS kin WHERE kin.family = e.family){listed}
+            (SELECT COUNT(*) FROM entry AS variant WHERE variant.family = e.family){listed}
         FROM entry AS e
-        INNER JOIN told AS t ON e.first_ord = t.ord
+        INNER JOIN counted_row AS t ON e.first_ord = t.ord
         WHERE e.entry_key IN {GIVEN}
         """,
         [keys],
     )
     found = {}
-    for key, number, outcome, requests, kin, *values in rows:
+    for key, number, outcome, requests, size, *values in rows:
         words = [ledger.word(column, value) for column, value in zip(columns, values, strict=True)]
         name = ledger.word("parent_id", number) or ""
         facets = tuple(zip(ledger.facets, words, strict=True))
-        found[key] = FoldedEntry(key, name, _OUTCOMES[outcome], int(requests), kin, facets)
+        found[key] = FoldedEntry(key, name, _OUTCOMES[outcome], int(requests), size, facets)
     return [found[key] for key in keys]
 
 
@@ -161,7 +165,7 @@ def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
         SELECT
             {TO_READ_BACK},
             source, attack, is_attack, state, succeeded, failed, errored, blocked, requests, response_time
-        FROM told AS t
+        FROM counted_row AS t
         WHERE entry_key = ?
         ORDER BY is_attack, ord
         """,
@@ -194,44 +198,44 @@ def categories_of(ledger: LedgerView, ords: Sequence[int]) -> dict[int, list[str
 # -- what was left out ------------------------------------------------------------------------------------------
 
 _LEFT_OUT_BESIDE_KEPT = """
-    row_story AS l
-    INNER JOIN row_story AS k
+    row_history AS l
+    INNER JOIN row_history AS k
         ON
-            l.story <> 'kept'
-            AND k.story = 'kept'
+            l.status <> 'kept'
+            AND k.status = 'kept'
             AND l.origin_key = k.origin_key
             AND l.entry_id = k.entry_id
             AND l.is_attack = k.is_attack
             AND l.text_hash IS NOT DISTINCT FROM k.text_hash
             AND l.signature = k.signature
-            AND (l.story <> 'repeated' OR l.source = k.source)
+            AND (l.status <> 'repeated' OR l.source = k.source)
 """
 
 
 def rows_left_out(ledger: LedgerView, key: int) -> list[RowLeftOut]:
-    """Return the rows that tell what rows of an entry tell already, and why they do not count."""
+    """Return the rows that repeat what rows of an entry record already, and why they do not count."""
     if not _has_left_out(ledger):
         return []
     rows: Iterable[tuple[int, bool, str, int, int]] = ledger.query(
         f"""
-        SELECT l.ord, l.is_attack, l.story, MIN(k.ord), MAX(k.ord)
+        SELECT l.ord, l.is_attack, l.status, MIN(k.ord), MAX(k.ord)
         FROM {_LEFT_OUT_BESIDE_KEPT}
-        INNER JOIN told AS t ON k.ord = t.ord
+        INNER JOIN counted_row AS t ON k.ord = t.ord
         WHERE t.entry_key = ?
-        GROUP BY l.ord, l.is_attack, l.story
+        GROUP BY l.ord, l.is_attack, l.status
         ORDER BY l.ord
         """,
         [key],
     )
     return [
-        RowLeftOut(ord_, is_attack, story, first if first == last else None)
-        for ord_, is_attack, story, first, last in rows
+        RowLeftOut(ord_, is_attack, status, first if first == last else None)
+        for ord_, is_attack, status, first, last in rows
     ]
 
 
 def _has_left_out(ledger: LedgerView) -> bool:
-    """Tell whether any row was left out; where no id was suspected, the table has hardly any columns."""
-    return bool(ledger.query("SELECT 1 FROM row_story WHERE story <> 'kept' LIMIT 1"))
+    """Return whether any row was left out; where no id was suspected, the table has hardly any columns."""
+    return bool(ledger.query("SELECT 1 FROM row_history WHERE status <> 'kept' LIMIT 1"))
 
 
 # -- rows to be read back ---------------------------------------------------------------------------------------
@@ -242,7 +246,9 @@ TO_READ_BACK = "t.ord, t.parent_id, t.own_id, COALESCE(t.text_hash, 0), COALESCE
 
 def counted_rows(ledger: LedgerView, places: Collection[int]) -> list[CountedRow]:
     """Return the rows at some places."""
-    rows = ledger.query(f"SELECT {TO_READ_BACK} FROM told AS t WHERE ord IN {GIVEN} ORDER BY ord", [list(places)])
+    rows = ledger.query(
+        f"SELECT {TO_READ_BACK} FROM counted_row AS t WHERE ord IN {GIVEN} ORDER BY ord", [list(places)]
+    )
     return [CountedRow(*to_read_back(ledger, row)) for row in rows]
 
 
@@ -251,7 +257,7 @@ def deciding_rows(ledger: LedgerView, keys: Collection[int]) -> dict[int, Counte
     rows = ledger.query(
         f"""
         SELECT entry_key, {TO_READ_BACK}
-        FROM told AS t
+        FROM counted_row AS t
         WHERE entry_key IN {GIVEN}
         ORDER BY NOT succeeded, is_attack, ord
         """,
@@ -294,13 +300,13 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
                         PARTITION BY t.entry_key
                         ORDER BY CASE WHEN {decided} THEN 0 ELSE 1 END, t.is_attack, t.ord
                     ) AS nth
-                FROM told AS t
+                FROM counted_row AS t
                 INNER JOIN entry AS e ON t.entry_key = e.entry_key
                 WHERE e.outcome IN ({numbers})
             ) AS f
             WHERE f.nth = 1
         ) AS s
-        INNER JOIN told AS t ON s.ord = t.ord
+        INNER JOIN counted_row AS t ON s.ord = t.ord
         WHERE s.turn <= ?
         ORDER BY s.ord
         """,
@@ -358,9 +364,9 @@ def listed_entries(ledger: LedgerView) -> Iterator[ListedEntry]:
     fields = ledger.facets.items()
     listed = "".join(f", e.{column}" for _, column in fields)
     statement = f"""
-        SELECT e.first_ord, {_ENTRY_ID}, e.outcome, e.standing // 2 % 2 = 1, e.requests, e.attack_name{listed}
+        SELECT e.first_ord, {_ENTRY_ID}, e.outcome, e.initial_success, e.requests, e.attack_name{listed}
         FROM entry AS e
-        INNER JOIN told AS t ON e.first_ord = t.ord
+        INNER JOIN counted_row AS t ON e.first_ord = t.ord
         WHERE e.first_ord > ?
         ORDER BY e.first_ord
         LIMIT {ENTRIES_AT_ONCE}
@@ -407,11 +413,11 @@ SELECT
     t.is_attack AS alone
 FROM (
     SELECT entry_key, COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head
-    FROM told
+    FROM counted_row
     GROUP BY entry_key
 ) AS h
 INNER JOIN entry AS e ON h.entry_key = e.entry_key
-INNER JOIN told AS t ON h.head = t.ord
+INNER JOIN counted_row AS t ON h.head = t.ord
 ORDER BY t.ord
 """
 
@@ -472,7 +478,7 @@ class RowOfEntry(Struct, frozen=True):
 
 def rows_of_entries(ledger: LedgerView) -> Iterator[RowOfEntry]:
     """Yield all rows that count, in their order."""
-    rows = ledger.query("SELECT entry_key, ord, is_attack, parent_id, succeeded FROM told ORDER BY ord")
+    rows = ledger.query("SELECT entry_key, ord, is_attack, parent_id, succeeded FROM counted_row ORDER BY ord")
     for key, ord_, is_attack, parent, succeeded in rows:
         yield RowOfEntry(key, source_and_line(ord_)[1], is_attack, ledger.word("parent_id", parent) or "", succeeded)
 
@@ -481,26 +487,27 @@ _ENTRY_OF_EVERY_ROW = """
 CREATE TABLE IF NOT EXISTS row_entry AS
 SELECT m.ord, COALESCE(t.entry_key, r.entry_key, s.entry_key) AS entry_key, m.is_attack
 FROM marked AS m
-LEFT JOIN told AS t ON m.ord = t.ord
+LEFT JOIN counted_row AS t ON m.ord = t.ord
 LEFT JOIN resolved AS r ON m.ord = r.ord
 LEFT JOIN (
     SELECT m.origin_key, m.entry_id, MIN(t.entry_key) AS entry_key
-    FROM told AS t
+    FROM counted_row AS t
     INNER JOIN marked AS m ON m.ord = t.ord
     GROUP BY m.origin_key, m.entry_id
 ) AS s ON m.origin_key = s.origin_key AND m.entry_id = s.entry_id
 """
-"""A row that tells nothing new goes with the entry that it tells of."""
+"""A row that adds nothing goes with the entry that it repeats."""
 
-_ENTRY_OF_EVERY_ROW_BY_SPIKEE = """
+_ENTRY_OF_EVERY_ROW_BY_ID = """
 CREATE TABLE IF NOT EXISTS row_entry AS
 SELECT
     ord,
     entry_key,
     mark = 1 OR (
-        mark = 2 AND (source, parent_id) IN (SELECT (source, COALESCE(own_id, parent_id)) FROM told WHERE mark = 0)
+        mark = 2
+        AND (source, parent_id) IN (SELECT (source, COALESCE(own_id, parent_id)) FROM counted_row WHERE mark = 0)
     ) AS is_attack
-FROM told
+FROM counted_row
 """
 
 ROWS_WITH_ENTRIES = """
@@ -521,17 +528,17 @@ LIMIT {_ROWS_AT_ONCE}
 """
 
 
-def find_entries_of_rows(ledger: LedgerView, definition: str) -> None:
+def find_entries_of_rows(ledger: LedgerView, rules: Definition) -> None:
     """Find out which entry every row belongs to, rows that were left out included."""
-    ledger.query(_ENTRY_OF_EVERY_ROW_BY_SPIKEE if definition == "spikee" else _ENTRY_OF_EVERY_ROW)
+    ledger.query(_ENTRY_OF_EVERY_ROW_BY_ID if rules.merges_rows_by_id else _ENTRY_OF_EVERY_ROW)
 
 
 class EntriesOfRows:
     """Which entry every row belongs to, and what became of it; it outlives the ledger."""
 
-    def __init__(self, ledger: LedgerView, definition: str) -> None:
+    def __init__(self, ledger: LedgerView, rules: Definition) -> None:
         self._rows, self._keys, self._outcomes = array("q"), array("q"), array("b")
-        find_entries_of_rows(ledger, definition)
+        find_entries_of_rows(ledger, rules)
         last = -1
         while found := ledger.query(_SLICE_OF_ROWS, [last]):
             rows, keys, outcomes = map(list, zip(*found, strict=True))
@@ -557,3 +564,101 @@ def place_in(places: array[int], place: int) -> int | None:
     """Return where a place stands in a list in ascending order."""
     index = bisect_left(places, place)
     return index if index < len(places) and places[index] == place else None
+
+
+# -- rows that findings are about ------------------------------------------------------------------------------
+
+_SUCCESS, _ERROR, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.SUCCESS, Outcome.ERROR, Outcome.UNJUDGED))
+_SHARED_IDS = """
+    SELECT origin_key, entry_id, MIN(case_ord) AS ord
+    FROM every_case
+    GROUP BY origin_key, entry_id
+    HAVING COUNT(*) > 1
+"""
+_ROWS_BEHIND = {
+    "F005": f"""
+        SELECT c.case_ord AS ord
+        FROM every_case AS c
+        INNER JOIN ({_SHARED_IDS}) AS s USING (origin_key, entry_id)
+    """,
+    "F006": "SELECT ord FROM row_history WHERE status = 'repeated'",
+    "F008": "SELECT ord FROM row_history WHERE status IN ('recorded elsewhere', 'judged again elsewhere')",
+    "F009": "SELECT ord FROM row_history WHERE status = 'judged again elsewhere'",
+    "F014": f"SELECT first_ord AS ord FROM entry WHERE outcome = {_UNJUDGED}",
+    "F015": f"SELECT first_ord AS ord FROM entry WHERE outcome = {_ERROR}",
+    "F018": "SELECT ord FROM counted_row WHERE is_attack AND blocks IS NULL AND requests > 0",
+    "F019": f"SELECT ord FROM counted_row WHERE mark = {RowMark.ATTACK_BY_ID} AND NOT is_attack",
+    "F020": "SELECT first_ord AS ord FROM entry WHERE NOT has_standard",
+}
+_BLOCKED_ENTRIES = f"""
+    SELECT c.category, e.entry_key, e.first_ord AS ord, e.source
+    FROM category AS c
+    INNER JOIN counted_row AS t ON c.ord = t.ord
+    INNER JOIN entry AS e ON t.entry_key = e.entry_key
+    WHERE e.outcome = {OUTCOME_NUMBER[Outcome.GUARDRAIL]}
+"""
+
+
+class ProblemRows(Struct, frozen=True):
+    """Rows with a problem: how many, and `file:line` of the first."""
+
+    count: int
+    where: Sequence[str]
+
+
+def rows_behind(ledger: LedgerView, code: str) -> ProblemRows:
+    """Return the rows that the finding with a code is about."""
+    return _counted(ledger, _ROWS_BEHIND[code])
+
+
+def shared_ids(ledger: LedgerView) -> int:
+    """Count the ids that several cases share, see F005."""
+    return _count(ledger, _SHARED_IDS)
+
+
+def answers_of_successes(ledger: LedgerView) -> dict[tuple[int, int], int]:
+    """Count successful rows by their source and the kind of their answer, see `schema.AnswerKind`."""
+    rows = ledger.ask(
+        f"SELECT source AS place, answer, COUNT(*)$apart FROM counted_row WHERE state = {_SUCCESS}"
+        " GROUP BY place, answer$apart"
+    )
+    alone = len(ledger.paths) == 1
+    return {(0 if alone else source, answer): count for source, answer, count in rows}
+
+
+def successes_without_answer(ledger: LedgerView, source: int) -> list[str]:
+    """Return where the first successful rows of a source without any answer are."""
+    return _places(
+        ledger,
+        f"SELECT ord FROM counted_row WHERE source = ? AND state = {_SUCCESS} AND answer = {AnswerKind.EMPTY}",
+        [source],
+    )
+
+
+def blocked_by_category(ledger: LedgerView) -> dict[int, int]:
+    """Count blocked entries by the number of each category that their rows name."""
+    counts = f"SELECT category, COUNT(DISTINCT entry_key)$apart FROM ({_BLOCKED_ENTRIES}) GROUP BY category$apart"
+    return dict(ledger.ask(counts))
+
+
+def blocked_with_categories(ledger: LedgerView, categories: Collection[int]) -> ProblemRows:
+    """Return the first rows of blocked entries whose rows name any of some categories, given by their numbers."""
+    listed = ", ".join(map(str, categories))
+    return _counted(ledger, f"SELECT DISTINCT ord FROM ({_BLOCKED_ENTRIES}) WHERE category IN ({listed})")
+
+
+def _counted(ledger: LedgerView, sql: str) -> ProblemRows:
+    count = _count(ledger, sql)
+    return ProblemRows(count, _places(ledger, sql) if count else ())
+
+
+def _count(ledger: LedgerView, sql: str) -> int:
+    """Count the rows that `sql` selects by `ord`, which says their source as well."""
+    source = f"CAST(ord >> {LINE_BITS} AS INTEGER) AS source"
+    rows = ledger.ask(f"SELECT COUNT(*)$apart FROM (SELECT {source} FROM ({sql})) $by")
+    return int(rows[0][0]) if rows else 0
+
+
+def _places(ledger: LedgerView, sql: str, parameters: Sequence[object] = ()) -> list[str]:
+    rows = ledger.query(f"{sql} ORDER BY 1 LIMIT {EXAMPLES_KEPT}", parameters)
+    return [ledger.place(row[0]) for row in rows]

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +26,7 @@ OUTCOME_NUMBER: dict[Outcome, int] = {outcome: number for number, outcome in enu
 """How an outcome is written in a column."""
 
 
-class Mark:
+class RowMark:
     """How sure a row is to belong to a dynamic attack. Plain numbers: they are written for every row."""
 
     STANDARD = 0
@@ -36,7 +37,7 @@ class Mark:
     """A case of a run of tests: its verdict is the one over all its attempts, which its history tells."""
 
 
-class Answer:
+class AnswerKind:
     """What kind of response a row holds. Plain numbers, too."""
 
     EMPTY = 0
@@ -263,13 +264,17 @@ def _numbers(values: Sequence[Any], kind: str, lexicon: Lexicon | None) -> Itera
 class Fields(Struct, frozen=True):
     """Fields of a format: those that a report shows first, those whose combinations it ranks, all that are facets.
 
-    `case` are the facets that make two rows with one id different cases; who judged them does not.
+    `case` are the facets that make two rows with one id different cases; who judged them does not. `family` says, in
+    words, what variants of one entry have in common, where that is not a document and an instruction.
     """
 
     first: tuple[str, ...] = ()
     combined: tuple[str, ...] = ()
     facets: tuple[str, ...] = ()
     case: tuple[str, ...] = ()
+    family: tuple[str, ...] = ()
+    others_on_request: bool = False
+    """Whether facets beyond these are shown only where they are asked for."""
 
 
 class HistoryCount(Struct, frozen=True, gc=False):
@@ -314,11 +319,11 @@ class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
     own_id: int | str | None = None
     result_origin: str | None = None
     source_file: str | None = None
-    mark: int = Mark.STANDARD
+    mark: int = RowMark.STANDARD
     attack: str | None = None
     decision: bool | None = None
     truthy: bool = False
-    """Whether the verdict that is recorded is a success by spikee's reading."""
+    """Whether the verdict that is recorded is truthy, whatever it is."""
     state: int
     errored: bool = False
     guardrail: bool | None = None
@@ -326,7 +331,7 @@ class LedgerRow(Struct, frozen=True, kw_only=True, gc=False):
     error_kind: str | None = None
     requests: int = 1
     response_time: float | None = None
-    answer: int = Answer.TEXT
+    answer: int = AnswerKind.TEXT
     text_hash: int = 0
     objective_hash: int = 0
     response_hash: int = 0
@@ -416,3 +421,104 @@ def checksum(text: bytes) -> int:
 def extend_with_zeros(numbers: array[Any], count: int) -> None:
     """Append so many zeros to an array of numbers."""
     numbers.frombytes(bytes(numbers.itemsize * count))
+
+
+# -- tables joined: every line where it belongs, one number for a word -------------------------------------------
+
+
+def joined(parts: Sequence[tuple[Tables, int]]) -> Tables:
+    """Join parts in their order; the number beside a part is added to its lines."""
+    if len(parts) == 1 and not parts[0][1]:
+        return parts[0][0]
+    joining = Joining()
+    for tables, offset in parts:
+        joining.add(tables, offset)
+    return joining.tables()
+
+
+class Joining:
+    """Parts being joined, as they come in."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, dict[str, list[Any]]] = {
+            table: {column: [] for column in columns} for table, columns in TABLES.items()
+        }
+        self._rows = dict.fromkeys(TABLES, 0)
+        self._lexicons: dict[str, Lexicon] = {}
+
+    def add(self, tables: Tables, offset: int) -> None:
+        """Add a part, and a number to its lines."""
+        now = {name: self._renumbered(name, words) for name, words in tables.words.items()}
+        for table, columns in tables.numbers.items():
+            self._add_table(table, columns, offset, now)
+            self._rows[table] += tables.rows(table)
+
+    def _renumbered(self, name: str, words: Sequence[str | None]) -> Any:
+        """Give every word one number; return these by the numbers that they had."""
+        import numpy
+
+        lexicon = self._lexicons.setdefault(name, Lexicon())
+        return numpy.fromiter(lexicon.numbers(words), dtype=TYPE_CODES[Kind.WORD], count=len(words))
+
+    def _add_table(self, table: str, columns: Mapping[str, Any], offset: int, now: Mapping[str, Any]) -> None:
+        import numpy
+
+        pieces = self._pieces[table]
+        for column in dict.fromkeys([*pieces, *columns]):
+            if column not in columns:
+                pieces[column].append(_nothing(len(columns["line"])))
+                continue
+            numbers = numpy.asarray(columns[column])
+            kind = kind_of(table, column)
+            if kind == Kind.WORD:
+                numbers = now[lexicon_of(column)][numbers]
+            elif kind == Kind.ID:
+                numbers = numpy.where(numbers < 0, numbers, now[lexicon_of(column)][numpy.maximum(numbers, 0)])
+            elif column == "line":
+                numbers = numbers + offset
+            pieces.setdefault(column, [_nothing(self._rows[table])]).append(numbers)
+
+    def tables(self) -> Tables:
+        """Return everything that was added."""
+        import numpy
+
+        numbers = {
+            table: {
+                column: numpy.concatenate(found) if found else numpy.empty(0, TYPE_CODES[kind_of(table, column)])
+                for column, found in pieces.items()
+            }
+            for table, pieces in self._pieces.items()
+        }
+        return Tables(numbers, {name: lexicon.words for name, lexicon in self._lexicons.items()})
+
+
+def _nothing(rows: int) -> Any:
+    """Return the words of a facet that rows do not have."""
+    import numpy
+
+    return numpy.zeros(rows, dtype=TYPE_CODES[Kind.WORD])
+
+
+def columns_of(table: str, parts: Iterable[Tables]) -> list[str]:
+    """Return the columns that a table has in any part: those that all have, then the facets as they turn up."""
+    return list(dict.fromkeys([*TABLES[table], *(column for part in parts for column in part.numbers[table])]))
+
+
+def rows_of(
+    table: str, tables: Tables, offset: int, columns: Sequence[str], lexicons: Mapping[str, Lexicon]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table one by one, `offset` added to its lines, its words with the numbers of `lexicons`."""
+    values: list[Any] = []
+    for column in columns:
+        numbers = tables.numbers[table].get(column)
+        if numbers is None:
+            values.append(repeat(0, tables.rows(table)))
+        elif column == "line":
+            values.append([line + offset for line in numbers])
+        elif kind_of(table, column) in WITH_WORDS:
+            lexicon = lexicon_of(column)
+            now = [lexicons[lexicon][word] for word in tables.words[lexicon]]
+            values.append([now[number] if number >= 0 else number for number in numbers])
+        else:
+            values.append(numbers)
+    return zip(*values, strict=True)

@@ -13,20 +13,18 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Any
 
 from msgspec import Struct
 
+from faircount.core.definition import FAIRCOUNT, Definition
 from faircount.core.model import Outcome
 from faircount.core.outcomes import PRECEDENCE
 from faircount.core.workers import Answered, Beside
 from faircount.ledger import engine
-from faircount.ledger.engine import DuckDB, Engine
-from faircount.ledger.joining import columns_of, joined, rows_of
-from faircount.ledger.origins import Overlap, is_rejudged, origin_keys, preference
-from faircount.ledger.parquet import StoredTables
+from faircount.ledger.engine import DuckDB, Engine, StoredTables
 from faircount.ledger.schema import (
     FACET,
     OUTCOME_NUMBER,
@@ -35,10 +33,13 @@ from faircount.ledger.schema import (
     Fields,
     Kind,
     Lexicon,
-    Mark,
+    RowMark,
     Tables,
+    columns_of,
+    joined,
     kind_of,
     lexicon_of,
+    rows_of,
     sql_names,
     word_of,
 )
@@ -50,13 +51,13 @@ ONE_BY_ONE_UP_TO_ROWS = 16_000
 ONE_THREAD_UP_TO_ROWS = 500_000
 UNPLANNED_UP_TO_ROWS = 1_000
 """Of so few rows, improving the plan of a question takes longer than the question."""
-FOLDED = ("told", "entry", "row_story", "every_case", "category", "verdict")
+FOLDED = ("counted_row", "entry", "row_history", "every_case", "category", "verdict")
 """What questions are asked of when the rows are folded."""
 
 _PLACES = {
-    "told": "ord",
+    "counted_row": "ord",
     "entry": "first_ord",
-    "row_story": "ord",
+    "row_history": "ord",
     "every_case": "case_ord",
     "category": "ord",
     "verdict": "ord",
@@ -68,7 +69,7 @@ _PLACES = {
 GIVEN = "(SELECT UNNEST(CAST(? AS BIGINT[])))"
 """The numbers of a list that is one parameter of a statement."""
 
-_FIELDS = Fields.__struct_fields__
+_NAMES_OF_FIELDS = tuple(name for name in Fields.__struct_fields__ if name != "others_on_request")
 _CHOSEN = "WHERE line IN (SELECT ord FROM chosen_row)"
 
 _JUDGED = f"{OUTCOME_NUMBER[Outcome.SUCCESS]}, {OUTCOME_NUMBER[Outcome.FAILURE]}"
@@ -179,8 +180,11 @@ class Ledger:
         every = list(self.fields_of.values())
         if not every or every.count(every[0]) == len(every):
             return every[0] if every else Fields()
-        joined = {name: dict.fromkeys(field for one in every for field in getattr(one, name)) for name in _FIELDS}
-        return Fields(**{name: tuple(found) for name, found in joined.items()})
+        joined = {
+            name: dict.fromkeys(field for one in every for field in getattr(one, name)) for name in _NAMES_OF_FIELDS
+        }
+        on_request = all(one.others_on_request for one in every)
+        return Fields(**{name: tuple(found) for name, found in joined.items()}, others_on_request=on_request)
 
     def warm_up(self) -> None:
         """Start the engine now, and import what many rows need, while there is something else to wait for."""
@@ -204,7 +208,7 @@ class Ledger:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of our own and return its rows. Record text never becomes part of `sql`."""
-        # What was handed in as arrays is known to the first connection only; others may ask of told and entry.
+        # What was handed in as arrays is known to the first connection only; others may ask of counted_row and entry.
         return self._engines.get(threading.get_ident(), self._engine).rows(sql, parameters)
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -236,7 +240,7 @@ class Ledger:
         return [Part(self, source, self._own_facets.get(source, set())) for source in range(len(self.paths))]
 
     def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
-        """Begin to ask questions of told and entry beside others, where that pays; return how to get the answer."""
+        """Begin to ask questions of the folded rows beside others, where that pays; return how to get the answer."""
         if sum(self.rows) <= ONE_BY_ONE_UP_TO_ROWS:
             return ask
         beside = self.beside()
@@ -262,7 +266,7 @@ class Ledger:
             self._seen_source, self._seen = source, set()
         for table, place in _PLACES.items():
             if table not in self._seen and re.search(rf"\b{table}\b", sql):
-                rows = "*" if table in ("row_story", "every_case") else "* REPLACE (0 AS source)"
+                rows = "*" if table in ("row_history", "every_case") else "* REPLACE (0 AS source)"
                 self._engine.rows(
                     f"CREATE OR REPLACE TEMP TABLE {table} AS"
                     f" SELECT {rows} FROM {self._engine.database}.main.{table} WHERE {place} >> {LINE_BITS} = {source}"
@@ -392,7 +396,11 @@ class Ledger:
         return {table: self._numbers(table, tables[table], columns[table]) for table in TABLES}
 
     def _numbers(self, table: str, selected_from: str, columns: Sequence[str]) -> dict[str, Any]:
-        selected = ", ".join(self._columns[table][column] for column in columns)
+        # The engine takes a NaN of numpy's as null, and gives null back.
+        selected = ", ".join(
+            f"COALESCE({name}, CAST('NaN' AS DOUBLE)) AS {name}" if kind_of(table, column) == Kind.NUMBER else name
+            for column, name in ((column, self._columns[table][column]) for column in columns)
+        )
         select = f"SELECT {selected} FROM {selected_from}"
         if not self._engine.is_small:
             return dict(zip(columns, self._engine.arrays(select).values(), strict=True))
@@ -453,17 +461,17 @@ class Ledger:
 
     # -- folding -------------------------------------------------------------------------------------------------
 
-    def fold(self, definition: str = "faircount", *, combined: bool = True) -> None:
-        """Fold the rows into entries by Faircount's rules, or as spikee 0.9.2 does, all sources combined or one."""
-        if definition == "spikee":
-            self._fold_as_spikee(combined=combined)
+    def fold(self, rules: Definition = FAIRCOUNT, *, combined: bool = True) -> None:
+        """Fold the rows into entries by the rules of a definition, all sources combined or one."""
+        if rules.merges_rows_by_id:
+            self._fold_by_id(combined=combined)
         elif self._stored is None:
             self._fold()
 
     def _fold(self) -> None:
         self.settle()
         runs = self._place_origins()
-        unsure = self.query("SELECT 1 FROM attempt WHERE mark = ? LIMIT 1", [Mark.ATTACK_BY_ID])
+        unsure = self.query("SELECT 1 FROM attempt WHERE mark = ? LIMIT 1", [RowMark.ATTACK_BY_ID])
         self._run("mark_rows.sql" if runs > 1 or unsure else "mark_plain_rows.sql")
         self._run("suspect_entries.sql")
         if self.query("SELECT 1 FROM suspected LIMIT 1"):
@@ -473,7 +481,7 @@ class Ledger:
         self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list(), **_NAMED_NUMBERS)
         self.folded_alone = len(self.paths) == 1 and runs <= 1
 
-    def _fold_as_spikee(self, *, combined: bool) -> None:
+    def _fold_by_id(self, *, combined: bool) -> None:
         self.settle()
         self._create_table("source_path", {"source": "INTEGER", "path": "INTEGER"})
         numbers = Lexicon()
@@ -586,7 +594,7 @@ LedgerView = Ledger | Part
 _NAMED_NUMBERS = {
     **{outcome.value: number for outcome, number in OUTCOME_NUMBER.items()},
     "several_attacks": SEVERAL_ATTACKS,
-    "task": Mark.TASK,
+    "task": RowMark.TASK,
     "entries_per_run": 1 << 32,
     "half_of_them": 1 << 31,
 }
@@ -612,3 +620,104 @@ def _outcome_case() -> str:
     }
     branches = " ".join(f"WHEN {flags[o]} THEN {OUTCOME_NUMBER[o]}" for o in PRECEDENCE if o in flags)
     return f"CASE {branches} ELSE {OUTCOME_NUMBER[Outcome.UNJUDGED]} END"
+
+
+# -- which rows come from the same run --------------------------------------------------------------------------
+#
+# An extracted row names the file it came from; a rejudged file holds the rows of the file it was made from; a resumed
+# run starts with a copy of what it resumes. Such rows must meet in one entry, however the paths are spelled.
+
+_EXTRACTED, _ORIGINAL, _REJUDGED = 0, 1, 2
+
+
+class Overlap(Struct, frozen=True):
+    """How many rows of one source stand in another."""
+
+    source: int
+    other: int
+    found: int
+    found_with_verdict: int
+    found_timed: int
+
+
+def preference(path: str) -> int:
+    """Return whose verdict stands when several files tell of one attempt: rejudged over original over extracted."""
+    name = _parts(path)[-1]
+    if name.startswith("rejudge_"):
+        return _REJUDGED
+    return _EXTRACTED if name.startswith("extract_") else _ORIGINAL
+
+
+def is_rejudged(path: str) -> bool:
+    """Return whether a file holds the rows of another, judged again."""
+    return preference(path) == _REJUDGED
+
+
+def origin_keys(
+    paths: Sequence[str], named: Iterable[tuple[int, str]], overlaps: Iterable[Overlap], rows: Sequence[int]
+) -> dict[tuple[int, str], int]:
+    """Return the run that the rows of a source with a given named origin ('' for none) come from.
+
+    A run is known by the number of the source that holds it, or by a number beyond all sources where the named
+    file is not among them.
+    """
+    own = _derived_from(paths, overlaps, rows)
+    keys: dict[tuple[int, str], int] = {}
+    absent: list[str] = []
+    for source, origin in named:
+        if not origin:
+            keys[source, origin] = own[source]
+            continue
+        match = next((i for i, path in enumerate(paths) if _same_file(path, origin)), None)
+        if match is not None:
+            keys[source, origin] = own[match]
+            continue
+        known = next((i for i, path in enumerate(absent) if _same_file(path, origin)), None)
+        if known is None:
+            known = len(absent)
+            absent.append(origin)
+        keys[source, origin] = len(paths) + known
+    return keys
+
+
+def _derived_from(paths: Sequence[str], overlaps: Iterable[Overlap], rows: Sequence[int]) -> list[int]:
+    """Return for each source the source whose run it repeats, or itself."""
+    own = list(range(len(paths)))
+    for overlap in sorted(overlaps, key=lambda pair: (pair.source, pair.other)):
+        source, other = overlap.source, overlap.other
+        if own[source] != source or _root(own, other) == source:
+            continue
+        if _repeats(overlap, paths, rows):
+            own[source] = _root(own, other)
+    return [_root(own, source) for source in own]
+
+
+def _repeats(overlap: Overlap, paths: Sequence[str], rows: Sequence[int]) -> bool:
+    """Return whether a source holds nothing but rows of another: rejudged ones, or copies with the same verdicts.
+
+    Times measured to the microsecond, with the same prompts and answers, are what makes a copy certain.
+    """
+    source, other = overlap.source, overlap.other
+    whole, timed = overlap.found == rows[source], overlap.found_timed > 0
+    larger = rows[other] > rows[source] or (rows[other] == rows[source] and other < source)
+    if is_rejudged(paths[source]):
+        return whole and (not is_rejudged(paths[other]) or (timed and larger))
+    return overlap.found_with_verdict == rows[source] and timed and larger
+
+
+def _root(own: Sequence[int], source: int) -> int:
+    while own[source] != source:
+        source = own[source]
+    return source
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    return tuple(part for part in parts if part not in (".", "/")) or ("",)
+
+
+def _same_file(path: str, origin: str) -> bool:
+    """Return whether two spellings name one file: one is the other with more folders in front."""
+    mine, theirs = _parts(path), _parts(origin)
+    shorter = min(len(mine), len(theirs))
+    return mine[-shorter:] == theirs[-shorter:]

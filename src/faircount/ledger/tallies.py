@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faircount.core.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer
+from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind
 from faircount.ledger.store import SEVERAL_ATTACKS, LedgerView
 
 UNNAMED_ATTACK = "(unnamed)"
@@ -32,8 +32,8 @@ FAMILY = "family"
 _SUCCESS = OUTCOME_NUMBER[Outcome.SUCCESS]
 _FAILURE = OUTCOME_NUMBER[Outcome.FAILURE]
 _ERROR, _GUARDRAIL, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.ERROR, Outcome.GUARDRAIL, Outcome.UNJUDGED))
-_STANDINGS = "standing, COUNT(*), SUM(requests), MIN(first_ord)"
-"""Entries by all that is counted about them; a group has at most twenty of these rows."""
+_COUNTS = "outcome, COUNT(*), COUNT_IF(initial_success), COUNT_IF(guardrail_any), SUM(requests), MIN(first_ord)"
+"""What is counted about entries, grouped by their outcome."""
 
 
 class AttackCounts(Struct, frozen=True):
@@ -48,7 +48,7 @@ class AttackCounts(Struct, frozen=True):
 
 
 class _Gathered(Struct):
-    """Entries of one group, added up over their standings."""
+    """Entries of one group, added up."""
 
     outcomes: list[int] = field(default_factory=lambda: [0] * len(Outcome))
     requests: int = 0
@@ -57,13 +57,12 @@ class _Gathered(Struct):
     blocked: int = 0
     first: int | None = None
 
-    def add(self, standing: int, entries: int, requests: int, first: int) -> None:
-        outcome, initial, blocked = standing // 4, standing // 2 % 2, standing % 2
+    def add(self, outcome: int, entries: int, initial: int, blocked: int, requests: int, first: int) -> None:
         self.outcomes[outcome] += entries
         self.requests += int(requests)
-        self.initial += entries * initial
-        self.attack_only += entries * (outcome == _SUCCESS and not initial)
-        self.blocked += entries * blocked
+        self.initial += initial
+        self.attack_only += entries - initial if outcome == _SUCCESS else 0
+        self.blocked += blocked
         self.first = first if self.first is None else min(first, self.first)
 
     def counts(self) -> Counts:
@@ -73,35 +72,31 @@ class _Gathered(Struct):
 
 
 def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
-    """Add up rows of a standing and its counts, each followed by the group's key; in order of first appearance."""
+    """Add up rows of `_COUNTS`, each followed by the group's key; in order of first appearance."""
     groups: dict[tuple[Any, ...], _Gathered] = {}
-    for standing, entries, requests, first, *key in rows:
-        groups.setdefault(tuple(key), _Gathered()).add(standing, entries, requests, first)
+    for outcome, entries, initial, blocked, requests, first, *key in rows:
+        groups.setdefault(tuple(key), _Gathered()).add(outcome, entries, initial, blocked, requests, first)
     ordered = sorted(groups.items(), key=lambda item: item[1].first or 0)
     return {key: group.counts() for key, group in ordered}
 
 
-def _grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
+def grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
+    """Count the entries of a table by the numbers that stand for values of its columns, as they first appear."""
     keys = "".join(f", {column}" for column in columns)
-    return _gathered(ledger.ask(f"SELECT {_STANDINGS}{keys}$apart FROM {source} GROUP BY standing{keys}$apart"))
+    return _gathered(ledger.ask(f"SELECT {_COUNTS}{keys}$apart FROM {source} GROUP BY outcome{keys}$apart"))
 
 
 def by_values(
     ledger: LedgerView, columns: Sequence[str], source: str = "entry"
 ) -> dict[tuple[str | None, ...], Counts]:
     """Count the entries of a table by the values of some of its columns, in order of first appearance."""
-    found = _grouped(ledger, *columns, source=source)
+    found = grouped(ledger, *columns, source=source)
     return {tuple(map(partial(text_of, ledger), columns, key)): counts for key, counts in found.items()}
 
 
 def overall(ledger: LedgerView) -> Counts:
     """Count all entries."""
-    return _grouped(ledger).get((), _Gathered().counts())
-
-
-def by_source(ledger: LedgerView) -> dict[int, Counts]:
-    """Count entries by the source that holds their first row."""
-    return {source: counts for (source,), counts in _grouped(ledger, "source").items()}
+    return grouped(ledger).get((), _Gathered().counts())
 
 
 class FamilyCounts(Struct, frozen=True):
@@ -125,7 +120,7 @@ class FamilyCounts(Struct, frozen=True):
 
     @property
     def error_or_guardrail(self) -> int:
-        """What spikee counts as an error."""
+        """Errors, where blocks are counted among them."""
         return self.error + self.guardrail
 
     @property
@@ -153,10 +148,14 @@ def families_by(
     ledger: LedgerView, column: str, *facets: str, source: str = "entry"
 ) -> dict[tuple[Any, ...], list[FamilyCounts]]:
     """Count the entries of families as `families` does, among those of each value of other columns by itself."""
-    found: dict[tuple[Any, ...], list[FamilyCounts]] = {}
     keys = "".join(f", {facet}" for facet in facets)
+    return _families_by_key(ledger.ask(_families_alike(column, f"{keys}$apart", source)))
+
+
+def _families_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[FamilyCounts]]:
+    found: dict[tuple[Any, ...], list[FamilyCounts]] = {}
     width = len(FamilyCounts.__struct_fields__)
-    for row in ledger.ask(_families_alike(column, f"{keys}$apart", source)):
+    for row in rows:
         found.setdefault(tuple(row[width:]), []).append(FamilyCounts(*row[:width]))
     return found
 
@@ -170,10 +169,10 @@ def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
                 COUNT(*) AS total,
                 COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
                 COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS judged,
-                COUNT(CASE WHEN standing // 2 % 2 = 1 THEN 1 END) AS initial,
-                COUNT(CASE WHEN outcome = {_SUCCESS} AND standing // 2 % 2 = 0 THEN 1 END) AS attack_only,
+                COUNT(CASE WHEN initial_success THEN 1 END) AS initial,
+                COUNT(CASE WHEN outcome = {_SUCCESS} AND NOT initial_success THEN 1 END) AS attack_only,
                 COUNT(CASE WHEN outcome = {_GUARDRAIL} THEN 1 END) AS guardrail,
-                COUNT(CASE WHEN standing % 2 = 1 THEN 1 END) AS guardrail_any,
+                COUNT(CASE WHEN guardrail_any THEN 1 END) AS guardrail_any,
                 COUNT(CASE WHEN outcome = {_ERROR} THEN 1 END) AS error,
                 COUNT(CASE WHEN outcome = {_UNJUDGED} THEN 1 END) AS unjudged{apart}
             FROM {source}
@@ -275,7 +274,7 @@ def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
 
 def by_number(ledger: LedgerView, column: str) -> list[tuple[int | None, Counts]]:
     """Count entries by the values of a column of `entry`, given as numbers, in order of first appearance."""
-    return [(value, counts) for (value,), counts in _grouped(ledger, column).items()]
+    return [(value, counts) for (value,), counts in grouped(ledger, column).items()]
 
 
 def largest(ledger: LedgerView, column: str, most: int) -> tuple[list[tuple[int | None, Counts]], int]:
@@ -294,16 +293,11 @@ def largest(ledger: LedgerView, column: str, most: int) -> tuple[list[tuple[int 
     listed = ", ".join(str(value) for value, _, _ in kept)
     found = _gathered(
         ledger.ask(
-            f"SELECT {_STANDINGS}, {column}$apart FROM entry"
-            f" WHERE {column} IN ({listed}) OR {column} IS NULL GROUP BY standing, {column}$apart"
+            f"SELECT {_COUNTS}, {column}$apart FROM entry"
+            f" WHERE {column} IN ({listed}) OR {column} IS NULL GROUP BY outcome, {column}$apart"
         )
     )
     return [(value, counts) for (value,), counts in found.items()], len(counted) - most
-
-
-def by_two_facets(ledger: LedgerView, first: str, second: str) -> dict[tuple[int | None, int | None], Counts]:
-    """Count entries by two columns of `entry`, by the numbers of their values; empty pairs are absent."""
-    return {(one, other): counts for (one, other), counts in _grouped(ledger, first, second).items()}
 
 
 def distinct_values(ledger: LedgerView, column: str) -> int:
@@ -326,7 +320,7 @@ def _one_number(ledger: LedgerView, sql: str) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-class Combinations:
+class RankedCombinations:
     """The combinations of the values of some columns of `entry` that have at least so many entries."""
 
     def __init__(self, ledger: LedgerView, columns: Sequence[str], *, min_n: int) -> None:
@@ -365,39 +359,23 @@ class Combinations:
             f" ORDER BY (? + successes) / (? + entries) {'ASC' if lowest else 'DESC'}, entries DESC, first LIMIT ?"
         )
         parameters = [alpha, alpha + beta, limit]
-        found = self._ledger.query(chosen, parameters)
-        counted = self._counted(chosen, parameters)
-        kinds = {} if family is None else self._families(chosen, parameters, family)
-        return [(tuple(map(self._text, self._columns, key)), counted[key], kinds.get(key, [])) for key in found]
-
-    def _families(self, chosen: str, parameters: list[Any], family: str) -> dict[tuple[Any, ...], list[FamilyCounts]]:
-        listed = "".join(f", {name}" for name in self._names)
-        sql = _families_alike(family, listed, f"entry AS e INNER JOIN ({chosen}) AS c ON {self._same()}")
-        width, found = len(FamilyCounts.__struct_fields__), dict[tuple[Any, ...], list[FamilyCounts]]()
-        for row in self._ledger.query(sql, parameters):
-            found.setdefault(tuple(row[width:]), []).append(FamilyCounts(*row[:width]))
-        return found
-
-    def _counted(self, chosen: str, parameters: list[Any]) -> dict[tuple[Any, ...], Counts]:
-        listed = ", ".join(f"c.{name}" for name in self._names)
-        return _gathered(
-            self._ledger.query(
-                f"SELECT e.standing, COUNT(*), SUM(e.requests), MIN(e.first_ord), {listed}"
-                f" FROM entry AS e INNER JOIN ({chosen}) AS c ON {self._same()} GROUP BY e.standing, {listed}",
-                parameters,
-            )
-        )
-
-    def _same(self) -> str:
-        return " AND ".join(
+        same = " AND ".join(
             f"e.{column} IS NOT DISTINCT FROM c.{name}"
             if column in self._ledger.facets.values()
             else f"c.{name} IS NULL"
             for column, name in zip(self._columns, self._names, strict=True)
         )
-
-    def _text(self, column: str, number: int | None) -> str | None:
-        return text_of(self._ledger, column, number)
+        entries = f"entry AS e INNER JOIN ({chosen}) AS c ON {same}"
+        listed = "".join(f", c.{name}" for name in self._names)
+        found = self._ledger.query(chosen, parameters)
+        counts = f"SELECT {_COUNTS}{listed} FROM {entries} GROUP BY outcome{listed}"
+        counted = _gathered(self._ledger.query(counts, parameters))
+        kinds: dict[tuple[Any, ...], list[FamilyCounts]] = {}
+        if family is not None:
+            names = "".join(f", {name}" for name in self._names)
+            kinds = _families_by_key(self._ledger.query(_families_alike(family, names, entries), parameters))
+        text = partial(text_of, self._ledger)
+        return [(tuple(map(text, self._columns, key)), counted[key], kinds.get(key, [])) for key in found]
 
 
 def attacks(ledger: LedgerView) -> list[AttackCounts]:
@@ -413,7 +391,7 @@ def attacks(ledger: LedgerView) -> list[AttackCounts]:
             CASE WHEN COUNT(blocks) > 0 THEN COUNT(CASE WHEN blocks > 0 THEN 1 END) END$apart
         FROM (
             SELECT attack, entry_key, BOOL_OR(succeeded) AS won, SUM(requests) AS requests, SUM(blocks) AS blocks$apart
-            FROM told
+            FROM counted_row
             WHERE is_attack
             GROUP BY attack, entry_key$apart
         )
@@ -455,7 +433,7 @@ def attack_families(ledger: LedgerView, column: str) -> dict[str, FamilyKinds]:
             SELECT attack, COUNT(*) AS total, COUNT(CASE WHEN won THEN 1 END) AS won$apart
             FROM (
                 SELECT t.attack, t.entry_key, e.family, e.alone, BOOL_OR(t.succeeded) AS won$apart
-                FROM told AS t
+                FROM counted_row AS t
                 INNER JOIN ({_entries_in_families(column)}) AS e ON t.entry_key = e.entry_key
                 WHERE t.is_attack
                 GROUP BY t.attack, t.entry_key, e.family, e.alone$apart
@@ -465,9 +443,15 @@ def attack_families(ledger: LedgerView, column: str) -> dict[str, FamilyKinds]:
         GROUP BY total, won, attack$apart
         """
     )
+    return _kinds_by_word(ledger, "attack", rows, UNNAMED_ATTACK)
+
+
+def _kinds_by_word(
+    ledger: LedgerView, column: str, rows: Iterable[tuple[Any, ...]], unnamed: str
+) -> dict[str, FamilyKinds]:
     found: dict[str, FamilyKinds] = {}
-    for times, total, won, attack in rows:
-        found.setdefault(ledger.word("attack", attack) or UNNAMED_ATTACK, []).append((times, total, won))
+    for times, total, won, number in rows:
+        found.setdefault(ledger.word(column, number) or unnamed, []).append((times, total, won))
     return found
 
 
@@ -488,24 +472,21 @@ def value_families(ledger: LedgerView, column: str, facet: str, won: int | None,
     )
 
 
-def category_families(ledger: LedgerView, column: str, *, as_spikee: bool = False) -> dict[str, FamilyKinds]:
+def category_families(ledger: LedgerView, column: str, *, flagged_only: bool = False) -> dict[str, FamilyKinds]:
     """Count the families with an entry that guardrails named a category of, see `guardrail_categories`."""
     rows = ledger.ask(
         f"""
         SELECT COUNT(*), total, won, category$apart
         FROM (
             SELECT n.category, e.size AS total, COUNT(DISTINCT n.entry_key) AS won$apart
-            FROM ({_named_categories(as_spikee)}) AS n
+            FROM ({_named_categories(flagged_only)}) AS n
             INNER JOIN ({_entries_in_families(column)}) AS e ON n.entry_key = e.entry_key
             GROUP BY n.category, e.family, e.alone, e.size$apart
         )
         GROUP BY total, won, category$apart
         """
     )
-    found: dict[str, FamilyKinds] = {}
-    for times, total, won, category in rows:
-        found.setdefault(ledger.word("category", category) or "", []).append((times, total, won))
-    return found
+    return _kinds_by_word(ledger, "category", rows, "")
 
 
 def _entries_in_families(column: str) -> str:
@@ -519,8 +500,8 @@ def _entries_in_families(column: str) -> str:
     """
 
 
-def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
-    """Count by dynamic attack as spikee does: a block is an entry all of whose attack rows are flagged."""
+def attacks_blocked_by_flag(ledger: LedgerView) -> list[AttackCounts]:
+    """Count by dynamic attack; a block is an entry all of whose attack rows are flagged."""
     blocked = {
         ledger.word("attack", attack) or UNNAMED_ATTACK: entries
         for attack, entries in ledger.query(
@@ -528,7 +509,7 @@ def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
             SELECT attack, COUNT(CASE WHEN flagged THEN 1 END)
             FROM (
                 SELECT attack, entry_key, BOOL_AND(blocked) AS flagged
-                FROM told
+                FROM counted_row
                 WHERE is_attack
                 GROUP BY attack, entry_key
             )
@@ -543,16 +524,16 @@ def attacks_as_spikee(ledger: LedgerView) -> list[AttackCounts]:
 
 
 def guardrail_categories(
-    ledger: LedgerView, most: int, *, as_spikee: bool = False
+    ledger: LedgerView, most: int, *, flagged_only: bool = False
 ) -> tuple[list[tuple[str, int]], int]:
     """Count entries by the most frequent categories that guardrails named; return how many are left out.
 
-    spikee asks flagged rows alone.
+    With `flagged_only`, what only a history names is not counted.
     """
     rows = ledger.ask(
         f"""
         SELECT category, COUNT(DISTINCT entry_key)$apart
-        FROM ({_named_categories(as_spikee)})
+        FROM ({_named_categories(flagged_only)})
         GROUP BY category$apart
         """
     )
@@ -560,12 +541,12 @@ def guardrail_categories(
     return heapq.nsmallest(most, named, key=lambda c: (-c[1], c[0])), max(0, len(rows) - most)
 
 
-def _named_categories(as_spikee: bool) -> str:
-    flagged = "WHERE t.blocked" if as_spikee else ""
+def _named_categories(flagged_only: bool) -> str:
+    flagged = "WHERE t.blocked" if flagged_only else ""
     return f"""
         SELECT c.category, t.entry_key, t.source
         FROM category AS c
-        INNER JOIN told AS t ON c.ord = t.ord
+        INNER JOIN counted_row AS t ON c.ord = t.ord
         {flagged}
     """
 
@@ -583,8 +564,8 @@ def error_kinds(ledger: LedgerView, most: int) -> tuple[list[ErrorKind], int]:
             COUNT(DISTINCT entry_key),
             ARG_MIN(error_text, ord),
             MIN(ord) AS first_ord$apart
-        FROM told
-        WHERE state = {OUTCOME_NUMBER[Outcome.ERROR]}
+        FROM counted_row
+        WHERE state = {_ERROR}
         GROUP BY error_kind$apart
         ORDER BY errored_rows DESC, first_ord
         """
@@ -608,7 +589,7 @@ def latency(ledger: LedgerView) -> list[Latency]:
         SELECT attack, is_attack, COUNT(*), QUANTILE_CONT(response_time, [0.5, 0.95])$apart
         FROM (
             SELECT CASE WHEN is_attack THEN attack END AS attack, is_attack, response_time$apart
-            FROM told
+            FROM counted_row
             WHERE response_time IS NOT NULL
         )
         GROUP BY attack, is_attack$apart
@@ -650,7 +631,7 @@ def attempts_to_success(ledger: LedgerView, *, answered: bool = False) -> list[A
                         ),
                         0
                     ) AS made_before
-                FROM told
+                FROM counted_row
                 WHERE entry_key IN (SELECT entry_key FROM entry WHERE outcome = {_SUCCESS})
             )
             WHERE succeeded
@@ -676,7 +657,10 @@ class GivenUp(Struct, frozen=True):
 
 
 def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
-    """Count entries without a success by the requests they had; those that ended in an error told nothing."""
+    """Count judged entries without a success by the requests they had; those that ended in an error show nothing.
+
+    An entry that nothing judged is left out: nobody knows whether it succeeded.
+    """
     rows = ledger.ask(
         f"""
         SELECT e.requests - t.lost AS spent, t.errored, t.unknown, COUNT(*)$apart
@@ -685,12 +669,12 @@ def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
             SELECT
                 entry_key,
                 SUM(lost) AS lost,
-                SUM(lost) > 0 OR BOOL_OR(state = {OUTCOME_NUMBER[Outcome.ERROR]}) AS errored,
+                SUM(lost) > 0 OR BOOL_OR(state = {_ERROR}) AS errored,
                 BOOL_OR(lost_unknown) AS unknown
-            FROM told
+            FROM counted_row
             GROUP BY entry_key
         ) AS t ON e.entry_key = t.entry_key
-        WHERE e.outcome <> {_SUCCESS}
+        WHERE e.outcome NOT IN ({_SUCCESS}, {_UNJUDGED})
         GROUP BY spent, t.errored, t.unknown$apart
         ORDER BY spent, t.errored, t.unknown
         """
@@ -700,7 +684,7 @@ def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
 
 def entries_attacked(ledger: LedgerView) -> int:
     """Count the entries on which a dynamic attack was tried."""
-    return _one_number(ledger, "SELECT COUNT(DISTINCT entry_key)$apart FROM told WHERE is_attack $by")
+    return _one_number(ledger, "SELECT COUNT(DISTINCT entry_key)$apart FROM counted_row WHERE is_attack $by")
 
 
 class RepeatedEntries(Struct, frozen=True):
@@ -716,16 +700,18 @@ class RepeatedEntries(Struct, frozen=True):
 def repeated_entries(ledger: LedgerView, column: str | None = None) -> list[RepeatedEntries]:
     """Count entries by their judged standard attempts, each recorded by itself; nothing where no entry has two.
 
-    Where one row tells of several requests, only the last of them is known: such an entry counts without attempts. The
-    row of a case of a run tells of each. With the `column` of families, entries of different families are kept apart;
-    an entry without one has a number below 0 of its own.
+    Where one row stands for several requests, only the last of them is known: such an entry counts without attempts.
+    The row of a case of a run has each. With the `column` of families, entries of different families are kept apart; an
+    entry without one has a number below 0 of its own.
     """
-    rows = ledger.ask("SELECT COUNT(*), COALESCE(MAX(tries), 0)$apart FROM told WHERE NOT is_attack $by")
+    rows = ledger.ask("SELECT COUNT(*), COALESCE(MAX(tries), 0)$apart FROM counted_row WHERE NOT is_attack $by")
     standard, tries = rows[0] if rows else (0, 0)
     if tries < 2 and standard == _one_number(ledger, "SELECT COUNT(*)$apart FROM entry WHERE has_standard $by"):
         return []
-    family = "NULL" if column is None else "COALESCE(kin, -1 - entry_key)"
-    joined = "" if column is None else f" LEFT JOIN (SELECT entry_key, {column} AS kin FROM entry) USING (entry_key)"
+    family = "NULL" if column is None else "COALESCE(variant_of, -1 - entry_key)"
+    joined = (
+        "" if column is None else f" LEFT JOIN (SELECT entry_key, {column} AS variant_of FROM entry) USING (entry_key)"
+    )
     rows = ledger.ask(
         f"""
         SELECT COUNT(*), attempts, successes, after_success, family$apart
@@ -738,18 +724,18 @@ def repeated_entries(ledger: LedgerView, column: str | None = None) -> list[Repe
                 CAST(CASE
                     WHEN COUNT(tries) > 0 THEN SUM(tries_won) WHEN MAX(requests) > 1 THEN 0 ELSE COUNT(won)
                 END AS BIGINT) AS successes,
-                BOOL_OR(went_on) OR COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success$apart
+                BOOL_OR(continued) OR COALESCE(MAX(judged) > MIN(won), FALSE) AS after_success$apart
             FROM (
                 SELECT
                     entry_key,
                     requests,
                     tries,
                     tries_won,
-                    went_on,
+                    continued,
                     source,
                     CASE WHEN state IN ({_SUCCESS}, {_FAILURE}) THEN ord END AS judged,
                     CASE WHEN state = {_SUCCESS} THEN ord END AS won
-                FROM told
+                FROM counted_row
                 WHERE NOT is_attack
             ){joined}
             GROUP BY entry_key$apart
@@ -766,7 +752,7 @@ def flaky_cases(ledger: LedgerView, limit: int) -> list[FlakyCase]:
     rows = ledger.query(
         """
         SELECT parent_id, ord, tries_won, tries
-        FROM told
+        FROM counted_row
         WHERE tries_won > 0 AND tries_won < tries
         ORDER BY ABS(2 * tries_won - tries) / tries, ord
         LIMIT ?
@@ -785,17 +771,17 @@ def failures_with_text(ledger: LedgerView) -> int:
         f"""
         SELECT COUNT(DISTINCT e.entry_key)
         FROM entry AS e
-        INNER JOIN told AS t ON e.entry_key = t.entry_key
-        WHERE e.outcome = {_FAILURE} AND t.state = {_FAILURE} AND t.answer = {Answer.TEXT}
+        INNER JOIN counted_row AS t ON e.entry_key = t.entry_key
+        WHERE e.outcome = {_FAILURE} AND t.state = {_FAILURE} AND t.answer = {AnswerKind.TEXT}
         """
     )
     return int(rows[0][0])
 
 
 def kinds_of_answers(ledger: LedgerView) -> dict[int, int]:
-    """Count judged rows by the kind of their answer, see `schema.Answer`."""
+    """Count judged rows by the kind of their answer, see `schema.AnswerKind`."""
     rows = ledger.ask(
-        f"SELECT answer, COUNT(*)$apart FROM told WHERE state IN ({_SUCCESS}, {_FAILURE}) GROUP BY answer$apart"
+        f"SELECT answer, COUNT(*)$apart FROM counted_row WHERE state IN ({_SUCCESS}, {_FAILURE}) GROUP BY answer$apart"
     )
     return {int(answer): int(count) for answer, count in rows}
 
@@ -812,7 +798,7 @@ _COMPARED = """
     WITH latest AS (
         SELECT ord, attempt, judge, ARG_MAX(decision, given) AS decision, ARG_MAX(score, given) AS score
         FROM verdict
-        WHERE judge IS NOT NULL AND ord IN (SELECT ord FROM told)
+        WHERE judge IS NOT NULL AND ord IN (SELECT ord FROM counted_row)
         GROUP BY ord, attempt, judge
     ), level AS (
         SELECT ord, COUNT(DISTINCT CASE WHEN attempt > 0 THEN judge END) > 1 AS by_request FROM latest GROUP BY ord

@@ -19,7 +19,7 @@ from faircount.core.findings import Notes
 from faircount.core.model import Outcome
 from faircount.core.outcomes import state
 from faircount.core.verdict import Verdict
-from faircount.ledger.schema import Answer, LedgerRow, Mark, VerdictRow, checksum
+from faircount.ledger.schema import AnswerKind, LedgerRow, RowMark, VerdictRow, checksum
 from faircount.readers.entry_rows import attempt_shown
 from faircount.readers.journals import STANDARD
 from faircount.readers.normalise import Cleaner
@@ -63,7 +63,7 @@ class AttemptFacts(Struct, frozen=True, gc=False):
     block: GuardrailBlock | None = None
     seconds: float | None = None
     response: int = _NULL
-    answer: int = Answer.EMPTY
+    answer: int = AnswerKind.EMPTY
     input: int = NO_TEXT
     model: str | None = None
     strategy: str = STANDARD
@@ -132,7 +132,7 @@ def as_json(value: Any) -> bytes:
 def answer_of(text: bytes) -> tuple[int, int]:
     """Return the checksum of a response, given as JSON, and what kind of answer it is."""
     digest = xxh3_64_intdigest(text)
-    return (digest - (1 << 64) if digest >> 63 else digest) or 1, SHORT_ANSWERS.get(digest, Answer.TEXT)
+    return (digest - (1 << 64) if digest >> 63 else digest) or 1, SHORT_ANSWERS.get(digest, AnswerKind.TEXT)
 
 
 class RowMaker:
@@ -177,7 +177,7 @@ class RowMaker:
             fields or {},
             long_id="",
             parent_id=name,
-            mark=Mark.STANDARD if attack is None else Mark.ATTACK,
+            mark=RowMark.STANDARD if attack is None else RowMark.ATTACK,
             attack=attack,
             text_hash=checksum(as_json(prompt)),
             objective_hash=0,
@@ -214,7 +214,7 @@ class RowMaker:
             policy_block=None if block is None else block.policy,
             categories=tuple(dict.fromkeys(name for one in attempts for name in one.categories)) if stopped else (),
             response=_NULL if shown is None else shown.response if error is None else _EMPTY_TEXT,
-            answer=Answer.EMPTY if shown is None or error is not None else shown.answer,
+            answer=AnswerKind.EMPTY if shown is None or error is not None else shown.answer,
             response_time=None if shown is None else shown.seconds,
         )
         last = attempts[-1].model if attempts else None
@@ -226,7 +226,7 @@ class RowMaker:
             {"target": model, "judge_name": judges, **fields},
             long_id=long_id,
             parent_id=name,
-            mark=Mark.STANDARD if attack is None else Mark.ATTACK,
+            mark=RowMark.STANDARD if attack is None else RowMark.ATTACK,
             attack=attack,
             text_hash=text if attack is None or shown is None else shown.input,
             objective_hash=0 if attack is None else text,
@@ -262,7 +262,7 @@ class RowMaker:
             policy_block=None if failed is None else failed.policy_block,
             categories=() if failed is None else failed.categories,
             response=_NULL if alike is None else alike.response,
-            answer=Answer.EMPTY if alike is None else alike.answer,
+            answer=AnswerKind.EMPTY if alike is None else alike.answer,
             response_time=sum(seconds) / len(seconds) if seconds else None,
         )
         model = next((one.model for one in answered if one.model), None)
@@ -274,7 +274,7 @@ class RowMaker:
             # Cases of one suite are variants: they differ in parameters, not in what is asked.
             long_id=suite_of(name),
             parent_id=own_id,
-            mark=Mark.TASK,
+            mark=RowMark.TASK,
             attack=None,
             text_hash=text,
             objective_hash=0,

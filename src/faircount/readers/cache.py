@@ -26,16 +26,15 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
 from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.io.streams import SECRET_BYTES, Secret, identity_of_file
-from faircount.ledger import engine, parquet
-from faircount.ledger.engine import DuckDB
-from faircount.ledger.parquet import StoredTables
+from faircount.ledger import engine
+from faircount.ledger.engine import DuckDB, StoredTables
 from faircount.ledger.schema import Tables
 from faircount.ledger.store import FOLDED, Ledger
 from faircount.version import __version__
 
 FOLDER_VARIABLE = "FAIRCOUNT_CACHE"
 LIMIT_BYTES = 1024**3
-FORMAT = 13
+FORMAT = 14
 """Raised whenever what is kept, or what the reader makes of a line, changes."""
 
 _CONTENT = "content"
@@ -48,7 +47,7 @@ _ABANDONED_SECONDS = 24 * 60 * 60
 
 
 class ReadSource(Struct, frozen=True):
-    """A source that was read, the doubts about it, and where some of its lines begin."""
+    """A source that was read, the problems with it, and where some of its lines begin."""
 
     source: Source
     notes: Notes
@@ -268,7 +267,7 @@ class Keeping:
         def write() -> None:
             with contextlib.closing(DuckDB(engine.connect(folder=self.folder, threads=1))) as writing:
                 self._interrupt = writing.interrupt
-                parquet.write(writing, self.folder, tables)
+                engine.write_tables(writing, self.folder, tables)
                 self._interrupt = lambda: None
 
         self._begin(write)
@@ -281,7 +280,7 @@ class Keeping:
         def write() -> None:
             with contextlib.closing(beside):
                 for table in FOLDED:
-                    beside.save(table, self.folder / parquet.file_name(table))
+                    beside.save(table, self.folder / engine.table_file(table))
                 self._interrupt = lambda: None
 
         self._begin(write)

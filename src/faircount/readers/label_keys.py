@@ -25,7 +25,7 @@ from faircount.core.findings import counted
 from faircount.io.columns import listed
 from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.io.streams import STDIN
-from faircount.ledger.schema import Mark
+from faircount.ledger.schema import RowMark
 from faircount.readers import inputs
 from faircount.readers.label_columns import LabelFile, label_file
 from faircount.readers.label_types import (
@@ -222,7 +222,7 @@ class _Index:
         for raw in rows:
             own_id = str(raw.row.id)
             mark = mark_of(raw.row, own_id)
-            is_attack = mark != Mark.STANDARD
+            is_attack = mark != RowMark.STANDARD
             names = [(_BY_ID, own_id)]
             if not is_attack:
                 names.append((_BY_ENTRY, parent_id_of(raw.row, own_id, mark)))

@@ -24,8 +24,7 @@ from faircount.core.model import Source
 from faircount.core.workers import Answered, Beside, in_order, start_method, worker_pool
 from faircount.io.streams import RANGE_BYTES, STDIN, ContentHash, Secret, identity, open_range, raw_chunks
 from faircount.ledger import engine
-from faircount.ledger.joining import Joining, joined
-from faircount.ledger.schema import Batch, Tables
+from faircount.ledger.schema import Batch, Joining, Tables, joined
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.readers import chosen
 from faircount.readers.cache import Cache, CachedSource, Keeping, ReadSource, users_cache

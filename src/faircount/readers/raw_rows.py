@@ -22,7 +22,7 @@ from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
 from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks
 from faircount.ledger.lookup import identity
-from faircount.ledger.schema import Mark
+from faircount.ledger.schema import RowMark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
@@ -283,9 +283,9 @@ def strategy_of(row: Row, origin: Origin, max_line: int) -> str:
 def _is_attack(row: Row, origin: Origin, max_line: int) -> bool:
     own_id = str(row.id)
     mark = mark_of(row, own_id)
-    if mark == Mark.ATTACK_BY_ID:
+    if mark == RowMark.ATTACK_BY_ID:
         return _is_parent(parent_id_of(row, own_id, mark), origin, max_line)
-    return mark == Mark.ATTACK
+    return mark == RowMark.ATTACK
 
 
 def _is_parent(entry_id: str, origin: Origin, max_line: int) -> bool:
@@ -300,8 +300,8 @@ def _parents(origin: Origin, max_line: int, _state: tuple[int, int]) -> frozense
     wanted = set()
     for raw in rows_of(origin, max_line):
         own_id = str(raw.row.id)
-        if mark_of(raw.row, own_id) == Mark.ATTACK_BY_ID:
-            wanted.add(parent_id_of(raw.row, own_id, Mark.ATTACK_BY_ID))
+        if mark_of(raw.row, own_id) == RowMark.ATTACK_BY_ID:
+            wanted.add(parent_id_of(raw.row, own_id, RowMark.ATTACK_BY_ID))
     ids = (str(raw.row.id) for raw in rows_of(origin, max_line))
     return frozenset(own_id for own_id in ids if own_id in wanted)
 
@@ -359,7 +359,11 @@ def _splice(raw: RawRow, origin: Origin) -> Splice | None:
         return None
     mark = mark_of(row, own_id)
     prompt_at, texts_end = _long_texts(raw, after)
-    if mark == Mark.ATTACK_BY_ID or not _says_no_origin(raw, texts_end) or (row.input is not EMPTY and not prompt_at):
+    if (
+        mark == RowMark.ATTACK_BY_ID
+        or not _says_no_origin(raw, texts_end)
+        or (row.input is not EMPTY and not prompt_at)
+    ):
         return None
     path, parent = _short_json(origin.name), parent_id_of(row, own_id, mark)
     parent_id = written_id if parent == own_id else _json(parent)
@@ -440,7 +444,7 @@ def _provenance(row: Row, fields: Mapping[str, Raw | bytes], origin: Origin, max
     }
     mark = mark_of(row, own_id)
     parent = parent_id_of(row, own_id, mark)
-    by_id = mark == Mark.ATTACK_BY_ID
+    by_id = mark == RowMark.ATTACK_BY_ID
     if by_id and _is_parent(parent, origin, max_line):
         provenance["attack_parent_id"] = _json(parent)
     elif by_id:

@@ -16,7 +16,7 @@ import msgspec
 
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import Stream
-from faircount.ledger.schema import Batch, Mark
+from faircount.ledger.schema import Batch, RowMark
 from faircount.readers.journal_rows import TOO_LONG, lines_of, pieces_of
 from faircount.readers.registry import Found, Probe, Reader, head_of
 from faircount.readers.result_rows import RUN_MARK
@@ -82,7 +82,7 @@ class RejudgedReader(Reader):
         run = self.rows(stream, head_of(stream), None)
         if run is None:
             return
-        yield from SpikeeLines(stream, options, found, mark=Mark.TASK, bad=run.bad).batches()
+        yield from SpikeeLines(stream, options, found, mark=RowMark.TASK, bad=run.bad).batches()
         found.add_run(run)
 
 

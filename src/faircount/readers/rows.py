@@ -18,7 +18,7 @@ from faircount.core.findings import Notes
 from faircount.core.model import Outcome
 from faircount.core.options import MAX_LINE_BYTES
 from faircount.core.outcomes import known_pattern, policy_block, state
-from faircount.ledger.schema import OUTCOME_NUMBER, Answer, HistoryCount, checksum
+from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind, HistoryCount, checksum
 from faircount.readers.error_kinds import describe
 from faircount.readers.normalise import scalar_text
 
@@ -36,8 +36,8 @@ _MOST_CATEGORIES = 100
 EMPTY_ANSWERS = frozenset([b"", b'""', b"null"])
 _BOOLEAN_ANSWERS = frozenset([b'"True"', b'"False"', b"true", b"false"])
 SHORT_ANSWERS = {
-    **{xxh3_64_intdigest(text): Answer.EMPTY for text in EMPTY_ANSWERS},
-    **{xxh3_64_intdigest(text): Answer.BOOLEAN for text in _BOOLEAN_ANSWERS},
+    **{xxh3_64_intdigest(text): AnswerKind.EMPTY for text in EMPTY_ANSWERS},
+    **{xxh3_64_intdigest(text): AnswerKind.BOOLEAN for text in _BOOLEAN_ANSWERS},
 }
 """What kind of answer a response is that is no text, by its digest."""
 
@@ -139,7 +139,7 @@ def judged(row: Refusable, answer: int, options: ReadOptions, notes: Notes, line
     guardrail = row.guardrail if isinstance(row.guardrail, bool) else None
     errored = error is not None and error != NO_RESPONSE
     refused = policy_block_of(row) if error is not None and options.policy_blocks else None
-    if options.guardrail_detected and decision is not None and answer != Answer.TEXT and error is None:
+    if options.guardrail_detected and decision is not None and answer != AnswerKind.TEXT and error is None:
         decision = not decision
     text, kind = (None, None) if error is None else _described(error, notes, line)
     if decision and (errored or guardrail):

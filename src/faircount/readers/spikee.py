@@ -26,10 +26,10 @@ from faircount.io.lenient_json import BadLine, parse, whole_number
 from faircount.io.streams import TOO_LONG, Block, Stream, blocks
 from faircount.ledger.schema import (
     REJUDGED,
-    Answer,
+    AnswerKind,
     Batch,
     Fields,
-    Mark,
+    RowMark,
     VerdictRow,
     checksum,
     extend_with_zeros,
@@ -175,7 +175,7 @@ class SpikeeLines:
         options: ReadOptions = _AS_USUAL,
         found: Found | None = None,
         *,
-        mark: int = Mark.STANDARD,
+        mark: int = RowMark.STANDARD,
         bad: Mapping[int, str] = _NONE_BAD,
     ) -> None:
         self.stream = stream
@@ -183,7 +183,7 @@ class SpikeeLines:
         self.found = Found(Notes(stream.name)) if found is None else found
         self.notes = self.found.notes
         self._mark = mark
-        """What all rows are, `Mark.TASK` for those of a run of tests; standard rows may turn out to be of attacks."""
+        """What all rows are, `RowMark.TASK` for those of a run of tests; standard rows may prove to be of attacks."""
         self._bad = bad
         """Lines that are known to be bad, and why."""
         self._keep = self.found.keep
@@ -281,14 +281,14 @@ class SpikeeLines:
         columns["requests"].fromlist(list(requests))
         columns["response_time"].fromlist([_NOT_RECORDED if seconds is None else seconds for seconds in times])
         checksums = list(map(xxh3_64_intdigest, responses))
-        columns["answer"].fromlist([SHORT_ANSWERS.get(found, Answer.TEXT) for found in checksums])
+        columns["answer"].fromlist([SHORT_ANSWERS.get(found, AnswerKind.TEXT) for found in checksums])
         columns["text_hash"].frombytes(array("Q", list(map(xxh3_64_intdigest, prompts))).tobytes())
         columns["response_hash"].frombytes(array("Q", checksums).tobytes())
         columns["objective_hash"].frombytes(bytes(8 * len(rows)))
         columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
-        if self._mark != Mark.STANDARD:
+        if self._mark != RowMark.STANDARD:
             columns["mark"][before:] = array(columns["mark"].typecode, [self._mark] * len(rows))
         for index, specialities in enumerate(map(_specialities_of, rows)):
             if specialities != _NOTHING_SPECIAL or self.options.guardrail_detected:
@@ -305,7 +305,7 @@ class SpikeeLines:
 
     def _add_specialities(self, index: int, row: Row) -> None:
         """Write what sets a row apart from a plain standard attempt that was answered and judged."""
-        if self._mark == Mark.STANDARD and (row.attack_name != "None" or not _has_plain_origin(row)):
+        if self._mark == RowMark.STANDARD and (row.attack_name != "None" or not _has_plain_origin(row)):
             self._place(index, row)
         if row.error is not None or row.guardrail is not UNSET or self.options.guardrail_detected:
             self._judge(index, row)
@@ -330,7 +330,7 @@ class SpikeeLines:
         parent_id = parent_id_of(row, own_id, mark)
         columns["mark"][index] = mark
         columns["parent_id"][index] = self._id_number(parent_id)
-        if parent_id != own_id and mark != Mark.ATTACK:
+        if parent_id != own_id and mark != RowMark.ATTACK:
             columns["own_id"][index] = self._id_number(own_id)
         self._set_word("attack", index, attack_name_of(row.attack_name))
         if row.result_origin is not None or row.source_file is not None:
@@ -492,10 +492,10 @@ def _has_plain_origin(row: Row) -> bool:
 
 def mark_of(row: Row, own_id: str) -> int:
     if row.attack_parent_id is not UNSET:
-        return Mark.ATTACK
+        return RowMark.ATTACK
     if row.attack_name is not UNSET:
-        return Mark.STANDARD if row.attack_name in _NO_ATTACK else Mark.ATTACK
-    return Mark.ATTACK_BY_ID if _ATTACK_ID.fullmatch(own_id) else Mark.STANDARD
+        return RowMark.STANDARD if row.attack_name in _NO_ATTACK else RowMark.ATTACK
+    return RowMark.ATTACK_BY_ID if _ATTACK_ID.fullmatch(own_id) else RowMark.STANDARD
 
 
 def parent_id_of(row: Row, own_id: str, mark: int) -> str:
@@ -504,7 +504,7 @@ def parent_id_of(row: Row, own_id: str, mark: int) -> str:
     if row.attack_parent_id is not UNSET and row.attack_parent_id is not None:
         return str(row.attack_parent_id)
     entry_id = own_id if row.original_id is UNSET or row.original_id is None else str(row.original_id)
-    return entry_id if mark == Mark.STANDARD else _without_attack(entry_id)
+    return entry_id if mark == RowMark.STANDARD else _without_attack(entry_id)
 
 
 def _without_attack(entry_id: str) -> str:

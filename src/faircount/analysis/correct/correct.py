@@ -44,7 +44,7 @@ from faircount.core.model import (
     Validation,
 )
 from faircount.ledger import tallies
-from faircount.ledger.labels import Kin, attacked_entries, families_of
+from faircount.ledger.labels import FamilyKey, attacked_entries, families_of
 from faircount.ledger.store import LedgerView
 from faircount.stats import (
     CorrectedRates,
@@ -292,9 +292,9 @@ def _corrected_attacks(ledger: LedgerView, dynamic: Dynamic, known: KnownJudge) 
     return replace(dynamic, attacks=tuple(attacks))
 
 
-def _attacked(ledger: LedgerView, known: KnownJudge) -> dict[int, dict[Kin, _AttackCells]]:
+def _attacked(ledger: LedgerView, known: KnownJudge) -> dict[int, dict[FamilyKey, _AttackCells]]:
     """Count the entries that each attack was tried on, by family."""
-    found: dict[int, dict[Kin, _AttackCells]] = defaultdict(lambda: defaultdict(_AttackCells))
+    found: dict[int, dict[FamilyKey, _AttackCells]] = defaultdict(lambda: defaultdict(_AttackCells))
     for tried in attacked_entries(ledger, known.family):
         cells = found[tried.attack][tried.kin]
         cells.total += tried.entries
@@ -308,7 +308,7 @@ def _attacked(ledger: LedgerView, known: KnownJudge) -> dict[int, dict[Kin, _Att
     return found
 
 
-def _counts_of_attack(families: Mapping[Kin, _AttackCells], known: KnownJudge) -> VerdictCounts:
+def _counts_of_attack(families: Mapping[FamilyKey, _AttackCells], known: KnownJudge) -> VerdictCounts:
     whole = _AttackCells()
     for cells in families.values():
         whole.total += cells.total

@@ -19,7 +19,7 @@ from faircount.core.model import Tally
 from faircount.core.text import clip, visible
 from faircount.ledger import tallies
 from faircount.ledger.labels import (
-    Kin,
+    FamilyKey,
     families_of,
     labels_by_value,
     rows_beside_labels,
@@ -156,7 +156,7 @@ def families_by_value(
         return found
     keys = [entry.key for entry in labelled]
     kin, values = families_of(ledger, keys, family), values_of(ledger, keys, column)
-    labels: dict[tuple[Kin, int | None], dict[bool, list[bool]]] = defaultdict(lambda: {True: [], False: []})
+    labels: dict[tuple[FamilyKey, int | None], dict[bool, list[bool]]] = defaultdict(lambda: {True: [], False: []})
     for entry in labelled:
         labels[kin[entry.key], values[entry.key]][entry.success].append(entry.label)
     nothing: dict[bool, list[bool]] = {True: [], False: []}

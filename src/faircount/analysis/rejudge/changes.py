@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, field
 
 from faircount.core.model import Estimate, Outcome
 from faircount.core.outcomes import state
-from faircount.ledger.schema import Mark
+from faircount.ledger.schema import RowMark
 from faircount.readers.raw_rows import RawRow, entry_of, family_of
 
 _SUCCEEDED, _TOLD = 1, 2
@@ -91,12 +91,12 @@ class Changes(Struct):
             self.rows[OUTCOMES[before], OUTCOMES[after]] += 1
         mark, parent = entry_of(row)
         origin = row.result_origin or row.source_file or ""
-        if mark == Mark.ATTACK_BY_ID:
+        if mark == RowMark.ATTACK_BY_ID:
             # Only an entry that is there can have such a row; else the row is an entry of its own.
             entry = self._by_id.setdefault(f"{origin}\n{row.id}", (f"{origin}\n{parent}", _Entry()))[1]
         else:
             entry = self._entries.setdefault(f"{origin}\n{parent}", _Entry())
-        self._tell(entry, raw, before, after, is_standard=mark == Mark.STANDARD)
+        self._tell(entry, raw, before, after, is_standard=mark == RowMark.STANDARD)
 
     def _tell(self, entry: _Entry, raw: RawRow, before: bool | None, after: bool | None, *, is_standard: bool) -> None:
         row = raw.row

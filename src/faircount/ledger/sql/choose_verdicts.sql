@@ -4,7 +4,7 @@
 -- state of every row, and judged_history, which takes the place of the history. A row without an answer stays an error
 -- or a block. A row, or a request, that none of the chosen judges judged is unjudged.
 
-CREATE OR REPLACE TABLE said AS
+CREATE OR REPLACE TABLE latest_decision AS
 SELECT line, attempt, $decide AS decision
 FROM (
     SELECT line, attempt, judge, ARG_MAX(decision, given) AS decision
@@ -48,13 +48,13 @@ FROM (
         FROM verdict_numbers
         GROUP BY line
     ) AS v ON a.line = v.line
-    LEFT JOIN said AS s ON a.line = s.line AND s.attempt = 0
-    LEFT JOIN (SELECT line, MAX(decision) AS decision FROM said WHERE attempt > 0 GROUP BY line) AS r ON a.line = r.line
+    LEFT JOIN latest_decision AS s ON a.line = s.line AND s.attempt = 0
+    LEFT JOIN (SELECT line, MAX(decision) AS decision FROM latest_decision WHERE attempt > 0 GROUP BY line) AS r ON a.line = r.line
 ) AS j;
 
 CREATE OR REPLACE TABLE judged_history AS
 WITH requests AS (
-    SELECT line, COUNT(*) AS judged FROM said WHERE attempt > 0 GROUP BY line
+    SELECT line, COUNT(*) AS judged FROM latest_decision WHERE attempt > 0 GROUP BY line
 )
 
 SELECT h.line, h.state, h.error_kind, h.times, h.first_at
@@ -69,7 +69,7 @@ SELECT
     0 AS error_kind,
     COUNT(*) AS times,
     MIN(attempt) AS first_at
-FROM said
+FROM latest_decision
 WHERE attempt > 0
 GROUP BY line, decision
 UNION ALL

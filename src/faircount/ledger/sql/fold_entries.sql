@@ -1,6 +1,6 @@
 -- Folds placed rows into entries, each with exactly one outcome.
 --
--- In: attempt, history, marked, resolved. Out: told, one row per row that counts, and entry, one row per unique entry, with its facets.
+-- In: attempt, history, marked, resolved. Out: counted_row, one row per row that counts, and entry, one row per unique entry, with its facets.
 -- Portable subset only: the same statements run on Spark.
 
 -- Sums are cast: engines give them types of their own, some of which no file can hold.
@@ -26,11 +26,11 @@ GROUP BY h.ord;
 
 -- With a history, the row's own state is only its summary: what its requests met is what counts. An attack that
 -- made no request has not failed. A case of a run is the other way round: its verdict is the one over all its attempts,
--- made by the rule that the case names, and they stay as they are, to tell how steady it is.
+-- made by the rule that the case names, and they stay as they are, to show how steady it is.
 --
--- `lost` requests ended in an error. Since spikee writes histories, an attack that raised has the number of requests
+-- `lost` requests ended in an error. Where rows have histories, an attack that raised has the number of requests
 -- before that one. Older versions wrote 1 whatever it was, so that it is unknown.
-CREATE TABLE told AS
+CREATE TABLE counted_row AS
 SELECT
     COALESCE(r.entry_key, $entries_per_run * a.origin_key + $half_of_them + a.entry_id) AS entry_key,
     a.is_attack,
@@ -62,7 +62,7 @@ SELECT
     COALESCE(h.first_success, a.requests) AS success_at,
     CASE WHEN a.mark = $task THEN COALESCE(h.successes + h.failures, 0) END AS tries,
     CASE WHEN a.mark = $task THEN COALESCE(h.successes, 0) END AS tries_won,
-    COALESCE(a.mark = $task AND h.first_success < h.items, FALSE) AS went_on,
+    COALESCE(a.mark = $task AND h.first_success < h.items, FALSE) AS continued,
     CASE
         WHEN h.ord IS NOT NULL THEN LEAST(h.errors, a.requests)
         WHEN a.state = $error AND NOT (a.is_attack AND s.source IS NOT NULL) THEN a.requests
@@ -76,8 +76,7 @@ LEFT JOIN history_fold AS h ON a.ord = h.ord
 LEFT JOIN (SELECT DISTINCT source FROM history) AS s ON a.source = s.source
 WHERE r.kept IS NULL OR r.kept;
 
--- `standing` says in one number all that is counted about an entry: four times its outcome, plus 2 if a standard
--- attempt succeeded, plus 1 if any attempt was blocked.
+-- What is counted about an entry: its outcome, whether a standard attempt succeeded, and whether any was blocked.
 CREATE TABLE entry AS
 SELECT
     f.entry_key,
@@ -88,9 +87,8 @@ SELECT
     f.attack_name,
     a.family,
     f.outcome,
-    CAST(
-        4 * f.outcome + CASE WHEN f.initial THEN 2 ELSE 0 END + CASE WHEN f.blocked THEN 1 ELSE 0 END AS TINYINT
-    ) AS standing,
+    f.initial_success,
+    f.blocked AS guardrail_any,
     $facets
 FROM (
     SELECT f.*, CAST($outcome AS TINYINT) AS outcome
@@ -99,7 +97,7 @@ FROM (
             entry_key,
             MIN(ord) AS first_ord,
             COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head,
-            BOOL_OR(succeeded AND NOT is_attack) AS initial,
+            BOOL_OR(succeeded AND NOT is_attack) AS initial_success,
             BOOL_OR(succeeded) AS succeeded,
             BOOL_OR(failed) AS failed,
             BOOL_OR(errored) AS errored,
@@ -107,7 +105,7 @@ FROM (
             BOOL_OR(NOT is_attack) AS has_standard,
             CAST(SUM(requests) AS BIGINT) AS requests,
             CASE WHEN MIN(attack) <> MAX(attack) THEN $several_attacks ELSE MIN(attack) END AS attack_name
-        FROM told
+        FROM counted_row
         GROUP BY entry_key
     ) AS f
 ) AS f

@@ -1,9 +1,9 @@
--- Folds rows into entries as spikee 0.9.2 does, for `--definition spikee`: any truthy verdict is a success, rows of
--- one id merge whatever they hold, an entry is an error only if all its rows are, and a guardrail trigger is an error.
+-- Folds rows into entries by their id, for definitions by which rows of one id merge whatever they hold: any truthy
+-- verdict is a success, an entry is an error only if all its rows are, and a guardrail trigger is an error.
 --
--- In: attempt, source_path. Out: told and entry, with the columns that the other fold gives.
+-- In: attempt, source_path. Out: counted_row and entry, with the columns that the other fold gives.
 
-CREATE TABLE told AS
+CREATE TABLE counted_row AS
 SELECT
     MIN(a.ord) OVER (PARTITION BY a.parent_id, COALESCE(a.result_origin, $unnamed_origin)) AS entry_key,
     a.mark IN (1, 2) AS is_attack,
@@ -34,7 +34,7 @@ SELECT
     entry_key,
     COALESCE(MIN(CASE WHEN is_attack THEN NULL ELSE ord END), MIN(ord)) AS head,
     MIN(ord) AS first_ord,
-    BOOL_OR(succeeded AND NOT is_attack) AS initial,
+    BOOL_OR(succeeded AND NOT is_attack) AS initial_success,
     BOOL_OR(succeeded) AS succeeded,
     BOOL_AND(errored) AS errored,
     BOOL_AND(blocked) AS all_blocked,
@@ -42,7 +42,7 @@ SELECT
     BOOL_OR(NOT is_attack) AS has_standard,
     CAST(SUM(requests) AS BIGINT) AS requests,
     CASE WHEN MIN(attack) <> MAX(attack) THEN $several_attacks ELSE MIN(attack) END AS attack_name
-FROM told
+FROM counted_row
 GROUP BY entry_key;
 
 CREATE TABLE entry AS
@@ -55,9 +55,8 @@ SELECT
     f.attack_name,
     a.family,
     f.outcome,
-    CAST(
-        4 * f.outcome + CASE WHEN f.initial THEN 2 ELSE 0 END + CASE WHEN f.guardrail_any THEN 1 ELSE 0 END AS TINYINT
-    ) AS standing,
+    f.initial_success,
+    f.guardrail_any,
     $facets
 FROM (
     SELECT

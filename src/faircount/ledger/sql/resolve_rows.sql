@@ -1,8 +1,8 @@
--- Decides which rows of suspected entries tell nothing new, and to which of several cases the others belong.
+-- Decides which rows of suspected entries add nothing new, and to which of several cases the others belong.
 --
 -- In: marked (one row per recorded line, with its run, its entry's id and whether it is part of a dynamic attack),
---     suspected (entries with several rows of a kind), source_preference (whose verdict stands when several files tell of the same attempt).
--- Out: row_story, which remembers why a row was left out or kept apart, and resolved (ord -> kept, entry_key) for
+--     suspected (entries with several rows of a kind), source_preference (whose verdict stands when several files record the same attempt).
+-- Out: row_history, which remembers why a row was left out or kept apart, and resolved (ord -> kept, entry_key) for
 --     those rows alone.
 -- Portable subset only: the same statements run on Spark.
 
@@ -39,7 +39,7 @@ FROM marked AS a
 INNER JOIN suspected AS g ON a.origin_key = g.origin_key AND a.entry_id = g.entry_id
 INNER JOIN source_preference AS s ON a.source = s.source;
 
-CREATE TABLE row_story AS
+CREATE TABLE row_history AS
 SELECT
     ord,
     source,
@@ -50,18 +50,18 @@ SELECT
     objective_hash,
     signature,
     CASE
-        WHEN source <> preferred_source AND decision IS NOT DISTINCT FROM preferred_decision THEN 'told elsewhere'
+        WHEN source <> preferred_source AND decision IS NOT DISTINCT FROM preferred_decision THEN 'recorded elsewhere'
         WHEN source <> preferred_source THEN 'judged again elsewhere'
         WHEN copy > 1 THEN 'repeated'
         ELSE 'kept'
-    END AS story
+    END AS status
 FROM suspect;
 
 -- A case is an id with one text and one set of facets.
 CREATE TABLE standard_case AS
 SELECT origin_key, entry_id, text_hash, signature, MIN(ord) AS case_ord
-FROM row_story
-WHERE story = 'kept' AND NOT is_attack
+FROM row_history
+WHERE status = 'kept' AND NOT is_attack
 GROUP BY origin_key, entry_id, text_hash, signature;
 
 -- An attack row belongs to a case that it names as its objective and whose facets it has, else to one that it names,
@@ -88,9 +88,9 @@ FROM (
         FROM standard_case
         UNION ALL
         SELECT origin_key, entry_id, objective_hash, signature, ord, NULL, FALSE
-        FROM row_story
-        WHERE story = 'kept' AND is_attack
-    ) AS told
+        FROM row_history
+        WHERE status = 'kept' AND is_attack
+    ) AS case_or_row
     WINDOW
         named_alike AS (PARTITION BY origin_key, entry_id, named, signature ORDER BY ord ROWS UNBOUNDED PRECEDING),
         named_so AS (PARTITION BY origin_key, entry_id, named ORDER BY ord ROWS UNBOUNDED PRECEDING),
@@ -103,8 +103,8 @@ CREATE TABLE orphan_case AS
 SELECT
     ord,
     MIN(ord) OVER (PARTITION BY origin_key, entry_id, objective_hash, signature) AS case_ord
-FROM row_story
-WHERE story = 'kept' AND is_attack AND ord NOT IN (SELECT ord FROM attack_case);
+FROM row_history
+WHERE status = 'kept' AND is_attack AND ord NOT IN (SELECT ord FROM attack_case);
 
 CREATE TABLE every_case AS
 SELECT origin_key, entry_id, case_ord
@@ -112,15 +112,15 @@ FROM standard_case
 UNION
 SELECT r.origin_key, r.entry_id, o.case_ord
 FROM orphan_case AS o
-INNER JOIN row_story AS r ON o.ord = r.ord;
+INNER JOIN row_history AS r ON o.ord = r.ord;
 
 -- The key of such a case is the negative of its first row's place: it cannot meet the key of a plain entry.
 CREATE TABLE resolved AS
 SELECT
     r.ord,
-    r.story = 'kept' AS kept,
+    r.status = 'kept' AS kept,
     -COALESCE(s.case_ord, a.case_ord, o.case_ord) AS entry_key
-FROM row_story AS r
+FROM row_history AS r
 LEFT JOIN standard_case AS s
     ON
         NOT r.is_attack
