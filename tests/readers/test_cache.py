@@ -19,7 +19,7 @@ from xxhash import xxh3_128_digest
 from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.app.cli import main
-from faircount.io import streams as content_hash
+from faircount.io import streams
 from faircount.ledger import store
 from faircount.readers import (
     FOLDER_VARIABLE,
@@ -200,15 +200,15 @@ def test_a_damaged_entry_is_not_believed(write: Write, folder: Path, damage: str
     path = write(lines())
     first = analysis_of(path)
     (entry,) = entries(folder)
-    told = entry / ("content" if damage == "content" else "told.parquet")
-    text = bytearray(told.read_bytes())
+    file = entry / ("content" if damage == "content" else "counted_row.parquet")
+    text = bytearray(file.read_bytes())
     if damage == "gone":
-        told.unlink()
+        file.unlink()
     elif damage == "cut":
-        told.write_bytes(text[: len(text) // 2])
+        file.write_bytes(text[: len(text) // 2])
     else:
         text[len(text) // 2] ^= 1
-        told.write_bytes(text)
+        file.write_bytes(text)
     assert analysis_of(path) == first
     for _ in range(2):
         (entry,) = entries(folder)
@@ -337,8 +337,8 @@ def test_clearing_removes_what_is_ours_and_nothing_else(
 def test_a_file_has_one_identity_however_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, step: int
 ) -> None:
-    monkeypatch.setattr(content_hash, "RANGE_BYTES", 100)
-    monkeypatch.setattr(content_hash, "_STEP", 10)
+    monkeypatch.setattr(streams, "RANGE_BYTES", 100)
+    monkeypatch.setattr(streams, "_STEP", 10)
     data = bytes(i * 7 % 251 for i in range(size))
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -346,8 +346,8 @@ def test_a_file_has_one_identity_however_it_is_read(
     content = ContentHash(secret)
     for start in range(0, size, step):
         content.update(data[start : start + step])
-    assert content_hash.identity(content.digests(), secret) == identity_of_file(str(path), secret)
-    assert content_hash.identity(content.digests(), secret) != identity_of_file(str(path), a_secret(6))
+    assert streams.identity(content.digests(), secret) == identity_of_file(str(path), secret)
+    assert streams.identity(content.digests(), secret) != identity_of_file(str(path), a_secret(6))
 
 
 def a_secret(number: int) -> Secret:
@@ -382,17 +382,17 @@ def test_ranges_of_several_processes_have_the_identity_of_the_file(
     write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(lines())
-    for module in (content_hash, loading):
+    for module in (streams, loading):
         monkeypatch.setattr(module, "RANGE_BYTES", 500)
-    monkeypatch.setattr(content_hash, "_STEP", 500)
+    monkeypatch.setattr(streams, "_STEP", 500)
     secret = Cache(folder).secret()
     assert secret is not None
     size = Path(path).stat().st_size
     digests: list[bytes] = []
     for start in range(0, size, 500):
-        part = loading._Range(path, start, min(start + 500, size), ReadOptions(), secret)
+        part = loading._FileRange(path, start, min(start + 500, size), ReadOptions(), secret)
         digests += loading._read_range(SpikeeReader(), part).digests
-    assert content_hash.identity(digests, secret) == identity_of_file(path, secret)
+    assert streams.identity(digests, secret) == identity_of_file(path, secret)
 
 
 # -- a real large file ----------------------------------------------------------------------------------------
@@ -414,10 +414,10 @@ def test_a_large_file_is_analysed_from_the_cache_by_another_process(tmp_path: Pa
     (entry,) = entries(tmp_path / "cache")
     assert sorted(file.name for file in entry.glob("*.parquet")) == [
         "category.parquet",
+        "counted_row.parquet",
         "entry.parquet",
         "every_case.parquet",
-        "row_story.parquet",
-        "told.parquet",
+        "row_history.parquet",
         "verdict.parquet",
     ]
 

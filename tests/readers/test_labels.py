@@ -34,7 +34,7 @@ from faircount.readers import (
     TEXT_NAMES,
     UNRATED_WORDS,
     Columns,
-    DoubtKind,
+    DataProblemKind,
     Labelled,
     LabelOptions,
     Labels,
@@ -67,15 +67,15 @@ def said(labels: Labels) -> list[Decision | None]:
     return [labelled.label for labelled in labels]
 
 
-def doubted(labels: Labels) -> dict[DoubtKind, int]:
-    counts: dict[DoubtKind, int] = {}
-    for doubt in labels.doubts:
+def doubted(labels: Labels) -> dict[DataProblemKind, int]:
+    counts: dict[DataProblemKind, int] = {}
+    for doubt in labels.problems:
         counts[doubt.kind] = counts.get(doubt.kind, 0) + doubt.count
     return counts
 
 
-def places(labels: Labels, kind: DoubtKind) -> list[int]:
-    return [int(place.rpartition(":")[2]) for doubt in labels.doubts if doubt.kind is kind for place in doubt.places]
+def places(labels: Labels, kind: DataProblemKind) -> list[int]:
+    return [int(place.rpartition(":")[2]) for doubt in labels.problems if doubt.kind is kind for place in doubt.places]
 
 
 # -- published files --------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_hostile_files_are_read_without_a_crash(shared: Path) -> None:
         assert source.good == len(items) == source.hits + source.passes + source.ties + source.unlabelled
         assert source.good + source.bad + source.blank == source.lines
         assert 9 <= source.good <= 10
-        assert doubted(labels).get(DoubtKind.BAD_LINE, 0) == source.bad
+        assert doubted(labels).get(DataProblemKind.BAD_LINE, 0) == source.bad
         for item in some(items):
             assert json.loads(saved_row(item))["item"] == item.item
         with pytest.raises(UsageError, match=r"--label-column.*id, success, response"):
@@ -275,7 +275,7 @@ def test_an_item_without_an_id_is_called_by_its_place(tmp_path: Path) -> None:
 def test_what_people_write_as_a_label(write: Write, values: list[Any], decision: Decision | None) -> None:
     labels = labels_in(write([{"response": f"{n}", "label": value} for n, value in enumerate(values)], "l.jsonl"))
     assert said(labels) == [decision] * len(values)
-    assert labels.doubts == ()
+    assert labels.problems == ()
     assert labels.sources[0].bad_labels == 0
 
 
@@ -287,16 +287,16 @@ def test_anything_else_is_a_bad_label_and_other_records_still_count(write: Write
     assert said(labels) == [None, HIT]
     bad = 0 if value in ([], {}) else 1
     assert (labels.sources[0].unlabelled, labels.sources[0].bad_labels) == (1, bad)
-    assert places(labels, DoubtKind.BAD_LABEL) == [1] * bad
+    assert places(labels, DataProblemKind.BAD_LABEL) == [1] * bad
 
 
 def test_a_score_beyond_one_needs_a_threshold(tmp_path: Path) -> None:
     path = write_text(tmp_path, "text,label\na,1\nb,2\nc,3\nd,true\ne,false\nf,hit\n")
     without, threshold = labels_in(path), labels_in(path, label_threshold=2)
     assert said(without) == [HIT, None, None, HIT, PASS, HIT]
-    assert "--label-threshold" in without.doubts[0].reason
+    assert "--label-threshold" in without.problems[0].reason
     assert said(threshold) == [PASS, HIT, HIT, HIT, PASS, HIT]
-    assert (threshold.sources[0].scores, threshold.doubts) == (3, ())
+    assert (threshold.sources[0].scores, threshold.problems) == (3, ())
 
 
 def test_true_and_one_are_told_apart_by_a_threshold(write: Write) -> None:
@@ -337,8 +337,8 @@ def test_raters_decide_together_and_a_tie_is_shown(tmp_path: Path) -> None:
     assert said(labels) == [HIT, PASS, None, HIT, None, None, PASS]
     (source,) = labels.sources
     assert (source.hits, source.passes, source.ties, source.unlabelled, source.bad_labels) == (2, 2, 1, 2, 1)
-    assert places(labels, DoubtKind.TIE) == [4]
-    assert places(labels, DoubtKind.BAD_LABEL) == [7]
+    assert places(labels, DataProblemKind.TIE) == [4]
+    assert places(labels, DataProblemKind.BAD_LABEL) == [7]
     assert list(labels)[5].ratings == (("r1", HIT), ("r2", None), ("r3", HIT))
 
 
@@ -389,8 +389,8 @@ def test_a_bad_record_is_reported_and_the_next_one_is_read(tmp_path: Path, recor
     path = write_text(tmp_path, b"text,label\nfirst,1\n" + record + b"\nlast,0\n")
     labels = labels_in(path, max_line=1000)
     assert [(item.attempt.response, item.label) for item in labels] == [("first", HIT), ("last", PASS)]
-    assert [(doubt.kind, doubt.reason, doubt.places) for doubt in labels.doubts] == [
-        (DoubtKind.BAD_LINE, reason, (f"{path}:3",))
+    assert [(doubt.kind, doubt.reason, doubt.places) for doubt in labels.problems] == [
+        (DataProblemKind.BAD_LINE, reason, (f"{path}:3",))
     ]
     assert (labels.sources[0].good, labels.sources[0].bad) == (2, 1)
 
@@ -398,8 +398,8 @@ def test_a_bad_record_is_reported_and_the_next_one_is_read(tmp_path: Path, recor
 def test_a_quote_that_is_never_closed_is_reported_where_it_opens(tmp_path: Path) -> None:
     labels = labels_in(write_text(tmp_path, 'text,label\na,1\n"b,0\nc,1\nd,1\n'))
     assert said(labels) == [HIT]
-    assert places(labels, DoubtKind.BAD_LINE) == [3]
-    assert labels.doubts[0].reason == "a quote is never closed"
+    assert places(labels, DataProblemKind.BAD_LINE) == [3]
+    assert labels.problems[0].reason == "a quote is never closed"
 
 
 def test_a_record_that_does_not_end_takes_no_more_than_the_limit(tmp_path: Path) -> None:
@@ -480,14 +480,14 @@ def test_notes_are_columns_of_their_own_or_one_column_of_json(write: Write, tmp_
         csv.writer(table).writerows([header, row])
         labels = labels_in(write_text(tmp_path, table.getvalue(), "c.csv"))
         assert [item.attempt.notes for item in labels] == [NOTES]
-        assert labels.doubts == ()
+        assert labels.problems == ()
 
 
 @pytest.mark.parametrize("text", ["looks fine to me", "[sic]", "1"])
 def test_a_remark_is_no_note(tmp_path: Path, text: str) -> None:
     labels = labels_in(write_text(tmp_path, f"response,label,notes\nr,1,{text}\n", "l.csv"))
     assert [item.attempt for item in labels] == [Attempt("r")]
-    assert labels.doubts == ()
+    assert labels.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -514,8 +514,8 @@ def test_a_field_of_the_wrong_shape_is_left_out_and_noted(write: Write, fields: 
     labels = labels_in(write([{"response": "r", "label": 1, **fields}], "l.jsonl"))
     (item,) = labels
     assert item.attempt == Attempt("r")
-    (doubt,) = labels.doubts
-    assert (doubt.kind, doubt.reason) == (DoubtKind.WRONG_KIND, next(iter(fields)))
+    (doubt,) = labels.problems
+    assert (doubt.kind, doubt.reason) == (DataProblemKind.WRONG_KIND, next(iter(fields)))
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ def test_what_is_no_text_is_no_response(write: Write, value: Any, text: str | No
     first, _ = labels
     assert first.attempt.response == text
     assert labels.sources[0].no_text == (text is None)
-    assert len(labels.doubts) == doubts
+    assert len(labels.problems) == doubts
 
 
 @pytest.mark.parametrize(
@@ -552,8 +552,8 @@ def test_a_bad_line_is_reported_whatever_stands_around_it(write: Write, line: by
     path = write([*map(good, range(among)), line, *map(good, range(among, 2 * among))], "l.jsonl")
     labels = labels_in(path, max_line=65_000)
     assert [item.attempt.response for item in labels] == [f"r{number}" for number in range(2 * among)]
-    (doubt,) = labels.doubts
-    assert doubt.kind is DoubtKind.BAD_LINE
+    (doubt,) = labels.problems
+    assert doubt.kind is DataProblemKind.BAD_LINE
     assert doubt.reason.startswith(reason)
     assert doubt.places == (f"{path}:{among + 1}",)
     (source,) = labels.sources
@@ -564,7 +564,7 @@ def test_half_characters_are_replaced_so_that_everything_can_be_written(write: W
     labels = labels_in(write(['{"response": "a\\ud83d", "label": 1, "judge_args": {"x": ["\\udc00"]}}'], "l.jsonl"))
     (item,) = labels
     assert (item.attempt.response, item.attempt.notes) == ("a\ufffd", {"judge_args": {"x": ["\ufffd"]}})
-    assert doubted(labels) == {DoubtKind.CHANGED_TEXT: 1}
+    assert doubted(labels) == {DataProblemKind.CHANGED_TEXT: 1}
 
 
 def test_a_key_inside_a_field_is_not_the_key_of_the_record(write: Write) -> None:
@@ -602,7 +602,7 @@ def test_packed_files_are_read_and_an_early_end_is_noted(tmp_path: Path, name: s
     assert labels.sources[0].sha256 == hashlib.sha256(packed).hexdigest()
     torn = labels_in(write_text(tmp_path, packed[:-500], f"torn_{name}"))
     assert 0 < len(list(torn)) < 2000
-    assert any("the gzip stream ends before its end mark" in doubt.reason for doubt in torn.doubts)
+    assert any("the gzip stream ends before its end mark" in doubt.reason for doubt in torn.problems)
 
 
 # -- several files, and the same thing twice --------------------------------------------------------------------
@@ -626,42 +626,42 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
     path, copy = (write_text(tmp_path, "text,label\na,1\n", name) for name in ("a.csv", "b.csv"))
     labels = read_labels([path, copy])
     assert len(list(labels)) == 1
-    assert [(doubt.kind, doubt.places) for doubt in labels.doubts] == [(DoubtKind.SAME_FILE, (copy,))]
+    assert [(doubt.kind, doubt.places) for doubt in labels.problems] == [(DataProblemKind.SAME_FILE, (copy,))]
 
 
 def test_items_that_are_there_twice_all_count_and_are_noted(tmp_path: Path) -> None:
     rows = ["a,x,1", "b,y,0", "c,x,1", "a,z,0", "d,y,1", "e,z,", "f,w,1", "f,v,1", "g,z,0"]
     labels = labels_in(write_text(tmp_path, "id,text,label\n" + "\n".join(rows) + "\n"))
     assert len(list(labels)) == len(rows)
-    assert places(labels, DoubtKind.REPEATED) == [4, 10]
-    assert places(labels, DoubtKind.CONTRADICTED) == [3, 6]
-    assert places(labels, DoubtKind.SAME_ID) == [2, 5]
+    assert places(labels, DataProblemKind.REPEATED) == [4, 10]
+    assert places(labels, DataProblemKind.CONTRADICTED) == [3, 6]
+    assert places(labels, DataProblemKind.SAME_ID) == [2, 5]
 
 
 def test_an_id_counts_within_its_file_and_a_text_everywhere(tmp_path: Path) -> None:
     one = write_text(tmp_path, "id,text,label\n1,a,1\n", "one.csv")
     two = write_text(tmp_path, "id,text,label\n1,b,0\n2,a,0\n", "two.csv")
     labels = read_labels([one, two])
-    assert doubted(labels) == {DoubtKind.CONTRADICTED: 2}
+    assert doubted(labels) == {DataProblemKind.CONTRADICTED: 2}
 
 
 def test_the_same_answer_to_another_prompt_is_another_item(tmp_path: Path) -> None:
-    assert labels_in(write_text(tmp_path, "prompt,text,label\np,no,1\nq,no,0\n")).doubts == ()
+    assert labels_in(write_text(tmp_path, "prompt,text,label\np,no,1\nq,no,0\n")).problems == ()
 
 
 def test_doubts_are_counted_exactly_and_shown_by_a_few_places(write: Write) -> None:
     rows = [{"response": f"{n}", "label": f"word {n % 90}"} for n in range(900)]
     labels = labels_in(write(rows, "l.jsonl"))
-    assert doubted(labels) == {DoubtKind.BAD_LABEL: 900}
-    assert len(labels.doubts) == 51
-    assert max(len(doubt.places) for doubt in labels.doubts) == 5
-    assert {doubt.reason for doubt in labels.doubts} >= {'"word 0" is neither a hit nor a pass', "other reasons"}
+    assert doubted(labels) == {DataProblemKind.BAD_LABEL: 900}
+    assert len(labels.problems) == 51
+    assert max(len(doubt.places) for doubt in labels.problems) == 5
+    assert {doubt.reason for doubt in labels.problems} >= {'"word 0" is neither a hit nor a pass', "other reasons"}
 
 
 def test_the_text_of_a_label_is_made_visible_and_secrets_are_masked(write: Write) -> None:
     labels = labels_in(write([{"response": "r", "label": "\x1b[31m sk-abcdefghijklmnopqrst"}], "l.jsonl"))
-    assert "\x1b" not in labels.doubts[0].reason
-    assert "klmnop" not in labels.doubts[0].reason
+    assert "\x1b" not in labels.problems[0].reason
+    assert "klmnop" not in labels.problems[0].reason
 
 
 # -- again and again --------------------------------------------------------------------------------------------
@@ -680,7 +680,7 @@ def test_what_is_asked_before_reading_is_read_for(tmp_path: Path) -> None:
     labels = labels_in(write_text(tmp_path, "text,label\na,1\na,1\nb,oops\n"))
     next(iter(labels))
     assert labels.sources[0].good == 3
-    assert doubted(labels) == {DoubtKind.BAD_LABEL: 1, DoubtKind.REPEATED: 1}
+    assert doubted(labels) == {DataProblemKind.BAD_LABEL: 1, DataProblemKind.REPEATED: 1}
 
 
 def test_a_file_that_changes_between_two_passes_is_refused(tmp_path: Path) -> None:

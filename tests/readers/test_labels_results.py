@@ -11,7 +11,7 @@ import pytest
 
 from faircount.core import InputError, UsageError
 from faircount.judges import Attempt, Decision
-from faircount.readers import DoubtKind, LabelOptions, Labels, read_labels
+from faircount.readers import DataProblemKind, LabelOptions, Labels, read_labels
 from tests.conftest import Write, attack, encode, standard
 
 HIT, PASS = Decision.HIT, Decision.PASS
@@ -31,9 +31,9 @@ def found(labels: Labels) -> list[tuple[str, str | None, Decision | None]]:
     return [(item.item, item.attempt.response, item.label) for item in labels]
 
 
-def doubted(labels: Labels) -> dict[DoubtKind, list[str]]:
-    told: dict[DoubtKind, list[str]] = {}
-    for doubt in labels.doubts:
+def doubted(labels: Labels) -> dict[DataProblemKind, list[str]]:
+    told: dict[DataProblemKind, list[str]] = {}
+    for doubt in labels.problems:
         told.setdefault(doubt.kind, []).extend(place.rpartition(":")[2] for place in doubt.places)
     return told
 
@@ -53,7 +53,7 @@ def test_texts_come_from_the_results_and_labels_from_the_labels(tmp_path: Path, 
     assert second.attempt == Attempt("two", "asked")
     assert second.ratings == (("label", HIT),)
     assert labels.has_text
-    assert labels.doubts == ()
+    assert labels.problems == ()
     (source,), (result,) = labels.sources, labels.results
     assert (source.good, source.hits, source.passes, source.unused, source.no_text) == (2, 1, 1, 0, 0)
     assert (result.path, result.lines, result.good, result.bad, result.labelled) == (results, 3, 3, 0, 2)
@@ -88,7 +88,7 @@ def test_an_entry_without_a_standard_row_has_no_row_of_its_own(tmp_path: Path, w
     results = write([attack(13, response="alone"), standard(14)])
     labels = keyed(table(tmp_path, "id,label\n13,1\n14,0\n"), results)
     assert [item for item, _, _ in found(labels)] == ["14"]
-    assert doubted(labels) == {DoubtKind.KEY_WITHOUT_ROW: ["2"]}
+    assert doubted(labels) == {DataProblemKind.KEY_WITHOUT_ROW: ["2"]}
 
 
 def test_a_standard_row_goes_before_an_attack_row_with_the_same_id(tmp_path: Path, write: Write) -> None:
@@ -129,9 +129,9 @@ def test_keys_without_rows_rows_without_labels_and_keys_that_stand_twice_are_cou
         ("6", "r6", None),
     ]
     assert doubted(labels) == {
-        DoubtKind.KEY_TWICE: ["4", "12"],
-        DoubtKind.KEY_CONTRADICTED: ["7", "10"],
-        DoubtKind.KEY_WITHOUT_ROW: ["8", "5"],
+        DataProblemKind.KEY_TWICE: ["4", "12"],
+        DataProblemKind.KEY_CONTRADICTED: ["7", "10"],
+        DataProblemKind.KEY_WITHOUT_ROW: ["8", "5"],
     }
     (source,), (result,) = labels.sources, labels.results
     assert (source.good, source.unused) == (12, 6)
@@ -148,9 +148,9 @@ def test_an_id_in_several_files_needs_to_be_told_apart(tmp_path: Path, write: Wr
         list(keyed(table(tmp_path, "id,label\n1,1\n2,0\n"), one, two))
     labels = keyed(table(tmp_path, f"file,id,label\none.jsonl,1,1\n{two},1,0\n,2,1\nthree.jsonl,1,1\n"), one, two)
     assert found(labels) == [("1", "from one", HIT), ("1", "from two", PASS), ("2", "second", HIT)]
-    (doubt,) = labels.doubts
+    (doubt,) = labels.problems
     assert (doubt.kind, doubt.reason) == (
-        DoubtKind.KEY_WITHOUT_ROW,
+        DataProblemKind.KEY_WITHOUT_ROW,
         "the file three.jsonl is not among the results",
     )
 
@@ -167,7 +167,7 @@ def test_a_line_of_another_file_than_the_column_says_is_no_row(tmp_path: Path, w
     one, two = (write([standard(1, response=name)], f"{name}.jsonl") for name in ("one", "two"))
     labels = keyed(table(tmp_path, "file,id,label\none.jsonl,two.jsonl:1,1\ntwo.jsonl,two.jsonl:1,0\n"), one, two)
     assert found(labels) == [("two.jsonl:1", "two", PASS)]
-    assert doubted(labels) == {DoubtKind.KEY_WITHOUT_ROW: ["2"]}
+    assert doubted(labels) == {DataProblemKind.KEY_WITHOUT_ROW: ["2"]}
 
 
 def test_files_of_one_name_are_told_apart_by_their_paths(tmp_path: Path, write: Write) -> None:
@@ -193,7 +193,7 @@ def test_raters_and_thresholds_work_as_elsewhere(tmp_path: Path, write: Write) -
     assert [item.label for item in labels] == [PASS, None, None]
     (source,) = labels.sources
     assert (source.passes, source.ties, source.unlabelled, source.bad_labels, source.scores) == (1, 1, 1, 1, 3)
-    assert doubted(labels) == {DoubtKind.TIE: ["3"], DoubtKind.BAD_LABEL: ["4"]}
+    assert doubted(labels) == {DataProblemKind.TIE: ["3"], DataProblemKind.BAD_LABEL: ["4"]}
 
 
 def test_labels_in_jsonl_and_damaged_results_are_read(write: Write) -> None:
@@ -234,4 +234,4 @@ def test_published_results_can_be_labelled_by_every_id(shared: Path, tmp_path: P
     assert [item.attempt.response for item in items] == [row["response"] for row in rows]
     assert [item.label for item in items] == [Decision.of(row["success"]) for row in rows]
     assert labels.results[0].labelled == len(rows)
-    assert labels.doubts == ()
+    assert labels.problems == ()

@@ -21,7 +21,7 @@ from faircount.readers import (
     ReadOptions,
     Row,
     RowDecoder,
-    SpikeeLines,
+    RowLines,
     SpikeeReader,
     Stream,
     describe,
@@ -30,13 +30,13 @@ from faircount.readers import (
 from tests.conftest import Write, analysis_of, attack, codes, encode, standard
 
 
-def source_of(reader: SpikeeLines) -> Source:
+def source_of(reader: RowLines) -> Source:
     return SpikeeReader().source(reader.found, reader.stream.bytes_read)
 
 
-def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], SpikeeLines]:
+def read(*lines: dict[str, Any] | str | bytes, **options: Any) -> tuple[list[dict[str, Any]], RowLines]:
     """Return the rows of a file as dictionaries of columns and facets, and its reader."""
-    reader = SpikeeLines(Stream("f", iter([encode(lines)])), ReadOptions(**options))
+    reader = RowLines(Stream("f", iter([encode(lines)])), ReadOptions(**options))
     rows: list[dict[str, Any]] = []
     for batch in reader.batches():
         missing = dict.fromkeys(FACETS)
@@ -363,7 +363,7 @@ def test_histories_are_counted_by_state_and_kind() -> None:
         {"success": False, "error": None},
         {"success": True, "error": None},
     ]
-    reader = SpikeeLines(Stream("f", iter([encode([attack(1, attempt_history=history)])])))
+    reader = RowLines(Stream("f", iter([encode([attack(1, attempt_history=history)])])))
     (batch,) = reader.batches()
     rows = [tuple(row.values()) for row in rows_in("history", batch)]
     assert sorted(rows, key=lambda item: item[4]) == [
@@ -377,7 +377,7 @@ def test_histories_are_counted_by_state_and_kind() -> None:
 @pytest.mark.parametrize("odd", ['"score": NaN', '"input": "\\ud800"', '"guardrail": "x"'])
 def test_an_odd_item_does_not_cost_the_history(odd: str) -> None:
     line = f'{{"id": "1-attack", "attack_name": "b", "attempt_history": [{{"success": 0, "error": false, {odd}}}]}}'
-    (batch,) = SpikeeLines(Stream("f", iter([line.encode() + b"\n"]))).batches()
+    (batch,) = RowLines(Stream("f", iter([line.encode() + b"\n"]))).batches()
     assert [tuple(row.values()) for row in rows_in("history", batch)] == [(1, "failure", None, 1, 1)]
 
 
@@ -400,7 +400,7 @@ def test_a_strange_history_is_no_crash(history: object) -> None:
 )
 def test_guardrail_categories_are_those_with_a_true_value(categories: object, named: list[str]) -> None:
     lines = [standard(1) | {"guardrail": True, "error": "x", "guardrail_categories": categories}]
-    (batch,) = SpikeeLines(Stream("f", iter([encode(lines)]))).batches()
+    (batch,) = RowLines(Stream("f", iter([encode(lines)]))).batches()
     assert [row["category"] for row in rows_in("category", batch)] == named
 
 
@@ -546,7 +546,7 @@ def test_no_row_of_any_shape_breaks_the_reader(values: dict[str, Any]) -> None:
 
 @given(st.binary())
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    reader = SpikeeLines(Stream("f", iter([data])))
+    reader = RowLines(Stream("f", iter([data])))
     rows = sum(len(batch) for batch in reader.batches())
     source = source_of(reader)
     assert rows == source.good_lines
@@ -587,7 +587,7 @@ def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spikee, "BATCH_ROWS", 10)
     monkeypatch.setattr(streams, "BLOCK_BYTES", 200)
     lines = encode(standard(i) for i in range(35)).splitlines(keepends=True)
-    reader = SpikeeLines(Stream("f", iter(lines)))
+    reader = RowLines(Stream("f", iter(lines)))
     sizes = [len(batch) for batch in reader.batches()]
     assert sum(sizes) == 35
     assert max(sizes) <= 11
@@ -612,7 +612,7 @@ def test_the_hostile_files_are_read(shared: Path, name: str, good: int, bad: int
 def test_every_byte_prefix_of_a_file_is_read_without_loss() -> None:
     whole = encode([standard(1, success=True), standard(2, plugin="é"), attack(2, success=True)])
     for end in range(len(whole) + 1):
-        reader = SpikeeLines(Stream("f", iter([whole[:end]])))
+        reader = RowLines(Stream("f", iter([whole[:end]])))
         for _ in reader.batches():
             pass
         source = source_of(reader)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from faircount import analyze, as_report
-from faircount.app.cli import run_progress
+from faircount.app.cli import run as run_progress
 from faircount.report import console
 from tests.analysis.spikee_output import read_console
 from tests.app.test_cli_reference import sh

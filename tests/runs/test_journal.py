@@ -378,7 +378,7 @@ def test_what_could_not_be_read_back_is_refused(value: Any, why: str) -> None:
 
 
 def test_a_record_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.readers.journal_records.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("faircount.readers.journals.MAX_LINE_BYTES", 1000)
     assert len(encode_record(CaseRecord("y" * 900))) < 1000
     with pytest.raises(ValueError, match="the limit is 1,000"):
         encode_record(CaseRecord("y" * 1000))
@@ -804,7 +804,7 @@ def test_a_torn_end_that_cannot_be_kept_is_not_cut_off(place: str) -> None:
 
 def test_a_torn_end_over_the_limit_of_a_line_is_moved_too(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faircount.runs.journal_reading.MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr("faircount.readers.journal_records.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("faircount.readers.journals.MAX_LINE_BYTES", 1000)
     monkeypatch.setattr("faircount.runs.journal_reading._BUFFER_BYTES", 100)
     Journal.create(place, HEADER).close()
     before = Path(place).read_bytes()

@@ -43,9 +43,15 @@ from faircount.query import Query
 from faircount.query.query import tests
 from faircount.readers import inputs
 from faircount.readers.cache import ReadSource
-from faircount.readers.chosen import parse_row_query, refuse_unknown_fields
 from faircount.readers.inputs import Input
-from faircount.readers.loading import Loader, Progress, refuse_hopeless, with_cache
+from faircount.readers.loading import (
+    Loader,
+    Progress,
+    parse_row_query,
+    refuse_hopeless,
+    refuse_unknown_fields,
+    with_cache,
+)
 from faircount.readers.raw_rows import ROW_FIELDS, Origin
 from faircount.readers.registry import default_reader
 from faircount.report.source_labels import labelled, looks_benign

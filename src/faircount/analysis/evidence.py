@@ -26,9 +26,9 @@ from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import LedgerView
 from faircount.readers.cache import ReadSource
-from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import identity_of
 from faircount.readers.registry import lines_are_rows, open_stream
+from faircount.readers.rows import scalar_text
 from faircount.version import __version__
 
 LONGEST_TEXT = 4000

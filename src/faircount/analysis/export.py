@@ -41,8 +41,7 @@ from faircount.core.findings import counted
 from faircount.ledger import engine, tallies
 from faircount.ledger.lookup import EntriesOfRows, ListedEntry, listed_entries, place_in
 from faircount.ledger.store import Ledger, ord_of, source_and_line
-from faircount.readers.chosen import refuse_unknown_fields
-from faircount.readers.loading import Loader, Progress
+from faircount.readers.loading import Loader, Progress, refuse_unknown_fields
 from faircount.readers.raw_rows import (
     Origin,
     RawRow,

@@ -33,7 +33,6 @@ from faircount.ledger.lookup import EntriesOfRows, place_in
 from faircount.ledger.store import Ledger, ord_of
 from faircount.query import CustomSearch, Query, parse, possible_fields
 from faircount.readers import inputs
-from faircount.readers.chosen import refuse_unknown_fields
 from faircount.readers.inputs import Input
 from faircount.readers.loading import (
     Loader,
@@ -41,6 +40,7 @@ from faircount.readers.loading import (
     joined_sources,
     processes_for,
     refuse_hopeless,
+    refuse_unknown_fields,
     with_cache,
 )
 from faircount.readers.raw_rows import (

@@ -29,9 +29,9 @@ from faircount.ledger.store import LedgerView, ord_of, source_and_line
 from faircount.ledger.tallies import distinct_values, text_of
 from faircount.readers import inputs
 from faircount.readers.loading import Loader, Progress, with_cache
-from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import RawReader, RawRow, values_reader
 from faircount.readers.registry import open_stream
+from faircount.readers.rows import scalar_text
 from faircount.report.blocks import (
     Fact,
     Facts,

@@ -15,9 +15,8 @@ from faircount.core.model import Outcome
 from faircount.core.text import mask_secrets
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine, parse
-from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import family_of
-from faircount.readers.rows import history_item, history_state, policy_block_of
+from faircount.readers.rows import history_item, history_state, policy_block_of, scalar_text
 
 LONGEST_EXCERPT = 600
 """So many characters of a text are in an excerpt."""

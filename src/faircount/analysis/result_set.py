@@ -46,8 +46,7 @@ from faircount.ledger.store import Ledger, source_and_line
 from faircount.query import Query, parse
 from faircount.readers import inputs
 from faircount.readers.cache import users_cache
-from faircount.readers.chosen import parse_row_query
-from faircount.readers.loading import Loader, Progress
+from faircount.readers.loading import Loader, Progress, parse_row_query
 from faircount.readers.raw_rows import values_decoder, values_of
 
 if TYPE_CHECKING:

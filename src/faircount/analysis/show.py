@@ -31,8 +31,8 @@ from faircount.ledger.store import LedgerView
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
-from faircount.readers.normalise import scalar_text
 from faircount.readers.registry import open_stream
+from faircount.readers.rows import scalar_text
 
 ENTRIES_SHOWN = 10
 IDS_COMPARED = 100_000

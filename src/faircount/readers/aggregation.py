@@ -1,7 +1,7 @@
 """The verdicts on several attempts made into one, with the reason why it came out so.
 
 A way to do it has a name. Those that count attempts have their number in it: `pass@3`, `pass^3`, `at_least_3`. What a
-name does to scores and verdicts is said in `faircount.stats.reducers`. REBEL's four ways follow REBEL's rules: scores
+name does to scores and verdicts is said in `faircount.stats.retries`. REBEL's four ways follow REBEL's rules: scores
 and verdicts are reduced separately, errors are left out, a tie fails. The other reducers count verdicts, or scores
 where they reduce scores. An error is never a failure: where nothing was decided there is no decision, and the
 reason says so.
@@ -87,18 +87,18 @@ def aggregated(strategy: str, verdicts: Sequence[Verdict], *, per_attempt: int =
 
 def all_passed(decisions: Iterable[Decision | None]) -> bool | None:
     """Return whether all metrics passed something: false if any did not, None if none judged it or any is undecided."""
-    said = list(decisions)
-    if Decision.PASS in said:
+    decided = list(decisions)
+    if Decision.PASS in decided:
         return False
-    return None if not said or None in said else True
+    return None if not decided or None in decided else True
 
 
 def any_hit(decisions: Iterable[Decision | None]) -> bool | None:
     """Return whether any judge found what it looks for: None if none judged it, or none did and any is undecided."""
-    said = list(decisions)
-    if Decision.HIT in said:
+    decided = list(decisions)
+    if Decision.HIT in decided:
         return True
-    return None if not said or None in said else False
+    return None if not decided or None in decided else False
 
 
 def _attempt(verdicts: Sequence[Verdict]) -> Verdict:

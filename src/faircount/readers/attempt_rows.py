@@ -20,15 +20,21 @@ from faircount.core.model import Outcome
 from faircount.core.outcomes import state
 from faircount.core.verdict import Verdict
 from faircount.ledger.schema import AnswerKind, LedgerRow, RowMark, VerdictRow, checksum
-from faircount.readers.entry_rows import attempt_shown
 from faircount.readers.journals import STANDARD
-from faircount.readers.normalise import Cleaner
-from faircount.readers.result_rows import KNOWN_FIELDS, UNKNOWN_FIELDS_KEPT, is_plain_name
+from faircount.readers.result_rows import (
+    FACETS,
+    FAMILY_FIELDS,
+    KNOWN_FIELDS,
+    UNKNOWN_FIELDS_KEPT,
+    family,
+    is_plain_name,
+)
 from faircount.readers.rows import (
     SHORT_ANSWERS,
     STATES,
-    Judged,
+    Cleaner,
     ReadOptions,
+    RowOutcome,
     history_hash,
     history_of,
     judged,
@@ -37,21 +43,20 @@ from faircount.readers.rows import (
 from faircount.readers.run_rows import (
     GuardrailBlock,
     RunAttempt,
+    attempt_shown,
     decision_of,
     number_of,
     seconds_of,
     suite_of,
     telling_error,
 )
-from faircount.readers.spikee import FACETS
-from faircount.readers.spikee_families import FAMILY_FIELDS, family
 
 _encode = msgspec.json.Encoder().encode
 _FACETS = frozenset(FACETS)
 NO_TEXT, _EMPTY_TEXT, _NULL = checksum(b""), checksum(b'""'), checksum(b"null")
 
 
-_PLAIN = {success: Judged(success, STATES[success, False, False]) for success in (True, False, None)}
+_PLAIN = {success: RowOutcome(success, STATES[success, False, False]) for success in (True, False, None)}
 
 
 class AttemptFacts(Struct, frozen=True, gc=False):

@@ -23,10 +23,11 @@ from faircount.core.model import Source
 from faircount.core.options import MAX_LINE_BYTES
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine
-from faircount.io.records import Records, RecordType, all_fields, report_to, some_fields
-from faircount.ledger.schema import Batch, Lexicon, id_number
-from faircount.readers.raw_rows import members_of
-from faircount.readers.rows import EMPTY
+from faircount.io.records import RecordBatch, Records, RecordType, all_fields, report_to, some_fields
+from faircount.ledger.schema import Lexicon, id_number
+from faircount.readers.raw_rows import members_of, name_json
+from faircount.readers.registry import default_reader
+from faircount.readers.rows import EMPTY, raw_json
 
 RATE_FIELD = "success_rate"
 
@@ -46,7 +47,7 @@ NO_CONTENT = frozenset([checksum(b""), checksum(b"null"), 0])
 """What stands for a prompt that is not recorded."""
 
 
-class _Row(msgspec.Struct, gc=False):
+class _DatasetEntry(msgspec.Struct, gc=False):
     id: int | str
     long_id: str | None = None
     content: Raw = EMPTY
@@ -78,9 +79,10 @@ class Dataset:
 
     @property
     def source(self) -> Source:
-        """How the lines of the file fared."""
+        """How many lines of the file could be read."""
         return Source(
             path=self.path,
+            tool=default_reader().tool,
             reader="dataset",
             lines=self._read,
             good_lines=len(self),
@@ -133,7 +135,7 @@ class Dataset:
 
     @cached_property
     def repeated_entries(self) -> int:
-        """How many rows have the id and the content of another row before them: nothing tells these apart."""
+        """How many rows have the id and the content of another row before them: nothing distinguishes these."""
         return len(self) - len(set(zip(self.ids, self.contents, strict=True))) if self.repeated_ids else 0
 
     def has_content(self, row: int) -> bool:
@@ -156,7 +158,7 @@ class Dataset:
         self._read, self._bad, self._blank = records.lines, records.bad, records.blank
         self._bytes = records.source.bytes_read
 
-    def _add(self, batch: Batch[_Row]) -> None:
+    def _add(self, batch: RecordBatch[_DatasetEntry]) -> None:
         """Add rows column by column."""
         rows, texts = batch.values, batch.texts
         for index, row in enumerate(rows, start=len(self.ids)):
@@ -233,7 +235,7 @@ def is_dataset(path: str, max_line: int = MAX_LINE_BYTES) -> bool:
     return False
 
 
-def _from_fields(values: dict[str, Any]) -> _Row:
+def _from_fields(values: dict[str, Any]) -> _DatasetEntry:
     """Make a row of what is not clean JSON, or of the row of a table."""
     name = values.get("id")
     if isinstance(name, float) and name.is_integer():
@@ -243,31 +245,27 @@ def _from_fields(values: dict[str, Any]) -> _Row:
     if isinstance(name, bool | list | dict):
         raise BadLine("the id is neither a string nor a number")
     long_id, parent = values.get("long_id"), values.get("result_parent_id")
-    return _Row(
+    return _DatasetEntry(
         name if isinstance(name, int) else str(name),
         long_id if isinstance(long_id, str) else None,
         result_parent_id=parent if isinstance(parent, int | str) and not isinstance(parent, bool) else None,
-        **{field: _raw(values[field]) for field in _CONTENT_FIELDS if field in values},
+        **{field: raw_json(values[field]) for field in _CONTENT_FIELDS if field in values},
     )
 
 
-def _row(text: bytes) -> _Row:
+def _row(text: bytes) -> _DatasetEntry:
     """Return the row that a text was read as."""
     try:
-        row: _Row = _ROW.decoder.decode(text)
+        row: _DatasetEntry = _ROW.decoder.decode(text)
         return row
     except _NOT_STRICT:
         return _from_fields(loose.parse(text)[0])
 
 
-def _raw(value: Any) -> Raw:
-    return Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+_ROW = RecordType(msgspec.json.Decoder(_DatasetEntry), _from_fields, keep_surrogates=True)
 
 
-_ROW = RecordType(msgspec.json.Decoder(_Row), _from_fields, keep_surrogates=True)
-
-
-def _content(row: _Row) -> Raw:
+def _content(row: _DatasetEntry) -> Raw:
     if row.content is not EMPTY:
         return row.content
     return row.input if row.text is EMPTY else row.text
@@ -276,7 +274,7 @@ def _content(row: _Row) -> Raw:
 def _other_forms(text: bytes) -> frozenset[int]:
     """Return checksums of other ways to write a content, where there are any.
 
-    A result has the same text with or without escapes. Of a conversation, which is a list, spikee writes what Python
+    A result has the same text with or without escapes. Of a conversation, which is a list, it may have what Python
     shows of it.
     """
     if text.isascii() and text[:1] not in (b"[", b"{") and b"\\u" not in text and b"\\/" not in text:
@@ -302,21 +300,17 @@ def with_rate(line: bytes, rate: float) -> bytes:
         fields = members_of(written)
         if RATE_FIELD in fields:
             fields[RATE_FIELD] = value
-            members = (b"%b: %b" % (_name(name), text) for name, text in fields.items())
+            members = (b"%b: %b" % (name_json(name), text) for name, text in fields.items())
             return b"{" + b", ".join(members) + b"}\n"
     gap = b" " if b'": ' in written else b""
     return b'%b,%b"%b":%b%b}\n' % (written[:-1].rstrip(), gap, RATE_FIELD.encode(), gap, value)
 
 
-def _name(name: str) -> bytes:
-    return json.dumps(name, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
-# -- names that only spikee's rule asks for ---------------------------------------------------------------------
+# -- names by which entries are matched by their long ids -------------------------------------------------------
 
 
 class RowNames(msgspec.Struct, gc=False):
-    """What spikee tells the entry of a result by."""
+    """What names the entry of a result, where the long id decides."""
 
     long_id: Any = ""
     attack_name: Any = None

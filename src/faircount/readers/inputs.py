@@ -26,7 +26,6 @@ _RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
 _TELLING_BYTES = 64 * 1024
 _LONGEST_NAME = 40
 RESULT_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-_DIGEST_BLOCK = 1024 * 1024
 
 
 class Input(Struct, frozen=True):
@@ -124,15 +123,11 @@ def distinct(paths: Sequence[str]) -> list[Input]:
     kept: dict[str, list[str]] = {}
     by_identity: dict[object, str] = {}
     for path in paths:
-        first = by_identity.setdefault(_identity(path), path)
+        first = by_identity.setdefault(path if path == STDIN else os.path.realpath(path), path)
         kept.setdefault(first, []).append(path)
     for copy, original in _same_content(list(kept)):
         kept[original] += kept.pop(copy)
     return [Input(path, tuple(spellings[1:])) for path, spellings in kept.items()]
-
-
-def _identity(path: str) -> object:
-    return path if path == STDIN else os.path.realpath(path)
 
 
 def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
@@ -155,11 +150,8 @@ def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
 def _digest(path: str) -> bytes:
     import hashlib
 
-    digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
-            while block := file.read(_DIGEST_BLOCK):
-                digest.update(block)
+            return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return digest.digest()

@@ -19,10 +19,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from faircount.core.errors import InputError
 from faircount.core.text import clip
 from faircount.core.verdict import Verdict
-from faircount.io.lenient_json import BadLine
+from faircount.io.lenient_json import BadLine, is_utf8
 from faircount.io.streams import TOO_LONG as LINE_TOO_LONG
 from faircount.io.streams import Block, Stream, blocks
 from faircount.ledger.schema import Batch, LedgerRow, checksum
@@ -37,28 +36,44 @@ from faircount.readers.attempt_rows import (
     threshold_of,
     verdicts_of,
 )
-from faircount.readers.entry_rows import NOT_OF_ENTRIES, attack_of, success_of, text_of
-from faircount.readers.journal_records import ATTACK, MAX_ATTEMPT, TASK, RunRecord, decode_header, decode_record
-from faircount.readers.journal_rows import STOP_WHEN, TOO_LONG, stop_rule_of, target_of
-from faircount.readers.journals import BLOCKED, LONGEST_REASON, NOT_TRIED, STANDARD, is_of_attack, no_case
+from faircount.readers.journal_rows import TOO_LONG, header_of, stop_rule_of, target_of, why_untried
+from faircount.readers.journals import (
+    ATTACK,
+    BLOCKED,
+    LONGEST_REASON,
+    MAX_ATTEMPT,
+    NOT_TRIED,
+    STANDARD,
+    TASK,
+    RunRecord,
+    decode_record,
+    is_of_attack,
+    no_case,
+)
 from faircount.readers.registry import Found, Probe, Reader
-from faircount.readers.result_rows import is_utf8
+from faircount.readers.result_rows import RESULT_FIELDS
 from faircount.readers.rows import EMPTY, ReadOptions
 from faircount.readers.run_rows import (
     FAIRCOUNT,
     LONGEST_SECONDS,
+    NOT_OF_ENTRIES,
     GuardrailBlock,
     RunFile,
+    attack_of,
     block_of,
     decision_of,
+    entry_id,
     error_text,
     listed,
+    long_id_of,
     objects,
     plausible_seconds,
     strategy_of,
+    success_by_metric,
+    success_of,
     success_over,
+    text_of,
 )
-from faircount.readers.spikee import SpikeeReader
 
 NAME = "run journal"
 BATCH_ROWS = 20_000
@@ -88,7 +103,7 @@ class RunJournalReader(Reader):
     name = NAME
     tool = FAIRCOUNT
     noun = "record of a run"
-    fields = SpikeeReader.fields
+    fields = RESULT_FIELDS
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a file begins with the header of a run."""
@@ -117,43 +132,47 @@ class RunJournalReader(Reader):
 
 # -- records ----------------------------------------------------------------------------------------------------
 
-# As much of the records in `journal_records` as is counted; long texts are left undecoded.
+# As much of the records in `journals` as is counted; long texts are left undecoded.
 
 
-class _Verdict(Struct, gc=False):
+class _VerdictOfAttempt(Struct, gc=False):
     metric: str
     verdict: Any = None
     score: Any = None
 
 
-class _Output(Struct, gc=False):
+class _OutputOfAttempt(Struct, gc=False):
     output: Raw = EMPTY
     tools_called: Raw = EMPTY
     execution_time: float | None = None
     let_through: bool | None = None
 
 
-class _Error(Struct, gc=False):
+class _ErrorOfAttempt(Struct, gc=False):
     kind: str = ""
     message: str = ""
     categories: list[str] | None = None
     policy_block: str | None = None
-    told: str | UnsetType | None = UNSET
+    text_as_read: str | UnsetType | None = UNSET
     """The whole text, where the record was not read strictly."""
 
     def text(self) -> str | None:
         """Return the error in one line."""
-        return error_text({"kind": self.kind, "message": self.message}) if self.told is UNSET else self.told
+        return (
+            error_text({"kind": self.kind, "message": self.message})
+            if self.text_as_read is UNSET
+            else self.text_as_read
+        )
 
 
-_NO_OUTPUT = _Output()
+_NO_OUTPUT = _OutputOfAttempt()
 
 
-class _Line(Struct, tag_field="kind", gc=False):
+class _RecordLine(Struct, tag_field="kind", gc=False):
     pass
 
 
-class _HeaderLine(_Line, tag="run", gc=False):
+class _HeaderLine(_RecordLine, tag="run", gc=False):
     pass
 
 
@@ -172,7 +191,7 @@ class _MetricOfCase(Struct, gc=False):
     parameters: Any = None
 
 
-class _CaseLine(_Line, tag="case", gc=False):
+class _CaseLine(_RecordLine, tag="case", gc=False):
     case: str
     input: _InputOfCase | None = None
     entry: dict[str, Any] = {}
@@ -186,38 +205,38 @@ _NO_INPUT = _InputOfCase()
 _Number = Annotated[int, Meta(ge=0, le=MAX_ATTEMPT)]
 
 
-class _CallLine(_Line, tag="call", gc=False):
+class _CallLine(_RecordLine, tag="call", gc=False):
     case: str
     attempt: _Number
 
 
-class _RetryLine(_Line, tag="retry", gc=False):
+class _RetryLine(_RecordLine, tag="retry", gc=False):
     case: str
     attempt: _Number
 
 
-class _AttemptLine(_Line, tag="attempt", gc=False):
+class _AttemptLine(_RecordLine, tag="attempt", gc=False):
     case: str
     attempt: _Number
-    output: _Output | None = None
-    error: _Error | None = None
-    verdicts: list[_Verdict] | None = None
+    output: _OutputOfAttempt | None = None
+    error: _ErrorOfAttempt | None = None
+    verdicts: list[_VerdictOfAttempt] | None = None
     strategy: str | None = None
     messages: list[_MessageOfCase] | None = None
     model: str | None = None
     started: Any = None
 
 
-class _DoneLine(_Line, tag="done", gc=False):
+class _DoneLine(_RecordLine, tag="done", gc=False):
     case: str
     error: str | None = None
 
 
-class _ResumedLine(_Line, tag="resumed", gc=False):
+class _ResumedLine(_RecordLine, tag="resumed", gc=False):
     pass
 
 
-class _EndLine(_Line, tag="end", gc=False):
+class _EndLine(_RecordLine, tag="end", gc=False):
     decided: bool | None = None
 
 
@@ -264,7 +283,7 @@ class _JournalLines:
     def add(self, block: Block) -> None:
         """Add a block of lines: all at once if every line is one record of a known kind, else line by line."""
         found, first = self._found, self._found.lines + 1
-        records = None if block.buffer is LINE_TOO_LONG else _decoded(block)
+        records = None if block.buffer is LINE_TOO_LONG else decoded_lines(block, _decoder)
         if first == 1:
             self._begin(block)
         if records is None:
@@ -287,10 +306,7 @@ class _JournalLines:
     def _begin(self, block: Block) -> None:
         """Read the header, the first line."""
         line = block.lines[0]
-        try:
-            self._header = decode_header(b"" if line is LINE_TOO_LONG else line + b"\n", self._name)
-        except BadLine as bad:
-            raise InputError(f"{self._name}:1: not the header of a run journal: {bad}") from None
+        self._header = header_of(b"" if line is LINE_TOO_LONG else line + b"\n", self._name)
         self._is_attack = self._header.aim == ATTACK
 
     def _add_line(self, number: int, line: bytes, *, ends: bool) -> None:
@@ -409,18 +425,18 @@ class _JournalLines:
 
     def _facts(self, number: int, case: _KnownCase, record: _AttemptLine) -> AttemptFacts:
         """Return what became of an attempt."""
-        error, output, said = record.error, record.output or _NO_OUTPUT, record.verdicts or ()
+        error, output, judged = record.error, record.output or _NO_OUTPUT, record.verdicts or ()
         text = response_json(output.output, output.tools_called)
         response, answer = answer_of(b"null" if error is not None and text == b'""' else text)
         words = None if error is None else error.text()
         verdicts: tuple[Verdict, ...] = ()
         several = self._verdicts and len(case.metrics) > 1
         if several or not self._is_attack:
-            verdicts = verdicts_of(case.metrics, {one.metric: (one.score, one.verdict) for one in said})
+            verdicts = verdicts_of(case.metrics, {one.metric: (one.score, one.verdict) for one in judged})
         if words is not None:
             success = None
         elif self._is_attack:
-            success = success_of(output.let_through, [decision_of(one.verdict) for one in said])
+            success = success_of(output.let_through, [decision_of(one.verdict) for one in judged])
         else:
             success = all_passed([one.decision for one in verdicts])
         strategy = record.strategy
@@ -457,7 +473,7 @@ class _JournalLines:
             started=record.started if several and isinstance(record.started, str) else None,
         )
 
-    def _block(self, error: _Error) -> GuardrailBlock:
+    def _block(self, error: _ErrorOfAttempt) -> GuardrailBlock:
         if error.policy_block is not None:
             return GuardrailBlock(policy=error.policy_block)
         return GuardrailBlock(tuple(map(self._once, error.categories or ())))
@@ -478,7 +494,7 @@ class _JournalLines:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def rows(self, maker: RowMaker) -> Iterator[LedgerRow]:
-        """Yield the rows in the order of their lines, and say how all lines fared."""
+        """Yield the rows in the order of their lines, and count what became of all lines."""
         found = self._found
         found.version = self._header.version
         found.target, found.stop_rule, found.aim = target_of(self._header), stop_rule_of(self._header), TASK
@@ -520,20 +536,17 @@ class _JournalLines:
         elif case.finished:
             yield case.line, case, False
         else:
-            rule = stop_rule_of(self._header) if self._stopped_early else ""
-            why = f"it stopped early by {STOP_WHEN} {rule}" if rule else "it was stopped, or is still going"
+            why = why_untried(self._header, stopped_early=self._stopped_early)
             self._found.notes.add(NOT_TRIED, why, case.line)
 
     def _entry_row(
         self, maker: RowMaker, line: int, case: _KnownCase, attempts: Sequence[AttemptFacts], *, of_attack: bool
     ) -> LedgerRow:
-        given, long_id = case.own_id, case.long_id
         attack = (attempts[0].strategy if attempts else attack_of(self._header)) if of_attack else None
-        named = long_id if isinstance(long_id, str) and long_id else case.name
         return maker.entry_row(
             line,
-            given if attack is None and type(given) is int and str(given) == case.name else case.name,
-            named if attack is None else f"{named}-{attack}" if attempts else f"{named}-{attack}-ERROR",
+            entry_id(case.name, case.own_id) if attack is None else case.name,
+            long_id_of(case.name, case.long_id, attack, tried=bool(attempts)),
             case.described,
             attempts,
             text=case.text,
@@ -547,12 +560,8 @@ class _JournalLines:
         self, maker: RowMaker, run: RunFile, line: int, case: _KnownCase, attempts: Sequence[AttemptFacts]
     ) -> LedgerRow:
         strategy = case.described.get("strategy")
-        said = [verdict for attempt in attempts for verdict in attempt.verdicts]
-        by_metric = {
-            metric: success_over(strategy, [verdict for verdict in said if verdict.judge == metric])
-            for metric in case.metrics
-            if attempts
-        }
+        verdicts = [verdict for attempt in attempts for verdict in attempt.verdicts]
+        by_metric = success_by_metric(strategy, verdicts, case.metrics if attempts else ())
         tags, parameters = case.described.get("tags", ()), case.described.get("parameters", {})
         return maker.task_row(
             line,
@@ -560,21 +569,21 @@ class _JournalLines:
             case.name,
             {"judge_name": ", ".join(by_metric) or None, **run.facets(case.name, tags, parameters, by_metric)},
             attempts,
-            success=success_over(strategy, said, per_attempt=max(len(case.metrics), 1)),
+            success=success_over(strategy, verdicts, per_attempt=max(len(case.metrics), 1)),
             text=case.text,
             by_metric=by_metric,
             thresholds=case.thresholds,
         )
 
 
-def _decoded(block: Block) -> list[Any] | None:
+def decoded_lines(block: Block, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
     """Return the records of a block, or None if any line is not one record that a strict decoder understands."""
     buffer, length = block.buffer, block.length
     lines = memoryview(buffer)[:length]
     if not (buffer.isascii() or is_utf8(lines)):
         return None
     try:
-        records = _decoder.decode_lines(lines)
+        records: list[Any] = decoder.decode_lines(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return records if buffer.count(b"\n", 0, length) == len(records) and buffer.endswith(b"}\n", 0, length) else None
@@ -598,7 +607,8 @@ def _strict(record: Mapping[str, Any], *, attack: bool) -> _AttemptLine:
     """Return the record of an attempt with what has the wrong type left out; BadLine where a list is none."""
     output, error, model, strategy = (record.get(name) for name in ("output", "error", "model", "strategy"))
     verdicts = [
-        _Verdict(str(one.get("metric")), one.get("verdict"), one.get("score")) for one in objects(record, "verdicts")
+        _VerdictOfAttempt(str(one.get("metric")), one.get("verdict"), one.get("score"))
+        for one in objects(record, "verdicts")
     ]
     return _AttemptLine(
         case=record["case"],
@@ -645,9 +655,9 @@ def _asked(messages: Sequence[_MessageOfCase] | None) -> Any:
     return messages[-1].content if messages else None
 
 
-def _strict_output(output: Mapping[str, Any]) -> _Output:
+def _strict_output(output: Mapping[str, Any]) -> _OutputOfAttempt:
     text, tools, through = output.get("output"), output.get("tools_called"), output.get("let_through")
-    return _Output(
+    return _OutputOfAttempt(
         Raw(as_json(text)) if isinstance(text, str) else EMPTY,
         Raw(as_json(tools)) if tools else EMPTY,
         plausible_seconds(output.get("execution_time")),
@@ -655,9 +665,11 @@ def _strict_output(output: Mapping[str, Any]) -> _Output:
     )
 
 
-def _strict_error(error: Any) -> _Error:
-    block, told = block_of(error), error_text(error)
-    return _Error(told=told) if block is None else _Error(BLOCKED, "", [*block.categories], block.policy, told)
+def _strict_error(error: Any) -> _ErrorOfAttempt:
+    block, text = block_of(error), error_text(error)
+    if block is None:
+        return _ErrorOfAttempt(text_as_read=text)
+    return _ErrorOfAttempt(BLOCKED, "", [*block.categories], block.policy, text)
 
 
 def response_json(text: Raw, tools_called: Raw) -> bytes:

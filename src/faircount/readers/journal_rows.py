@@ -1,11 +1,11 @@
 """A run journal as rows of results: one per case, on the line of its last attempt that counts.
 
 Of a run over a dataset there are two: one of the standard attempts of an entry, one of its attack, each on the line of
-the last of these attempts. Where an attack failed before its first attempt, the row is where that is told.
+the last of these attempts. Where an attack failed before its first attempt, the row is where that is recorded.
 
 A journal is read twice: once to learn which records count, since a later one can make an earlier one void, and once
-to hand out rows. A case of which no attempt counts has its row where the case is told. Exactly one line comes out for
-every line that goes in, so that the place of a row is a place in the journal; most are empty. Attempts wait as the
+to hand out rows. A case of which no attempt counts has its row where the case is recorded. Exactly one line comes out
+for every line that goes in, so that the place of a row is a place in the journal; most are empty. Attempts wait as the
 bytes of their lines until their case is complete. A torn end is a line that could not be read.
 """
 
@@ -22,31 +22,36 @@ from faircount.core.text import clip, visible
 from faircount.core.verdict import Verdict
 from faircount.io.lenient_json import BadLine
 from faircount.readers.aggregation import all_passed
-from faircount.readers.entry_rows import Attacked, attack_of, attacked, row_of_entry
-from faircount.readers.journal_records import (
+from faircount.readers.journals import (
     ATTACK,
     MAX_LINE_BYTES,
+    NOT_TRIED,
     AttemptRecord,
     CaseRecord,
     DoneRecord,
     RunRecord,
+    State,
     decode,
     decode_header,
     decode_record,
+    is_of_attack,
 )
-from faircount.readers.journals import NOT_TRIED, State, is_of_attack
 from faircount.readers.run_rows import (
     BAD,
+    Attacked,
     RunAttempt,
     RunCase,
     RunFile,
-    block_of,
+    attack_of,
+    attacked,
     encoded,
-    error_text,
     metric_names,
     objects,
+    recorded_attempt,
     row_of,
+    row_of_entry,
     strategy_of,
+    success_by_metric,
     success_over,
     verdict_of,
 )
@@ -107,6 +112,9 @@ def _is_of_others(line: bytes | None, run: RunFile) -> bool:
     return match is not None and match[1] not in run.cases
 
 
+_Gathered = tuple[str, dict[str, Any], list[dict[str, Any]], bool]
+"""The name of a case, its record, those of its attempts, and whether these are of an attack."""
+
 _Lines = Iterator[tuple[int, int, bytes | None]]
 """The number of a line, where it begins, and its bytes; None where it is too long."""
 
@@ -149,7 +157,7 @@ def _state(chunks: Chunks, run: RunFile, name: str, kept: _KeptLines | None = No
     number, offset, line = 0, 0, None
     for number, offset, line in _numbered(chunks):
         if number == 1:
-            state.header = _header(line, name)
+            state.header = header_of(line or b"", name)
         if line is not None and line.isspace():
             run.blank_lines += 1
         elif not _is_of_others(line, run):
@@ -169,8 +177,8 @@ def target_of(header: RunRecord) -> str | None:
     target = (header.settings or {}).get("target")
     if not isinstance(target, Mapping):
         return None
-    told = [part.get("model") for part in (target.get("options"), target.get("chat")) if isinstance(part, Mapping)]
-    named = next(filter(None, [*told, target.get("name"), target.get("kind")]), None)
+    models = [part.get("model") for part in (target.get("options"), target.get("chat")) if isinstance(part, Mapping)]
+    named = next(filter(None, [*models, target.get("name"), target.get("kind")]), None)
     return named if isinstance(named, str) else None
 
 
@@ -180,9 +188,16 @@ def stop_rule_of(header: RunRecord) -> str:
     return clip(visible(rule), _LONGEST_RULE) if isinstance(rule, str) else ""
 
 
-def _header(line: bytes | None, name: str) -> RunRecord:
+def why_untried(header: RunRecord, *, stopped_early: bool) -> str:
+    """Return why a run has not come to some of its entries."""
+    rule = stop_rule_of(header) if stopped_early else ""
+    return f"it stopped early by {STOP_WHEN} {rule}" if rule else "it was stopped, or is still going"
+
+
+def header_of(line: bytes, name: str) -> RunRecord:
+    """Return the header of a journal; an InputError if the first line is none."""
     try:
-        return decode_header(line or b"", name)
+        return decode_header(line, name)
     except BadLine as bad:
         raise InputError(f"{name}:1: not the header of a run journal: {bad}") from None
 
@@ -234,75 +249,95 @@ def pieces_of(lines: Iterable[bytes]) -> Chunks:
 
 def _rows(state: State, lines: _Lines, run: RunFile) -> Iterator[bytes]:
     """Yield for every line of the journal the row that stands there, or nothing."""
-    gathering = EntryGathering(state) if state.header.aim == ATTACK else _Gathering(state, run)
-    untried = gathering.untried if isinstance(gathering, EntryGathering) else frozenset[int]()
-    by_rule = state.stopped_early and run.stop_rule
-    why = f"it stopped early by {STOP_WHEN} {run.stop_rule}" if by_rule else "it was stopped, or is still going"
+    gathering = EntryGathering(state) if state.header.aim == ATTACK else _CaseGathering(state, run)
+    why = why_untried(state.header, stopped_early=state.stopped_early)
     for number, offset, line in lines:
         if number > state.lines:
             return  # a run that goes on has added it since
-        if offset in untried:
-            run.doubts.append((NOT_TRIED, why, number))
+        if offset in gathering.untried:
+            run.problems.append((NOT_TRIED, why, number))
         if number in run.bad or line is None:
             yield BAD
         elif line.isspace() or _is_of_others(line, run):
             yield b""
         else:
-            yield _row_or_bad(gathering, number, offset, line, run)
-
-
-def _row_or_bad(gathering: _Gathering | EntryGathering, number: int, offset: int, line: bytes, run: RunFile) -> bytes:
-    try:
-        return gathering.take(offset, line)
-    except BadLine as bad:
-        run.bad[number] = str(bad)
-        return BAD
+            try:
+                row = gathering.take(offset, line)
+            except BadLine as bad:
+                run.bad[number], row = str(bad), BAD
+            yield row
 
 
 class _Gathering:
-    """Gathers the attempts of each case until its last one."""
+    """Gathers the attempts of each case until its last one; of an entry, those of its attack apart."""
+
+    def __init__(self, state: State, *, attack: bool) -> None:
+        self._places = state.places()
+        self._failures = state.attack_failures if attack else {}
+        self._last: tuple[dict[str, int], dict[str, int]] = (state.last_records(), {})
+        if attack:
+            self._last = (state.last_records(attack=False), state.last_records(attack=True))
+        self._cases: dict[str, bytes] = {}
+        self._rows_left: dict[str, int] = {}
+        begun = {*self._last[False], *self._last[True], *self._failures, *state.finished}
+        self.untried = frozenset(offset for name, offset in state.cases.items() if attack and name not in begun)
+        """Where entries are recorded that have no row, because their turn has not come."""
+        self._attempts: tuple[dict[str, list[bytes]], dict[str, list[bytes]]] = ({}, {})
+
+    def _gathered(self, offset: int, line: bytes) -> _Gathered | None:
+        """Take a line and return what was tried, if this is where the row of that stands."""
+        if offset not in self._places:
+            return None
+        record = decode(line)
+        if isinstance(record, CaseRecord):
+            name = record.case
+            rows = (name in self._last[False]) + (name in self._last[True] or name in self._failures)
+            if not rows and offset in self.untried:
+                return None
+            self._cases[name], self._rows_left[name] = line, rows
+            return None if rows else self._parts(name, of_attack=False)
+        if isinstance(record, AttemptRecord):
+            name, of_attack = record.case, bool(self._last[True]) and is_of_attack(record.strategy)
+            self._attempts[of_attack].setdefault(name, []).append(line)
+            return self._parts(name, of_attack=of_attack) if self._last[of_attack][name] == offset else None
+        if isinstance(record, DoneRecord) and record.case not in self._last[True]:
+            # An attack that failed before its first attempt.
+            failure = self._failures.get(record.case)
+            if failure is not None and failure.offset == offset:
+                return self._parts(record.case, of_attack=True)
+        return None
+
+    def _parts(self, name: str, *, of_attack: bool) -> _Gathered:
+        described = decode_record(self._cases[name])
+        self._rows_left[name] -= 1
+        if self._rows_left[name] <= 0:
+            del self._cases[name], self._rows_left[name]
+        records = [decode_record(line) for line in self._attempts[of_attack].pop(name, [])]
+        return name, described, records, of_attack
+
+
+class _CaseGathering(_Gathering):
+    """Gathers the attempts of cases of tests."""
 
     def __init__(self, state: State, run: RunFile) -> None:
-        self._state = state
+        super().__init__(state, attack=False)
         self._run = run
-        self._places = state.places()
-        self._last = state.last_records()
-        self._cases: dict[str, bytes] = {}
-        self._attempts: dict[str, list[bytes]] = {}
 
     def take(self, offset: int, line: bytes) -> bytes:
         """Take a line and return the row that stands there; nothing where none does."""
-        if offset not in self._places:
+        gathered = self._gathered(offset, line)
+        if gathered is None:
             return b""
-        record = decode(line)
-        if isinstance(record, CaseRecord):
-            self._cases[record.case] = line
-            return b"" if record.case in self._last else self._row(record.case)
-        if isinstance(record, AttemptRecord):
-            name = record.case
-            self._attempts.setdefault(name, []).append(line)
-            return self._row(name) if self._last[name] == offset else b""
-        return b""
-
-    def _row(self, name: str) -> bytes:
-        case = decode_record(self._cases.pop(name, b""))
-        records = [decode_record(line) for line in self._attempts.pop(name, [])]
-        return row_of(_case(name, case, sorted(records, key=lambda record: record["attempt"])), name, self._run)
+        name, described, records, _ = gathered
+        return row_of(_case(name, described, sorted(records, key=lambda record: record["attempt"])), name, self._run)
 
 
-class EntryGathering:
+class EntryGathering(_Gathering):
     """Gathers the attempts of each entry until the last standard one, and until the last one of its attack."""
 
     def __init__(self, state: State) -> None:
-        self._state = state
-        self._places = state.places()
+        super().__init__(state, attack=True)
         self._attack = attack_of(state.header)
-        self._last = (state.last_records(attack=False), state.last_records(attack=True))
-        self._cases: dict[str, bytes] = {}
-        self._rows_left: dict[str, int] = {}
-        self.untried = frozenset(offset for name, offset in state.cases.items() if not self._is_begun(name))
-        """Where entries are told that have no row, because their turn has not come."""
-        self._attempts: tuple[dict[str, list[bytes]], dict[str, list[bytes]]] = ({}, {})
 
     def take(self, offset: int, line: bytes) -> bytes:
         """Take a line and return the row that stands there; nothing where none does."""
@@ -311,52 +346,17 @@ class EntryGathering:
 
     def taken(self, offset: int, line: bytes) -> Attacked | None:
         """Take a line and return what was tried on an entry by one strategy, if this is where its row stands."""
-        if offset not in self._places:
+        gathered = self._gathered(offset, line)
+        if gathered is None:
             return None
-        record = decode(line)
-        if isinstance(record, CaseRecord):
-            name = record.case
-            self._cases[name] = line
-            self._rows_left[name] = self._has_row(name, of_attack=False) + self._has_row(name, of_attack=True)
-            if self._rows_left[name]:
-                return None
-            if offset not in self.untried:
-                return self._entry(name)
-            del self._cases[name], self._rows_left[name]
-            return None
-        if isinstance(record, AttemptRecord):
-            name, of_attack = record.case, is_of_attack(record.strategy)
-            self._attempts[of_attack].setdefault(name, []).append(line)
-            return self._entry(name, of_attack=of_attack) if self._last[of_attack][name] == offset else None
-        if isinstance(record, DoneRecord) and self._failed_at_once(record.case, offset):
-            return self._entry(record.case, of_attack=True)
-        return None
+        name, described, records, of_attack = gathered
+        if not of_attack:
+            return attacked(name, described, records)
+        return attacked(name, described, records, attack=self._attack, failure=self._failures.get(name))
 
     def is_complete(self, name: str) -> bool:
         """Return whether all rows of an entry were given."""
         return name not in self._rows_left
-
-    def _has_row(self, name: str, *, of_attack: bool) -> bool:
-        return name in self._last[of_attack] or (of_attack and name in self._state.attack_failures)
-
-    def _is_begun(self, name: str) -> bool:
-        tried = any(self._has_row(name, of_attack=of_attack) for of_attack in (False, True))
-        return tried or self._state.is_finished(name)
-
-    def _failed_at_once(self, name: str, offset: int) -> bool:
-        """Return whether this is where it is told that an attack failed before its first attempt."""
-        failure = self._state.attack_failures.get(name)
-        return failure is not None and failure.offset == offset and name not in self._last[True]
-
-    def _entry(self, name: str, *, of_attack: bool = False) -> Attacked:
-        described = decode_record(self._cases[name])
-        self._rows_left[name] -= 1
-        if self._rows_left[name] <= 0:
-            del self._cases[name], self._rows_left[name]
-        records = [decode_record(line) for line in self._attempts[of_attack].pop(name, [])]
-        attack = self._attack if of_attack else None
-        failure = self._state.attack_failures.get(name) if of_attack else None
-        return attacked(name, described, records, attack=attack, failure=failure)
 
 
 def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> RunCase:
@@ -369,11 +369,7 @@ def _case(name: str, described: Mapping[str, Any], records: Iterable[Mapping[str
         described=described,
         attempts=attempts,
         success=success_over(strategy, said, per_attempt=max(len(metrics), 1)),
-        by_metric={
-            metric: success_over(strategy, [verdict for verdict in said if verdict.judge == metric])
-            for metric in metrics
-            if attempts
-        },
+        by_metric=success_by_metric(strategy, said, metrics if attempts else ()),
     )
 
 
@@ -381,13 +377,4 @@ def _attempt(record: Mapping[str, Any], metrics: Iterable[str]) -> RunAttempt:
     said = {verdict.judge: verdict for verdict in map(verdict_of, objects(record, "verdicts"))}
     # A metric that said nothing has not decided.
     verdicts = [said.get(metric) or Verdict(None, judge=metric) for metric in metrics]
-    output, model, error = record.get("output"), record.get("model"), error_text(record.get("error"))
-    return RunAttempt(
-        number=record["attempt"],
-        output=output if isinstance(output, Mapping) else None,
-        error=error,
-        success=None if error is not None else all_passed(verdict.decision for verdict in verdicts),
-        verdicts=verdicts,
-        block=block_of(record.get("error")),
-        model=model if isinstance(model, str) else None,
-    )
+    return recorded_attempt(record, verdicts, all_passed(verdict.decision for verdict in verdicts))

@@ -1,6 +1,6 @@
-"""The words of labelled data: what a file of labels is asked for, what comes out of it, and what was doubtful in it.
+"""The words of labelled data: what a file of labels is asked for, what comes out of it, and which problems it has.
 
-Doubts are facts about one set of labels: a count, a sentence and the first places. They are no findings, which are
+Problems are facts about one set of labels: a count, a sentence and the first places. They are no findings, which are
 about results: nothing here changes how an attempt is counted.
 """
 
@@ -27,8 +27,8 @@ _OTHER_REASONS = "other reasons"
 class LabelOptions(Options, frozen=True, kw_only=True):
     """How labelled files are to be read.
 
-    Without `label_threshold`, numbers between 0 and 1 are hits from 0.5 on, and others are no labels. `results` are in
-    spikee's format; the labels then name their rows.
+    Without `label_threshold`, numbers between 0 and 1 are hits from 0.5 on, and others are no labels. `results` are
+    files of results; the labels then name their rows.
     """
 
     results: Annotated[
@@ -104,7 +104,7 @@ class LabelState(enum.IntEnum):
 
 
 class LabelSource(Struct, frozen=True):
-    """A file of labels that was read: its digest, how its lines fared, and what its labels say.
+    """A file of labels that was read: its digest, how many lines could be read, and what its labels say.
 
     `lines` are those of the file; `good` and `bad` are records, of which one may take several lines. The good are
     `hits`, `passes`, `ties` and `unlabelled`, and for labels that are keyed to results also `unused`.
@@ -144,8 +144,8 @@ class ResultsSource(Struct, frozen=True):
     """Rows that a label names; the others have none."""
 
 
-class DoubtKind(enum.StrEnum):
-    """What can be doubtful about labelled data."""
+class DataProblemKind(enum.StrEnum):
+    """What can be wrong with labelled data."""
 
     BAD_LINE = "could not be read"
     BAD_LABEL = "a label that is neither a hit nor a pass"
@@ -161,23 +161,23 @@ class DoubtKind(enum.StrEnum):
     KEY_WITHOUT_ROW = "a key without a row in the results"
 
 
-class Doubt(Struct, frozen=True):
-    """A doubt, how often it came up, and the first places."""
+class DataProblem(Struct, frozen=True):
+    """A problem, how often it came up, and the first places."""
 
-    kind: DoubtKind
+    kind: DataProblemKind
     reason: str
     count: int
     places: tuple[str, ...]
 
 
-class Doubts:
-    """Gathers doubts with exact counts in bounded memory."""
+class DataProblems:
+    """Gathers problems with exact counts in bounded memory."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[DoubtKind, str], tuple[list[int], list[str]]] = {}
+        self._found: dict[tuple[DataProblemKind, str], tuple[list[int], list[str]]] = {}
 
-    def add(self, kind: DoubtKind, reason: str, place: str) -> None:
-        """Count a doubt at a place. The reason must be in our words, or made visible."""
+    def add(self, kind: DataProblemKind, reason: str, place: str) -> None:
+        """Count a problem at a place. The reason must be in our words, or made visible."""
         key = (kind, reason)
         if key not in self._found and sum(kind is known for known, _ in self._found) >= _REASONS_KEPT:
             key = (kind, _OTHER_REASONS)
@@ -187,21 +187,24 @@ class Doubts:
             places.append(place)
 
     def of_records(self, name: str) -> Report:
-        """Return what hears of problems with the records of a file."""
+        """Return what is called with problems with the records of a file."""
         from faircount.io.records import Problem
 
         def add(problem: Problem, reason: str, line: int) -> None:
-            kinds = {Problem.CHANGED_TEXT: DoubtKind.CHANGED_TEXT, Problem.CHANGED_NUMBER: DoubtKind.WRONG_KIND}
+            kinds = {
+                Problem.CHANGED_TEXT: DataProblemKind.CHANGED_TEXT,
+                Problem.CHANGED_NUMBER: DataProblemKind.WRONG_KIND,
+            }
             words = {
                 Problem.CUT_SHORT: f"the rest was not read: {reason}",
                 Problem.CHANGED_NUMBER: Problem.CHANGED_NUMBER.value,
             }
-            self.add(kinds.get(problem, DoubtKind.BAD_LINE), words.get(problem, reason), f"{name}:{line}")
+            self.add(kinds.get(problem, DataProblemKind.BAD_LINE), words.get(problem, reason), f"{name}:{line}")
 
         return add
 
-    def told(self) -> tuple[Doubt, ...]:
+    def listed(self) -> tuple[DataProblem, ...]:
         """Return what was gathered, in the order of the kinds."""
-        order = list(DoubtKind)
-        found = [Doubt(kind, reason, count[0], tuple(at)) for (kind, reason), (count, at) in self._found.items()]
-        return tuple(sorted(found, key=lambda doubt: order.index(doubt.kind)))
+        order = list(DataProblemKind)
+        found = [DataProblem(kind, reason, count[0], tuple(at)) for (kind, reason), (count, at) in self._found.items()]
+        return tuple(sorted(found, key=lambda problem: order.index(problem.kind)))

@@ -3,51 +3,57 @@
     records                 a response each, perhaps a prompt, and one or more labels
     results and labels      responses from result files; the labels name their rows
 
-Nothing is kept but counts, so that a set of labels may be of any size. Labels are read as data: no code that a file
-names is loaded, and no text of theirs reaches a terminal from here.
+Nothing is kept but counts, and of labels that name rows the labels, so that a set of them may be of any size. Labels
+are read as data: no code that a file names is loaded, and no text of theirs reaches a terminal from here.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
 import weakref
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from faircount.core.attempt import Attempt, Expected
 from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
 from faircount.core.interrupts import uninterrupted
 from faircount.io.columns import listed
-from faircount.io.records import Sha256
+from faircount.io.records import Records, Sha256, without_surrogates
 from faircount.io.streams import STDIN
+from faircount.ledger.schema import RowMark
 from faircount.readers import inputs
-from faircount.readers.label_columns import LabelFile, label_file
-from faircount.readers.label_keys import KeyedLabels
 from faircount.readers.label_types import (
     Columns,
-    Doubt,
-    DoubtKind,
-    Doubts,
+    DataProblem,
+    DataProblemKind,
+    DataProblems,
     Labelled,
     LabelOptions,
     LabelSource,
     LabelState,
     ResultsSource,
 )
-from faircount.readers.label_values import LabelReader, LabelTally, Told, attempt_fields
-from faircount.readers.normalise import scalar_text
+from faircount.readers.label_values import LabelFile, LabelReader, LabelTally, RecordLabels, attempt_fields, label_file
+from faircount.readers.raw_rows import RawReader, RawRow, values_decoder, values_of
+from faircount.readers.registry import open_stream
+from faircount.readers.result_rows import mark_of, parent_id_of
+from faircount.readers.rows import scalar_text
 
 _SPOOL_STEP = 1024 * 1024
-_REASONS_TOLD = 3
+_REASONS_SHOWN = 3
 _NOTHING_EXPECTED = Expected()
 _NOWHERE = -1
 _LINE_BITS = 40
@@ -65,47 +71,46 @@ def read_labels(files: Sequence[str], options: LabelOptions | None = None) -> La
 class Labels:
     """A set of labelled items. Iterate to read them; every pass reads the files again.
 
-    `sources` and `doubts` tell how the files fared. They are known after the first whole pass, and make one if there
-    was none. Standard input is kept in a file of its own until `close`, or until nobody needs the labels any more.
+    `sources` and `problems` say how the files were read. They are known after the first whole pass, and make one if
+    there was none. Standard input is kept in a file of its own until `close`, or until nobody needs the labels any
+    more.
     """
 
     def __init__(self, files: Sequence[str], options: LabelOptions) -> None:
         self.options = options
         self._copy: _StandardInput | None = None
-        self._repeated = Doubts()
-        self._known: tuple[tuple[LabelSource, ...], tuple[ResultsSource, ...], tuple[Doubt, ...]] | None = None
+        self._repeated = DataProblems()
+        self._known: tuple[tuple[LabelSource, ...], tuple[ResultsSource, ...], tuple[DataProblem, ...]] | None = None
         given = _given(files, self._repeated)
-        self._keyed = None
-        if options.results:
-            self._keyed = KeyedLabels([(name, self._path(name)) for name in given], options)
-        self._files = [] if self._keyed else [label_file(name, self._path(name), options) for name in given]
+        self._results = _results(options.results)
+        by_name = _by_file_name(self._results)
+        self._files = [label_file(name, self._path(name), options, by_name) for name in given]
 
     def __iter__(self) -> Iterator[Labelled]:
-        if self._keyed is not None:
-            yield from self._keyed
-            self._known = (self._keyed.sources, self._keyed.results, self._repeated.told() + self._keyed.doubts)
+        if self._results:
+            index = self._index
+            yield from index
+            self._known = (index.sources, index.results, self._repeated.listed() + index.problems.listed())
             return
         # Items that are there twice are looked for once: that takes memory.
-        repeats, doubts, sources = None if self._known else _Repeats(), Doubts(), list[LabelSource]()
+        repeats, problems, sources = None if self._known else _Repeats(), DataProblems(), list[LabelSource]()
         for number, file in enumerate(self._files):
-            items = _FileItems(number, file, self.options, doubts, repeats)
+            items = _FileItems(number, file, self.options, problems, repeats)
             yield from items
             sources.append(items.source())
         if repeats is not None:
-            repeats.tell(doubts, lambda file, line: f"{self._files[file].name}:{line}")
-        self._finish(tuple(sources), doubts.told())
+            repeats.report(problems, [file.name for file in self._files])
+        self._finish(tuple(sources), problems.listed())
 
     @property
     def columns(self) -> tuple[tuple[str, Columns], ...]:
         """Each file, and which of its columns was taken for what."""
-        if self._keyed is not None:
-            return self._keyed.columns
         return tuple((file.name, file.columns) for file in self._files)
 
     @property
     def has_text(self) -> bool:
         """Whether any file has a column of responses; raters can agree without one, judges need it."""
-        return self._keyed is not None or any(file.columns.text is not None for file in self._files)
+        return bool(self._results) or any(file.columns.text is not None for file in self._files)
 
     @property
     def sources(self) -> tuple[LabelSource, ...]:
@@ -118,8 +123,8 @@ class Labels:
         return self._facts()[1]
 
     @property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """What was doubtful, most serious kinds first."""
+    def problems(self) -> tuple[DataProblem, ...]:
+        """The problems with the data, most serious kinds first."""
         return self._facts()[2]
 
     def close(self) -> None:
@@ -133,12 +138,16 @@ class Labels:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _facts(self) -> tuple[tuple[LabelSource, ...], tuple[ResultsSource, ...], tuple[Doubt, ...]]:
+    @cached_property
+    def _index(self) -> _Index:
+        return _Index(self._files, self._results, self.options)
+
+    def _facts(self) -> tuple[tuple[LabelSource, ...], tuple[ResultsSource, ...], tuple[DataProblem, ...]]:
         if self._known is None:
             for _ in self:
                 pass
         if self._known is None:
-            raise AssertionError("a whole pass tells how the files fared")
+            raise AssertionError("a whole pass counts what the files hold")
         return self._known
 
     def _path(self, name: str) -> str:
@@ -148,19 +157,19 @@ class Labels:
         self._copy = self._copy or _StandardInput()
         return self._copy.path
 
-    def _finish(self, sources: tuple[LabelSource, ...], doubts: tuple[Doubt, ...]) -> None:
+    def _finish(self, sources: tuple[LabelSource, ...], problems: tuple[DataProblem, ...]) -> None:
         if self._known is not None:
             changed = [now.path for now, before in zip(sources, self._known[0], strict=True) if now != before]
             if changed:
                 raise InputError(f"{changed[0]}: changed while it was being used; start again")
             return
         if not any(source.good for source in sources):
-            reasons = [f"{doubt.places[0]}: {doubt.reason}" for doubt in doubts][:_REASONS_TOLD]
+            reasons = [f"{problem.places[0]}: {problem.reason}" for problem in problems][:_REASONS_SHOWN]
             raise InputError("; ".join([f"{sources[0].path}: no readable items", *reasons]))
-        self._known = (sources, (), self._repeated.told() + doubts)
+        self._known = (sources, (), self._repeated.listed() + problems)
 
 
-def _given(files: Sequence[str], doubts: Doubts) -> list[str]:
+def _given(files: Sequence[str], problems: DataProblems) -> list[str]:
     """Return the files that are meant, each once."""
     for name in files:
         if name != STDIN and Path(name).is_dir():
@@ -170,7 +179,7 @@ def _given(files: Sequence[str], doubts: Doubts) -> list[str]:
         raise UsageError("no file with labels; give one with --labels")
     for file in found:
         for copy in file.also:
-            doubts.add(DoubtKind.SAME_FILE, "read once", copy)
+            problems.add(DataProblemKind.SAME_FILE, "read once", copy)
     return [file.path for file in found]
 
 
@@ -201,41 +210,41 @@ def remove_copies() -> None:
 
 
 class _FileItems:
-    """The items of one file; `source` says afterwards how it fared."""
+    """The items of one file; `source` has its counts afterwards."""
 
     def __init__(
-        self, number: int, file: LabelFile, options: LabelOptions, doubts: Doubts, repeats: _Repeats | None
+        self, number: int, file: LabelFile, options: LabelOptions, problems: DataProblems, repeats: _Repeats | None
     ) -> None:
-        self._number, self._file, self._doubts, self._repeats = number, file, doubts, repeats
+        self._number, self._file, self._problems, self._repeats = number, file, problems, repeats
         self._digest = Sha256()
-        self._records = file.records(doubts.of_records(file.name), options.max_line, self._digest)
+        self._records = file.records(problems.of_records(file.name), options.max_line, self._digest)
         columns, places = file.columns, {name: place for place, name in enumerate(file.wanted)}
         self._labels_of = itemgetter(*(places[name] for name in columns.labels))
         self._text_at = _NOWHERE if columns.text is None else places[columns.text]
         self._prompt_at = _NOWHERE if columns.prompt is None else places[columns.prompt]
         self._item_at = _NOWHERE if columns.item is None else places[columns.item]
         self._more = tuple((role, name, places[name]) for role, name in file.more)
-        self._told = LabelReader(columns.labels, options).told
+        self._read_labels = LabelReader(columns.labels, options).labels_of
         self._tally = LabelTally()
 
     def __iter__(self) -> Iterator[Labelled]:
-        name, doubts = self._file.name, self._doubts
+        name, problems = self._file.name, self._problems
         item, states = self._item, self._tally.states
-        labels_of, told_of = self._labels_of, self._told
+        labels_of, read = self._labels_of, self._read_labels
         for line, values in self._records:
             place = f"{name}:{line}"
-            told = told_of(labels_of(values))
-            if told.plain:
-                states[told.state] += 1
+            labels = read(labels_of(values))
+            if labels.plain:
+                states[labels.state] += 1
             else:
-                self._tally.count(told, place, doubts)
-            yield item(line, values, place, told)
+                self._tally.count(labels, place, problems)
+            yield item(line, values, place, labels)
 
     def source(self) -> LabelSource:
-        """Return how the file fared."""
+        """Return the counts of the file."""
         return self._tally.source(self._file, self._records, self._digest)
 
-    def _item(self, line: int, values: Sequence[Any], place: str, told: Told) -> Labelled:
+    def _item(self, line: int, values: Sequence[Any], place: str, labels: RecordLabels) -> Labelled:
         text = values[self._text_at] if self._text_at >= 0 else None
         if type(text) is not str:
             text = self._odd_text(text, self._file.columns.text, place)
@@ -247,12 +256,13 @@ class _FileItems:
         if type(own_id) is not str:
             own_id = str(own_id) if type(own_id) is int else scalar_text(own_id)
         if self._repeats is not None:
-            self._repeats.add(self._number, line, own_id or None, text, prompt, told.state)
+            self._repeats.add(self._number, line, own_id or None, text, prompt, labels.state)
         if self._more:
-            attempt = Attempt(text, prompt, **self._said_more(values, place))
+            fields = ((role, name, values[at]) for role, name, at in self._more)
+            attempt = Attempt(text, prompt, **attempt_fields(fields, lambda name: self._wrong(name, place)))
         else:
             attempt = Attempt(text, prompt, (), (), (), _NOTHING_EXPECTED)
-        return Labelled(own_id or place, place, attempt, told.ratings, told.label)
+        return Labelled(own_id or place, place, attempt, labels.ratings, labels.label)
 
     def _odd_text(self, value: Any, column: str | None, place: str) -> str | None:
         """Return the text of a number; what else is no text is none, and nothing is nothing."""
@@ -263,18 +273,11 @@ class _FileItems:
         self._wrong(column or "", place)
         return None
 
-    def _said_more(self, values: Sequence[Any], place: str) -> dict[str, Any]:
-        fields = ((role, name, values[at]) for role, name, at in self._more)
-        return attempt_fields(fields, lambda name: self._wrong(name, place))
-
     def _wrong(self, column: str, place: str) -> None:
-        self._doubts.add(DoubtKind.WRONG_KIND, listed([column]), place)
+        self._problems.add(DataProblemKind.WRONG_KIND, listed([column]), place)
 
 
 # -- items that are there more than once -------------------------------------------------------------------------
-
-Place = Callable[[int, int], str]
-"""Gives the place of a line in a file, both as numbers."""
 
 
 class _Repeats:
@@ -299,21 +302,21 @@ class _Repeats:
         self._add_state(state)
         self._add_place((file << _LINE_BITS) + line)
 
-    def tell(self, doubts: Doubts, place: Place) -> None:
-        """Hand over what is doubtful, each doubt where it comes up again."""
+    def report(self, problems: DataProblems, names: Sequence[str]) -> None:
+        """Add the problems, each where it comes up again; `names` are those of the files."""
         import numpy as np
 
         states = np.frombuffer(bytes(self._states), np.uint8)
         repeated, contradicted = _again(np.frombuffer(self._texts, np.int64), states)
         _, contrary = _again(np.frombuffer(self._ids, np.int64), states)
         for kind, found in (
-            (DoubtKind.REPEATED, repeated),
-            (DoubtKind.CONTRADICTED, contradicted),
-            (DoubtKind.SAME_ID, contrary),
+            (DataProblemKind.REPEATED, repeated),
+            (DataProblemKind.CONTRADICTED, contradicted),
+            (DataProblemKind.SAME_ID, contrary),
         ):
             for number in found:
                 where = self._places[number]
-                doubts.add(kind, "", place(where >> _LINE_BITS, where & ((1 << _LINE_BITS) - 1)))
+                problems.add(kind, "", f"{names[where >> _LINE_BITS]}:{where & ((1 << _LINE_BITS) - 1)}")
 
 
 def _again(keys: Any, states: Any) -> tuple[list[int], list[int]]:
@@ -360,3 +363,239 @@ def saved_row(labelled: Labelled) -> bytes:
         **{name: value for name, value in more.items() if value is not None and value != ()},
     }
     return msgspec.json.encode(row) + b"\n"
+
+
+# -- labels that name rows of results ---------------------------------------------------------------------------
+#
+#     12                  the standard row of entry 12
+#     12-attack           the row with that id
+#     a long id           the row with that long id, a standard row before one of an attack
+#     results.jsonl:7     the row on that line
+#
+# The labels are kept, the texts are not: a first pass finds the line of every key, later ones read those lines.
+
+_PROMPT_FIELDS = ("input", "content", "text")
+_MORE_FIELDS = (("conversation", "conversation"), ("latency", "response_time"), ("notes.judge_args", "judge_args"))
+_BOOLEAN_WORDS = ("True", "False")
+_NO_ANSWERS = (b"", b"null", b"true", b"false", b'"True"', b'"False"')
+_LINE_KEY = re.compile(r"(.+):([1-9][0-9]{0,14})", re.DOTALL)
+_AMBIGUOUS_SHOWN = 3
+
+_BY_LINE, _BY_ID, _BY_ENTRY, _BY_LONG_ID = range(4)
+"""How a key names a row, the surest first."""
+
+
+class _LabelKey(Struct):
+    """A key of the labels: what it says, where it stands, and the row that it turned out to name."""
+
+    name: str
+    file: int | None
+    label_file: int
+    place: str
+    labels: RecordLabels
+    rank: tuple[int, bool] | None = None
+    row: tuple[int, int] | None = None
+    content: int = 0
+    answered: bool = False
+    rivals: int = 0
+
+
+def _results(files: Sequence[str]) -> list[str]:
+    paths = [file.path for file in inputs.distinct(inputs.expand(files))]
+    if STDIN in paths:
+        raise UsageError("the results that labels refer to are read more than once; give a file, not standard input")
+    return paths
+
+
+def _by_file_name(paths: Sequence[str]) -> dict[str, set[int]]:
+    """Return which result files a name may mean: a path as it was given, or a name without its folder."""
+    found: dict[str, set[int]] = {}
+    for number, path in enumerate(paths):
+        for name in (path, Path(path).name):
+            found.setdefault(name, set()).add(number)
+    return found
+
+
+def _rows(path: str, max_line: int, digest: Sha256) -> tuple[RawReader, Iterator[RawRow]]:
+    reader = RawReader(open_stream(path, path, digest), max_line=max_line)
+    return reader, (raw for found in reader.blocks() for raw in found)
+
+
+class _Index:
+    """Which line of which result file every key names, and the counts of all files; a pass reads the results again."""
+
+    def __init__(self, files: Sequence[LabelFile], results: Sequence[str], options: LabelOptions) -> None:
+        self._options, self._paths = options, results
+        self._by_name = _by_file_name(results)
+        self.problems = DataProblems()
+        self._keys: dict[tuple[int | None, str], _LabelKey] = {}
+        self._read = [self._read_labels(number, file) for number, file in enumerate(files)]
+        self._lines = self._keys_of_lines()
+        found = [self._find_rows(number) for number in range(len(results))]
+        self._refuse_ambiguous()
+        self.rows = self._settle(len(results))
+        self.results = tuple(
+            ResultsSource(source.path, digest.hexdigest(), source.lines, source.good_lines, source.bad_lines, len(rows))
+            for (source, digest), rows in zip(found, self.rows, strict=True)
+        )
+        self.sources = tuple(self._source(number, *read) for number, read in enumerate(self._read))
+        if not any(source.good for source in self.sources):
+            raise InputError(f"{files[0].name}: no readable labels")
+        if not any(self.rows):
+            raise InputError(f"{files[0].name}: none of its keys matches a row of the results")
+
+    def __iter__(self) -> Iterator[Labelled]:
+        for number, path in enumerate(self._paths):
+            wanted, digest = self.rows[number], Sha256()
+            for raw in _rows(path, self._options.max_line, digest)[1]:
+                key = wanted.get(raw.number)
+                if key is not None:
+                    labels = key.labels
+                    yield Labelled(key.name, f"{path}:{raw.number}", _attempt(raw), labels.ratings, labels.label)
+            if digest.hexdigest() != self.results[number].sha256:
+                raise InputError(f"{path}: changed while it was being used; start again")
+
+    # -- keys ----------------------------------------------------------------------------------------------------
+
+    def _read_labels(self, number: int, file: LabelFile) -> tuple[LabelFile, Sha256, Records[Any], int]:
+        columns, digest, names = file.columns, Sha256(), file.wanted
+        records = file.records(self.problems.of_records(file.name), self._options.max_line, digest)
+        labels_of = itemgetter(*map(names.index, columns.labels))
+        item_at = names.index(columns.item or "")
+        file_at = None if columns.file is None else names.index(columns.file)
+        read = LabelReader(columns.labels, self._options).labels_of
+        total = 0
+        for line, values in records:
+            total += 1
+            place = f"{file.name}:{line}"
+            name = (scalar_text(values[item_at]) or "").strip()
+            results_file = "" if file_at is None else (scalar_text(values[file_at]) or "").strip()
+            if not name or (results_file and results_file not in self._by_name):
+                reason = "no key" if not name else f"the file {listed([results_file])} is not among the results"
+                self.problems.add(DataProblemKind.KEY_WITHOUT_ROW, reason, place)
+                continue
+            found = self._by_name[results_file] if results_file else set[int]()
+            if len(found) > 1:
+                raise InputError(
+                    f"{place}: several result files are named {listed([results_file])}; write the path as given"
+                )
+            which = next(iter(found), None)
+            self._add(_LabelKey(name, which, number, place, read(labels_of(values))))
+        return file, digest, records, total
+
+    def _add(self, key: _LabelKey) -> None:
+        before = self._keys.setdefault((key.file, key.name), key)
+        if before is not key:
+            self._merge(before, key)
+
+    def _merge(self, before: _LabelKey, again: _LabelKey) -> None:
+        """Let the first of two keys for one row stand for both; labels that differ are none."""
+        if before.labels.label == again.labels.label:
+            self.problems.add(DataProblemKind.KEY_TWICE, "the first counts", again.place)
+            return
+        self.problems.add(DataProblemKind.KEY_CONTRADICTED, f"first at {before.place}", again.place)
+        before.labels = RecordLabels(before.labels.ratings, None, LabelState.UNLABELLED)
+
+    def _keys_of_lines(self) -> dict[tuple[int, int], list[_LabelKey]]:
+        """Return the keys that name a line of a file."""
+        found: dict[tuple[int, int], list[_LabelKey]] = {}
+        for key in self._keys.values():
+            match = _LINE_KEY.fullmatch(key.name)
+            for number in self._by_name.get(match[1], ()) if match else ():
+                if match and key.file in (None, number):
+                    found.setdefault((number, int(match[2])), []).append(key)
+        return found
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def _find_rows(self, number: int) -> tuple[Any, Sha256]:
+        """Find the rows of one result file that keys name."""
+        digest, keys, lines = Sha256(), self._keys, self._lines
+        reader, rows = _rows(self._paths[number], self._options.max_line, digest)
+        for raw in rows:
+            own_id = str(raw.row.id)
+            mark = mark_of(raw.row, own_id)
+            is_attack = mark != RowMark.STANDARD
+            names = [(_BY_ID, own_id)]
+            if not is_attack:
+                names.append((_BY_ENTRY, parent_id_of(raw.row, own_id, mark)))
+            if raw.row.long_id:
+                names.append((_BY_LONG_ID, raw.row.long_id))
+            for way, name in names:
+                for key in (keys.get((None, name)), keys.get((number, name))):
+                    if key is not None:
+                        _offer(key, (way, is_attack), number, raw)
+            for key in lines.get((number, raw.number), ()):
+                _offer(key, (_BY_LINE, False), number, raw)
+        return reader.source(), digest
+
+    def _refuse_ambiguous(self) -> None:
+        ambiguous = [key for key in self._keys.values() if key.rivals]
+        if not ambiguous:
+            return
+        some = "; ".join(
+            f"{key.place}: {listed([key.name])} is {self._place(key)} and {counted(key.rivals, 'other row')}"
+            for key in ambiguous[:_AMBIGUOUS_SHOWN]
+        )
+        raise InputError(
+            f"{counted(len(ambiguous), 'key')} could match several rows of the results ({some}); give the labels a "
+            "column `file` with the name of the results file, or write file:line as the key"
+        )
+
+    def _place(self, key: _LabelKey) -> str:
+        return "nowhere" if key.row is None else f"{self._paths[key.row[0]]}:{key.row[1]}"
+
+    def _settle(self, count: int) -> list[dict[int, _LabelKey]]:
+        """Return for each result file the key of every line that has one."""
+        rows: list[dict[int, _LabelKey]] = [{} for _ in range(count)]
+        for key in self._keys.values():
+            if key.row is None:
+                self.problems.add(DataProblemKind.KEY_WITHOUT_ROW, "no such row", key.place)
+                continue
+            number, line = key.row
+            before = rows[number].setdefault(line, key)
+            if before is not key:
+                self._merge(before, key)
+        return rows
+
+    def _source(self, number: int, file: LabelFile, digest: Sha256, records: Records[Any], total: int) -> LabelSource:
+        tally = LabelTally()
+        for key in (key for rows in self.rows for key in rows.values() if key.label_file == number):
+            tally.count(key.labels, key.place, self.problems)
+            tally.no_text += not key.answered
+        return tally.source(file, records, digest, total - sum(tally.states))
+
+
+def _offer(key: _LabelKey, rank: tuple[int, bool], number: int, raw: RawRow) -> None:
+    """Let a key name a row unless it names one more surely; the same row once more, word by word, changes nothing."""
+    row = (number, raw.number)
+    if key.row == row or (key.rank is not None and rank > key.rank):
+        return
+    content = hash(raw.line)
+    if key.rank == rank:
+        key.rivals += content != key.content
+    else:
+        key.rank, key.row, key.content, key.rivals = rank, row, content, 0
+        key.answered = bytes(raw.row.response) not in _NO_ANSWERS
+
+
+# -- what a row holds -------------------------------------------------------------------------------------------
+
+_decoder = values_decoder(("response", *_PROMPT_FIELDS, *(name for _, name in _MORE_FIELDS)))
+
+
+def _attempt(raw: RawRow) -> Attempt:
+    """Return a row of results as judges see it."""
+    values: Mapping[str, Any] = without_surrogates(values_of(raw.line, _decoder))
+    prompt = next((values[name] for name in _PROMPT_FIELDS if values.get(name) not in (None, "")), "")
+    fields = ((role, name, values.get(name)) for role, name in _MORE_FIELDS)
+    # A field of results that no judge can use is no fault of the labels.
+    more = attempt_fields(fields, lambda _: None)
+    return Attempt(_response(values.get("response")), scalar_text(prompt) or "", **more)
+
+
+def _response(value: Any) -> str | None:
+    """Return the text of an answer; a guardrail's true or false is none."""
+    if value is None or isinstance(value, bool) or value in _BOOLEAN_WORDS:
+        return None
+    return scalar_text(value)

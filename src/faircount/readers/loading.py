@@ -1,14 +1,16 @@
-"""Sources into a ledger: small and packed ones in this process, large plain ones by several processes at once.
+"""Sources into a ledger: small and compressed ones in this process, large plain ones by several processes at once.
 
 A large file is cut into ranges of bytes of a fixed size, so that what is read never depends on the machine. Each
 process reads whole lines, counts them from 1 and hands back columns; the ranges are put together in their order, so
 that every line keeps its exact number. Memory is bounded: only a few ranges are under way at any time. What a file
-with many rows gave is kept in a cache, and taken from there when the same bytes are to be read again.
+with many rows gave is kept in a cache, and taken from there when the same bytes are to be read again. Rows that a
+query does not select are as if they were not there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -22,16 +24,18 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.core.workers import Answered, Beside, in_order, start_method, worker_pool
+from faircount.io import lenient_json as loose
 from faircount.io.streams import RANGE_BYTES, STDIN, ContentHash, Secret, identity, open_range, raw_chunks
 from faircount.ledger import engine
 from faircount.ledger.schema import Batch, Joining, Tables, joined
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
-from faircount.readers import chosen
+from faircount.query import Query, parse
 from faircount.readers.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
 from faircount.readers.journals import NOT_TRIED
-from faircount.readers.raw_rows import Origin
+from faircount.readers.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
 from faircount.readers.registry import (
     Found,
+    Keep,
     Reader,
     broken_readers,
     default_reader,
@@ -40,12 +44,14 @@ from faircount.readers.registry import (
     reader_named,
     reads_ranges,
 )
+from faircount.readers.result_rows import Row
 from faircount.readers.rows import ReadOptions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from faircount.query import Query
+
 
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
@@ -81,9 +87,10 @@ class Loader:
         names = list(paths)
         # A single file whose size is known is most likely known itself: then the engine is wanted next. Where other
         # files are to be read, it must not run before the workers do.
-        meanwhile = engine.prepare if len(names) == 1 else _nothing
+        meanwhile = engine.prepare if len(names) == 1 else lambda: None
         self._cached = {path: found for path in names if (found := self._find(path, meanwhile)) is not None}
-        alone = options.where is not None and chosen.needs_line_numbers(options.where)
+        # Only who reads from the beginning knows the number of a line.
+        alone = options.where is not None and "line" in options.where.computed
         unread = [] if alone else [path for path in names if path not in self._cached]
         self._processes = max(map(processes_for, unread), default=1)
         self._workers = contextlib.ExitStack()
@@ -175,7 +182,7 @@ class Loader:
     def _secret(self, path: str) -> Secret | None:
         return self._cache.secret() if self._cache is not None and _may_be_large(path) else None
 
-    def _read_alone(self, path: str, secret: Secret | None) -> _Reading:
+    def _read_alone(self, path: str, secret: Secret | None) -> _LoadedTables:
         content = None if secret is None else ContentHash(secret)
         with contextlib.ExitStack() as copies:
             # A query may look at a file twice.
@@ -193,11 +200,11 @@ class Loader:
         tables = joined(parts or [(Batch().tables(), 0)])
         return self._as_read(reader, found, stream.bytes_read, tables, [] if content is None else content.digests())
 
-    def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _Reading:
+    def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _LoadedTables:
         size = Path(path).stat().st_size
         starts = range(0, size, RANGE_BYTES)
         reader = plain_reader(path) or default_reader()
-        ranges = [_Range(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
+        ranges = [_FileRange(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
         found, joining, digests = Found(Notes(path)), Joining(), list[bytes]()
         results = in_order(pool, partial(_read_range, reader), ranges, self._processes + 4)
         for part, read in zip(ranges, results, strict=True):
@@ -208,13 +215,13 @@ class Loader:
             self.progress(part.end - part.start)
         return self._as_read(reader, found, size, joining.tables(), digests)
 
-    def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _Reading:
+    def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _LoadedTables:
         source = reader.source(found, size)
         aim = self.options.aim
         if aim is not None and found.aim and aim != found.aim:
             raise UsageError(f"--aim {aim}: {source.path} says itself that it is about {found.aim}s")
         source = replace(source, aim=aim or source.aim)
-        return _Reading(ReadSource(source, found.notes, found.anchors), tables, digests)
+        return _LoadedTables(ReadSource(source, found.notes, found.anchors), tables, digests)
 
 
 def with_cache(make: Callable[[Cache | None], Loader], use: Callable[[Loader], Answered], *, cache: bool) -> Answered:
@@ -242,7 +249,17 @@ def refuse_hopeless(sources: Sequence[Source], notes: Sequence[Notes]) -> None:
     raise InputError(f"{worst.path}: cannot read {lines} as a {noun}; most often: {reason}{broken}")
 
 
-class _Reading(Struct, frozen=True):
+def refuse_evidence_alone(sources: Sequence[Source]) -> None:
+    """Raise if a file holds successes alone: there is nothing to divide them by."""
+    for source in sources:
+        if not reader_named(source.reader).has_denominator:
+            raise InputError(
+                f"{source.path}: this is a {source.reader}, which holds hits alone: evidence, but no denominator for a "
+                "rate; analyse the report beside it (*.report.jsonl), or look at the hits with `results extract`"
+            )
+
+
+class _LoadedTables(Struct, frozen=True):
     """What reading a source gave: its tables, and the digests of its bytes if they were wanted."""
 
     read: ReadSource
@@ -266,14 +283,10 @@ def _refuse_mixture(path: str, before: os.stat_result | None) -> None:
         raise InputError(f"{path}: rewritten while it was being read; run the command again")
 
 
-def _is_worth_keeping(path: str, reading: _Reading) -> bool:
-    """Tell whether a file has many rows, and did not grow while it was read."""
+def _is_worth_keeping(path: str, reading: _LoadedTables) -> bool:
+    """Return whether a file has many rows, and did not grow while it was read."""
     unchanged = Path(path).stat().st_size == reading.read.source.bytes
     return unchanged and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS
-
-
-def _nothing() -> None:
-    pass
 
 
 def _may_be_large(path: str) -> bool:
@@ -281,7 +294,7 @@ def _may_be_large(path: str) -> bool:
 
 
 def processes_for(path: str) -> int:
-    """Return how many processes should read a file: one for small, packed and streamed ones."""
+    """Return how many processes should read a file: one for small, compressed and streamed ones."""
     if path == STDIN or not Path(path).is_file():
         return 1
     size = Path(path).stat().st_size
@@ -293,7 +306,7 @@ def processes_for(path: str) -> int:
 # -- by several processes ---------------------------------------------------------------------------------------
 
 
-class _Range(Struct, frozen=True):
+class _FileRange(Struct, frozen=True):
     path: str
     start: int
     end: int
@@ -307,7 +320,7 @@ class _RangeRead(Struct, frozen=True):
     digests: list[bytes]
 
 
-def _read_range(reader: Reader, part: _Range) -> _RangeRead:
+def _read_range(reader: Reader, part: _FileRange) -> _RangeRead:
     """Read a range in a process of its own."""
     content = None if part.secret is None else ContentHash(part.secret)
     stream = open_range(part.path, part.path, part.start, part.end, content)
@@ -319,7 +332,7 @@ def _read_range(reader: Reader, part: _Range) -> _RangeRead:
 
 def _nothing_found(reader: Reader, origin: Origin, options: ReadOptions) -> Found:
     where = options.where
-    keep = None if where is None else chosen.rows_wanted(reader, where, origin, options.max_line)
+    keep = None if where is None else row_selector(reader, where, origin, options.max_line)
     return Found(Notes(origin.name), keep=keep)
 
 
@@ -345,3 +358,58 @@ def joined_sources(before: Source, after: Source) -> Source:
         blank_lines=before.blank_lines + after.blank_lines,
         bytes=before.bytes + after.bytes,
     )
+
+
+# -- rows selected by a query -----------------------------------------------------------------------------------
+
+
+def parse_row_query(text: str) -> Query:
+    """Understand a query about rows; an entry's outcome is not known before all of its rows are."""
+    query = parse(text)
+    if "outcome" in query.computed:
+        raise UsageError(
+            "--where: outcome is computed from all rows of an entry; select rows by success, error or "
+            "guardrail, or write them to a file with `results extract --where`"
+        )
+    return query
+
+
+def refuse_unknown_fields(query: Query | None, origins: Sequence[Origin], max_line: int) -> None:
+    """Raise UsageError for a field that a query compares and no row of the files has, which is mostly a mistype."""
+    unknown = frozenset() if query is None else query.compared.difference(Row.__struct_fields__)
+    if not unknown or not all(Path(origin.path).is_file() for origin in origins):
+        return
+    unknown -= fields_present(origins, unknown, max_line)
+    if not unknown:
+        return
+    first = next((raw.line for origin in origins for raw in rows_of(origin, max_line)), None)
+    if first is None:
+        return
+    present = sorted(loose.parse(first)[0])
+    field = min(unknown)
+    near = difflib.get_close_matches(field, present, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(present)}"
+    raise UsageError(f"--where: no file has a field {field}; {hint}")
+
+
+def row_selector(reader: Reader, query: Query, origin: Origin, max_line: int) -> Keep:
+    """Return which rows of one file a query selects."""
+    keep = _selector(query, origin, max_line)
+    if reader.lines_are_rows:
+        return keep
+    wanted = frozenset(row.number for row in rows_of(origin, max_line) if keep(row.line, row.row, row.number))
+    return lambda _, __, number: number in wanted
+
+
+def _selector(query: Query, origin: Origin, max_line: int) -> Keep:
+    decoder = values_decoder(query.fields)
+
+    def computed_of(row: Row, number: int) -> dict[str, object]:
+        computed: dict[str, object] = {"file": origin.name, "line": number}
+        if "strategy" in query.computed:
+            computed["strategy"] = strategy_of(row, origin, max_line)
+        return computed
+
+    if query.computed:
+        return lambda line, row, number: query.matches(values_of(line, decoder), computed_of(row, number))
+    return lambda line, _, __: query.matches(values_of(line, decoder))

@@ -19,17 +19,15 @@ from msgspec import UNSET, Raw, Struct
 from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.io import lenient_json as loose
-from faircount.io.lenient_json import BadLine
+from faircount.io.lenient_json import BadLine, is_utf8
 from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks
 from faircount.ledger.lookup import identity
 from faircount.ledger.schema import RowMark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
-from faircount.readers.normalise import scalar_text
-from faircount.readers.registry import open_stream
-from faircount.readers.result_rows import Row, RowDecoder, is_utf8
-from faircount.readers.rows import EMPTY, ReadOptions
-from faircount.readers.spikee import SpikeeLines, attack_name_of, mark_of, parent_id_of
-from faircount.readers.spikee_families import FAMILY_FIELDS, family
+from faircount.readers.registry import default_reader, open_stream
+from faircount.readers.result_rows import FAMILY_FIELDS, Row, RowDecoder, attack_name_of, family, mark_of, parent_id_of
+from faircount.readers.rows import EMPTY, ReadOptions, scalar_text
+from faircount.readers.spikee import RowLines
 
 ESCAPE = b"\\u"
 """Begins an escape that can stand for any character."""
@@ -39,7 +37,7 @@ _CLOSE = ord("}")
 _NEAR = 64
 _SHORT = 64
 _PARENT_FIELDS = ("result_parent_id", "attack_parent_id", "original_id")
-_PACKED = (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst")
 _NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _members_decoder = msgspec.json.Decoder(dict[str, Raw])
@@ -70,9 +68,9 @@ class Origin(Struct, frozen=True, dict=True):
     def mark(self) -> str:
         """What the long ids of extracted rows end with."""
         name = "stdin" if self.name == STDIN else Path(self.name).name
-        for packed in _PACKED:
-            if name.endswith(f".jsonl{packed}"):
-                name = name.removesuffix(packed)
+        for suffix in _COMPRESSED:
+            if name.endswith(f".jsonl{suffix}"):
+                name = name.removesuffix(suffix)
         return f"_extracted_{name.removesuffix('.jsonl')}"
 
 
@@ -98,7 +96,7 @@ class RawRow(Struct, frozen=True, gc=False):
 
 
 class RawReader:
-    """Reads the rows of a source with their lines; afterwards `source()` tells how the lines fared."""
+    """Reads the rows of a source with their lines; afterwards `source()` has their counts."""
 
     def __init__(self, stream: Stream, *, max_line: int) -> None:
         self.stream = stream
@@ -116,13 +114,15 @@ class RawReader:
             yield found
         if self.stream.truncated:
             self.notes.add("F002", self.stream.truncated, self._lines)
-        for doubt in () if self.stream.run is None else self.stream.run.doubts:
-            self.notes.add(*doubt)
+        for problem in () if self.stream.run is None else self.stream.run.problems:
+            self.notes.add(*problem)
 
     def source(self) -> Source:
         """Return what was read, after the last block."""
         read = Source(
             path=self.stream.name,
+            tool=default_reader().tool,
+            reader=default_reader().name,
             lines=self._lines,
             good_lines=self._good,
             bad_lines=self._bad,
@@ -220,24 +220,25 @@ def members_of(line: bytes) -> Members:
 
 def _members_loosely(text: str) -> Iterator[tuple[str, bytes]]:
     """Yield the fields of an object with the text of their values, where the strict decoder would not."""
-    place = _after_space(text, text.index("{") + 1)
+    place = after_space(text, text.index("{") + 1)
     while text[place] != "}":
         name, end = _loose_decoder.raw_decode(text, place)
-        start = _after_space(text, _after_space(text, end) + 1)
+        start = after_space(text, after_space(text, end) + 1)
         _, end = _loose_decoder.raw_decode(text, start)
         yield name, text[start:end].encode()
-        place = _after_space(text, end)
+        place = after_space(text, end)
         if text[place] == ",":
-            place = _after_space(text, place + 1)
+            place = after_space(text, place + 1)
 
 
-def _after_space(text: str, place: int) -> int:
+def after_space(text: str, place: int) -> int:
+    """Return where the white space of JSON ends that may begin at a place."""
     match = _SPACE.match(text, place)
     return place if match is None else match.end()
 
 
 def fields_present(origins: Iterable[Origin], names: Collection[str], max_line: int) -> frozenset[str]:
-    """Return which of the names are fields of some row; no more is read than is needed to tell."""
+    """Return which of the names are fields of some row; no more is read than is needed."""
     missing = set(names)
     for origin in origins:
         for raw in rows_of(origin, max_line):
@@ -268,7 +269,7 @@ def family_of(row: Row | Mapping[str, Any]) -> str | None:
 
 def identity_of(line: bytes, max_line: int) -> tuple[str | None, str | None, int, int] | None:
     """Return what identifies the row on a line, to be compared with a row that was counted; None if it is no row."""
-    for batch in SpikeeLines(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
+    for batch in RowLines(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
         return identity(batch.tables())
     return None
 
@@ -289,14 +290,14 @@ def _is_attack(row: Row, origin: Origin, max_line: int) -> bool:
 
 
 def _is_parent(entry_id: str, origin: Origin, max_line: int) -> bool:
-    """Tell whether an entry is there: a row that only its id calls part of an attack is one only if it is."""
+    """Return whether an entry is there: a row that only its id calls part of an attack is one only if it is."""
     state = Path(origin.path).stat()
     return entry_id in _parents(origin, max_line, (state.st_size, state.st_mtime_ns))
 
 
 @lru_cache(maxsize=8)
 def _parents(origin: Origin, max_line: int, _state: tuple[int, int]) -> frozenset[str]:
-    """Return the entries of a file, as it is now, that rows may belong to of which only the id tells."""
+    """Return the entries of a file, as it is now, that rows may belong to of which only the id says so."""
     wanted = set()
     for raw in rows_of(origin, max_line):
         own_id = str(raw.row.id)
@@ -350,7 +351,7 @@ def spliced(splice: Splice, line: memoryview | bytes) -> DatasetRow:
 
 
 def _splice(raw: RawRow, origin: Origin) -> Splice | None:
-    """Return how a row is made from its line; None if that is not as spikee writes rows."""
+    """Return how a row is made from its line; None if its line does not begin as most do."""
     row, buffer, own_id = raw.row, raw.buffer, str(raw.row.id)
     written_id, long_id = _json(row.id), b', "long_id": "%b"' % str(row.long_id).encode()
     start = _ID_FIRST + written_id + long_id
@@ -376,7 +377,7 @@ def _splice(raw: RawRow, origin: Origin) -> Splice | None:
     tail = b"}\n"
     if row.input is not EMPTY:
         middle += b', "content": '
-        tail = tail if row.input_type is None else b', "content_type": %b}\n' % _name(row.input_type)
+        tail = tail if row.input_type is None else b', "content_type": %b}\n' % name_json(row.input_type)
     at = raw.offset + raw.start
     return Splice(
         at,
@@ -402,7 +403,7 @@ def _long_texts(raw: RawRow, place: int) -> tuple[int, int]:
 
 
 def _says_no_origin(raw: RawRow, place: int) -> bool:
-    """Tell whether a row says nothing yet of where it comes from, and its ids stand only before a place."""
+    """Return whether a row says nothing yet of where it comes from, and its ids stand only before a place."""
     row, buffer, end = raw.row, raw.buffer, raw.end
     return (
         row.result_parent_id is UNSET
@@ -424,14 +425,14 @@ def _rewritten(raw: RawRow, origin: Origin, max_line: int) -> DatasetRow:
     fields |= _provenance(raw.row, fields, origin, max_line)
     fields |= _prompt(fields)
     place = list(fields).index("id")
-    written = [b"%b: %b" % (_name(name), value) for name, value in fields.items()]
+    written = [b"%b: %b" % (name_json(name), value) for name, value in fields.items()]
     before = b"".join([part + b", " for part in written[:place]])
     after = b"".join([b", " + part for part in written[place + 1 :]])
     return b"{" + before + b'"id": ', after + b"}\n"
 
 
 def _provenance(row: Row, fields: Mapping[str, Raw | bytes], origin: Origin, max_line: int) -> Members:
-    """Return the fields that say where a row comes from, in spikee's order, as spikee and we read them."""
+    """Return the fields that say where a row comes from, in the order of datasets."""
     path, own_id = _json(origin.name), str(row.id)
     known_origin = "result_origin" if row.result_origin is not None else "source_file"
     named = row.result_origin is not None or row.source_file is not None
@@ -473,7 +474,7 @@ def _prompt(fields: Mapping[str, Raw | bytes]) -> Members:
 
 
 def _json(value: str | int) -> bytes:
-    """Return a text or a whole number as JSON; half characters are escaped, everything else is written as it is."""
+    """Return a text or a whole number as JSON; lone surrogates are escaped, everything else is written as it is."""
     if isinstance(value, int):
         return b"%d" % value
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
@@ -483,5 +484,6 @@ _short_json = lru_cache(maxsize=256)(_json)
 """The same for short texts that come again and again."""
 
 
-def _name(name: str) -> bytes:
+def name_json(name: str) -> bytes:
+    """Return the name of a field as JSON."""
     return _short_json(name) if len(name) <= _SHORT else _json(name)

@@ -2,7 +2,7 @@
 
 REBEL writes one entry for each metric of a case, under one name and without the metric's: entries with the same name,
 input and outputs are one case. How many attempts there were is how many outputs there are, whatever `count` says. The
-document is taken whole; each entry is decoded when its place is known, and again when its case is told, so that only
+document is taken whole; each entry is decoded when its place is known, and again when its case is read, so that only
 one case is held at a time. The row of a case stands on the line where its first entry begins, if every entry begins on
 a line of its own. A document that is no JSON is an error that says where; an entry that cannot be understood, or is
 longer than 16 MiB, is a line that could not be read, and the others count. A report of more than 256 MiB is refused.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,8 +27,9 @@ from faircount.io.streams import Stream
 from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.readers.aggregation import all_passed
 from faircount.readers.attempt_rows import RowMaker, as_json, facts_of
-from faircount.readers.other_tools import other_tool
-from faircount.readers.registry import Found, Probe, Reader
+from faircount.readers.raw_rows import after_space
+from faircount.readers.registry import Found, Probe, Reader, other_tool
+from faircount.readers.result_rows import RESULT_FIELDS
 from faircount.readers.rows import ReadOptions
 from faircount.readers.run_rows import (
     BAD,
@@ -49,7 +51,6 @@ from faircount.readers.run_rows import (
     success_over,
     verdict_of,
 )
-from faircount.readers.spikee import SpikeeReader
 
 NAME = "REBEL report"
 CASES = "test_cases"
@@ -57,9 +58,7 @@ _METADATA = "metadata"
 _PIECE_BYTES = 256 * 1024
 _MAX_REPORT_BYTES = 256 * 1024 * 1024
 _MAX_ENTRY_BYTES = 16 * 1024 * 1024
-_MARK = b"\xef\xbb\xbf"
-_SPACE = re.compile(r"[ \t\n\r]*")
-_MARKS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+BOM_UTF8S = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 _decoder = json.JSONDecoder(parse_int=str)
 
@@ -71,7 +70,7 @@ class RebelReader(Reader):
     tool = REBEL
     noun = "test case of a report"
     aim = "task"
-    fields = SpikeeReader.fields
+    fields = RESULT_FIELDS
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a document has test cases at its top."""
@@ -120,7 +119,7 @@ def _ledger_row(maker: RowMaker, run: RunFile, line: int, case: RunCase, own_id:
 
 def begins_report(start: bytes) -> bool:
     """Return whether a JSON document that begins so has test cases at its top."""
-    text = start.removeprefix(_MARK).decode("latin-1")
+    text = start.removeprefix(BOM_UTF8).decode("latin-1")
     try:
         return any(key == CASES for key, _ in _members(text))
     except (_Damaged, RecursionError):
@@ -132,7 +131,7 @@ def rows(chunks: Iterable[bytes], run: RunFile, name: str) -> Iterator[bytes]:
     yield from _pieces(_lines(*_read(chunks, run, name), run))
 
 
-def _read(chunks: Iterable[bytes], run: RunFile, name: str) -> tuple[str, Sequence[_Entry]]:
+def _read(chunks: Iterable[bytes], run: RunFile, name: str) -> tuple[str, Sequence[_ReportEntry]]:
     """Return a report and where its entries are."""
     # In Latin-1 every byte is a character: places are those of the bytes, and memory is that of the file.
     text = _whole(chunks, name).decode("latin-1")
@@ -161,8 +160,8 @@ def _whole(chunks: Iterable[bytes], name: str) -> bytearray:
                 f"{name}: the report is larger than {_MAX_REPORT_BYTES >> 20} MiB, the most that is read of a REBEL"
                 " report; analyse the journal of the run, or split the report"
             )
-    if whole.startswith(_MARK):
-        del whole[: len(_MARK)]
+    if whole.startswith(BOM_UTF8):
+        del whole[: len(BOM_UTF8)]
     return whole
 
 
@@ -174,16 +173,16 @@ class _Damaged(Exception):
         self.place = place
 
 
-class _Entry(Struct):
-    """An entry of the report: where it stands in the text, which case it tells of, and on which line its row goes."""
+class _ReportEntry(Struct):
+    """An entry of the report: where it stands in the text, which case it is about, and on which line its row goes."""
 
     start: int
     end: int
     key: bytes | None
     """Stands for name, input and outputs; None for an entry that cannot be read."""
     line: int = 0
-    others: list[_Entry] = field(default_factory=list)
-    """Later entries that tell of the same case."""
+    others: list[_ReportEntry] = field(default_factory=list)
+    """Later entries about the same case."""
     own_id: str = ""
 
 
@@ -192,29 +191,29 @@ class _Entry(Struct):
 
 def _members(text: str) -> Iterator[tuple[str, int]]:
     """Yield the keys of the object that a document is, each with the place of its value; values are passed over."""
-    place = _after_space(text, 0)
+    place = after_space(text, 0)
     if text[place : place + 1] != "{":
         raise _Damaged("it is not a JSON object", place)
-    place = _after_space(text, place + 1)
+    place = after_space(text, place + 1)
     while text[place : place + 1] != "}":
         key, place = _value(text, place)
         place = _expect(text, place, ":")
         yield str(key), place
         _, place = _short_value(text, place)
         place = _after_comma(text, place, "}")
-    rest = _after_space(text, place + 1)
+    rest = after_space(text, place + 1)
     if rest < len(text):
         raise _Damaged("more follows the end of the report", rest)
 
 
-def _entries(text: str, run: RunFile) -> Iterator[_Entry]:
+def _entries(text: str, run: RunFile) -> Iterator[_ReportEntry]:
     """Yield the entries of a report, and learn who wrote it."""
     names: dict[str, dict[bytes, str]] = {}
     for member, place in _members(text):
         if member == _METADATA:
             _learn(_short_value(text, place)[0], run)
         if member == CASES:
-            yield from _told_apart(_items(text, place), names)
+            yield from _distinct_cases(_items(text, place), names)
 
 
 def _learn(metadata: Any, run: RunFile) -> None:
@@ -236,7 +235,7 @@ def _short_value(text: str, place: int) -> tuple[Any, int]:
     """Return a value and where it ends; of a list or object that is too long to be decoded, None and its end."""
     if len(text) - place > _MAX_ENTRY_BYTES and text[place] in "[{":
         depth = 0
-        for mark in _MARKS.finditer(text, place):
+        for mark in BOM_UTF8S.finditer(text, place):
             depth += _DEPTH.get(mark[0], 0)
             if depth == 0:
                 if mark.end() - place > _MAX_ENTRY_BYTES:
@@ -245,15 +244,17 @@ def _short_value(text: str, place: int) -> tuple[Any, int]:
     return _value(text, place)
 
 
-def _told_apart(items: Iterable[tuple[int, int, Any]], names: dict[str, dict[bytes, str]]) -> Iterator[_Entry]:
-    """Yield entries; one that tells of the case of an earlier one is added to that. Cases of one name are numbered."""
-    found: dict[bytes, _Entry] = {}
+def _distinct_cases(
+    items: Iterable[tuple[int, int, Any]], names: dict[str, dict[bytes, str]]
+) -> Iterator[_ReportEntry]:
+    """Yield entries; one about the case of an earlier one is added to that. Cases of one name are numbered."""
+    found: dict[bytes, _ReportEntry] = {}
     for start, end, value in items:
         key = _key(value) if isinstance(value, dict) else None
         if key is None:
-            yield _Entry(start, end, None)
+            yield _ReportEntry(start, end, None)
             continue
-        entry = _Entry(start, end, key)
+        entry = _ReportEntry(start, end, key)
         if key in found:
             found[key].others.append(entry)
         else:
@@ -265,7 +266,7 @@ def _told_apart(items: Iterable[tuple[int, int, Any]], names: dict[str, dict[byt
 
 
 def _key(entry: Mapping[str, Any]) -> bytes | None:
-    """Return what stands for the case that an entry tells of; None for what is nested too deeply to be read."""
+    """Return what stands for the case that an entry is about; None for what is nested too deeply to be read."""
     try:
         return xxh3_128_digest(encoded([entry.get(part) for part in ("name", "input", "actual_outputs")]))
     except RecursionError:
@@ -277,38 +278,30 @@ def _value(text: str, place: int) -> tuple[Any, int]:
         return _decoder.raw_decode(text, place)
     except json.JSONDecodeError as error:
         torn = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-        raise _Damaged("it ends in the middle of a value" if torn else _lowered(error.msg), error.pos) from None
+        reason = "it ends in the middle of a value" if torn else error.msg[:1].lower() + error.msg[1:]
+        raise _Damaged(reason, error.pos) from None
     except RecursionError:
         raise _Damaged("lists and objects are nested too deeply", place) from None
 
 
-def _lowered(words: str) -> str:
-    return words[:1].lower() + words[1:]
-
-
 def _expect(text: str, place: int, sign: str) -> int:
-    place = _after_space(text, place)
+    place = after_space(text, place)
     if text[place : place + 1] != sign:
         raise _Damaged(f"a {sign} is missing", place)
-    return _after_space(text, place + 1)
+    return after_space(text, place + 1)
 
 
 def _after_comma(text: str, place: int, end: str) -> int:
     """Return where the next item begins, or where the end stands."""
-    place = _after_space(text, place)
+    place = after_space(text, place)
     if text[place : place + 1] == ",":
-        return _after_space(text, place + 1)
+        return after_space(text, place + 1)
     if text[place : place + 1] != end:
         raise _Damaged("it ends too early" if place >= len(text) else f"a , or {end} is missing", place)
     return place
 
 
-def _after_space(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return place if match is None else match.end()
-
-
-def _place(text: str, entries: Sequence[_Entry]) -> None:
+def _place(text: str, entries: Sequence[_ReportEntry]) -> None:
     """Give every row its line: the one where its entry begins, or else one after the other."""
     line, before = 1, 0
     for entry in entries:
@@ -322,7 +315,7 @@ def _place(text: str, entries: Sequence[_Entry]) -> None:
 # -- rows -------------------------------------------------------------------------------------------------------
 
 
-def _lines(text: str, entries: Iterable[_Entry], run: RunFile) -> Iterator[bytes]:
+def _lines(text: str, entries: Iterable[_ReportEntry], run: RunFile) -> Iterator[bytes]:
     """Yield rows as lines, with empty ones between them where the document has more."""
     number = 0
     for entry in entries:
@@ -349,40 +342,40 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-def _case_of(text: str, entry: _Entry, run: RunFile) -> tuple[RunCase, str]:
+def _case_of(text: str, entry: _ReportEntry, run: RunFile) -> tuple[RunCase, str]:
     if entry.end - entry.start > _MAX_ENTRY_BYTES:
         raise BadLine(f"longer than {_MAX_ENTRY_BYTES >> 20} MiB")
-    told = [_decoded(text, one, entry.line, run) for one in (entry, *entry.others)]
-    name = told[0].get("name")
+    entries = [_decoded(text, one, entry.line, run) for one in (entry, *entry.others)]
+    name = entries[0].get("name")
     if not isinstance(name, str):
         raise BadLine("the test case has no name")
-    return _case(name, told), name + entry.own_id
+    return _case(name, entries), name + entry.own_id
 
 
-def _decoded(text: str, entry: _Entry, line: int, run: RunFile) -> dict[str, Any]:
-    value, doubts = parse(text[entry.start : entry.end].encode("latin-1"))
-    if doubts.not_finite:
-        run.doubts.append(("F012", "", line))
+def _decoded(text: str, entry: _ReportEntry, line: int, run: RunFile) -> dict[str, Any]:
+    value, problems = parse(text[entry.start : entry.end].encode("latin-1"))
+    if problems.not_finite:
+        run.problems.append(("F012", "", line))
     return value
 
 
-def _case(name: str, told: Sequence[Mapping[str, Any]]) -> RunCase:
-    first = told[0]
+def _case(name: str, entries: Sequence[Mapping[str, Any]]) -> RunCase:
+    first = entries[0]
     outputs = objects(first, "actual_outputs")
-    by_entry = [_verdicts(entry, number, outputs, told) for number, entry in enumerate(told)]
-    most = max((len(said) for said in by_entry), default=0)
+    by_entry = [_verdicts(entry, number, outputs, entries) for number, entry in enumerate(entries)]
+    most = max((len(by_attempt) for by_attempt in by_entry), default=0)
     attempts = [
         _attempt(number, outputs[number] if number < len(outputs) else None, by_entry)
         for number in range(max(most, len(outputs)))
     ]
-    successes = [_success(entry, said) for entry, said in zip(told, by_entry, strict=True)]
+    successes = [_success(entry, by_attempt) for entry, by_attempt in zip(entries, by_entry, strict=True)]
     return RunCase(
         name=name,
         described=first,
         attempts=attempts,
         # Where each metric has an entry of its own, a case must pass them all.
         success=all_passed(map(Decision.of, successes)),
-        by_metric=_by_metric(told, by_entry, successes),
+        by_metric=_by_metric(entries, by_entry, successes),
         names_metrics=any(metric.get("name") for metric in objects(first, "metrics")),
     )
 
@@ -390,11 +383,11 @@ def _case(name: str, told: Sequence[Mapping[str, Any]]) -> RunCase:
 def _attempt(
     number: int, output: Mapping[str, Any] | None, by_entry: Sequence[Sequence[Sequence[Verdict]]]
 ) -> RunAttempt:
-    told, model = (output or {}).get("attempt"), (output or {}).get("model")
-    verdicts = [one for said in by_entry if number < len(said) for one in said[number]]
+    recorded, model = (output or {}).get("attempt"), (output or {}).get("model")
+    verdicts = [one for by_attempt in by_entry if number < len(by_attempt) for one in by_attempt[number]]
     error = error_text((output or {}).get("error"))
     return RunAttempt(
-        number=told if isinstance(told, int) else number,
+        number=recorded if isinstance(recorded, int) else number,
         output=output,
         error=error,
         success=None if error is not None else all_passed(one.decision for one in verdicts),
@@ -407,7 +400,7 @@ def _verdicts(
     entry: Mapping[str, Any],
     number: int,
     outputs: Sequence[Mapping[str, Any]],
-    told: Sequence[Mapping[str, Any]],
+    entries: Sequence[Mapping[str, Any]],
 ) -> list[list[Verdict]]:
     """Return what the metrics of an entry said, by attempt.
 
@@ -416,7 +409,7 @@ def _verdicts(
     """
     results = objects(entry, "evaluation_results")
     each = len(results) // len(outputs) if outputs and results and len(results) % len(outputs) == 0 else 1
-    names = _metric_names(entry, number, each, told)
+    names = _metric_names(entry, number, each, entries)
     return [
         [
             verdict_of(result if isinstance(result.get("metric"), str) else {**result, "metric": name})
@@ -426,35 +419,35 @@ def _verdicts(
     ]
 
 
-def _metric_names(entry: Mapping[str, Any], number: int, each: int, told: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the metrics of an entry: those that it tells, or else their numbers in the case."""
+def _metric_names(entry: Mapping[str, Any], number: int, each: int, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the metrics of an entry: those that it names, or else their numbers in the case."""
     named = [metric.get("name") for metric in objects(entry, "metrics")]
-    first = number if len(told) > 1 else 0
+    first = number if len(entries) > 1 else 0
     own = named[first : first + each]
     known = len(own) == each and all(isinstance(name, str) for name in own)
     return [str(name) for name in own] if known else [str(first * each + index + 1) for index in range(each)]
 
 
-def _success(entry: Mapping[str, Any], said: Sequence[Sequence[Verdict]]) -> bool | None:
+def _success(entry: Mapping[str, Any], by_attempt: Sequence[Sequence[Verdict]]) -> bool | None:
     """Return what an entry says that its results come to, or find it out where it says nothing."""
-    told = entry.get("aggregated_result")
-    word = told.get("verdict") if isinstance(told, Mapping) else None
+    result = entry.get("aggregated_result")
+    word = result.get("verdict") if isinstance(result, Mapping) else None
     if is_verdict(word):
         return Verdict(decision_of(word)).success
-    sizes = {len(attempt) for attempt in said}
+    sizes = {len(attempt) for attempt in by_attempt}
     each = sizes.pop() if len(sizes) == 1 else 1
-    verdicts = [one for attempt in said for one in attempt]
+    verdicts = [one for attempt in by_attempt for one in attempt]
     return success_over(strategy_of(entry), verdicts, per_attempt=max(each, 1))
 
 
 def _by_metric(
-    told: Sequence[Mapping[str, Any]],
+    entries: Sequence[Mapping[str, Any]],
     by_entry: Sequence[Sequence[Sequence[Verdict]]],
     successes: Sequence[bool | None],
 ) -> dict[str, bool | None]:
     found: dict[str, bool | None] = {}
-    for entry, said, success in zip(told, by_entry, successes, strict=True):
-        verdicts = [one for attempt in said for one in attempt]
+    for entry, by_attempt, success in zip(entries, by_entry, successes, strict=True):
+        verdicts = [one for attempt in by_attempt for one in attempt]
         metrics = list(dict.fromkeys(one.judge for one in verdicts))
         for metric in metrics:
             own = [one for one in verdicts if one.judge == metric]

@@ -8,11 +8,13 @@ what it reads about, and never writes another tool's format.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from msgspec import Struct, field
 
 from faircount.core.errors import InputError
@@ -43,7 +45,7 @@ Keep = Callable[[bytes, Any, int], bool]
 
 
 class Found(Struct):
-    """What reading a source found beside its rows: how its lines fared, what is odd, and what it says of itself."""
+    """What reading a source found beside its rows: counts of its lines, what is odd, and what it says of itself."""
 
     notes: Notes
     lines: int = 0
@@ -55,7 +57,7 @@ class Found(Struct):
     targets: set[str | None] = field(default_factory=set)
     """What the rows say that they were sent to."""
     seen: set[str] = field(default_factory=set)
-    """Fields by which the version of the tool is told."""
+    """Fields by which the version of the tool is known."""
     version: str | None = None
     target: str | None = None
     tool: str = ""
@@ -81,8 +83,8 @@ class Found(Struct):
         self.tool, self.version, self.aim, self.target = run.tool, run.version, run.aim, run.target
         self.stop_rule, self.blank = run.stop_rule, run.blank_lines
         self.targets.clear()
-        for doubt in run.doubts:
-            self.notes.add(*doubt)
+        for problem in run.problems:
+            self.notes.add(*problem)
 
     def add_bad(self, reason: str, line: int) -> None:
         """Count a line that could not be read."""
@@ -116,6 +118,14 @@ class Reader:
     """Whether every line can be read by itself, so that several processes can share a file."""
     lines_are_rows: ClassVar[bool] = False
     """Whether a line of the file is a row in JSON, so that `--where` can look into it."""
+    has_denominator: ClassVar[bool] = True
+    """Whether a file holds all that was tried; one that holds only successes is evidence, and gives no rate."""
+    of_models: ClassVar[bool] = False
+    """Whether files are never those of guardrails, so that an empty answer is the answer of a model."""
+    version_by_fields: ClassVar[bool] = False
+    """Whether the version of the tool is a guess from the fields that rows have."""
+    detected_as_true: ClassVar[tuple[str, ...]] = ()
+    """Versions of the tool in whose files a boolean guardrail's true may mean that it detected an attack."""
     fields: ClassVar[Fields] = Fields()
 
     def sniff(self, probe: Probe) -> bool:
@@ -123,11 +133,11 @@ class Reader:
         raise NotImplementedError
 
     def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
-        """Yield the rows of a stream in bounded batches, and tell `found` how its lines fared."""
+        """Yield the rows of a stream in bounded batches, and count in `found` what became of its lines."""
         raise NotImplementedError
 
     def version(self, found: Found) -> str | None:
-        """Return which version of the tool wrote the file, as far as it tells."""
+        """Return which version of the tool wrote the file, as far as it shows."""
         return found.version
 
     def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
@@ -196,8 +206,6 @@ def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
         raise InputError(f"{shown}: recognised as {names}; it can be only one of them")
     if claims and claims[0] is not default_reader():
         return claims[0]
-    from faircount.readers.other_tools import other_tool
-
     if tool := other_tool(probe.head):
         raise InputError(f"{shown}: this is {tool}, which Faircount does not read yet")
     return default_reader()
@@ -272,3 +280,87 @@ def plain_reader(path: str) -> Reader | None:
         return recognise(Probe(head, path), path)
     except (OSError, InputError):
         return None
+
+
+# -- files of tools that are not read yet -----------------------------------------------------------------------
+# Recognised by how they begin, never by their name.
+
+_BY_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("a garak report", frozenset({"entry_type"})),
+    ("a garak hit log", frozenset({"attempt_id", "probe", "detector", "score"})),
+    ("a promptfoo result file", frozenset({"promptIdx", "testIdx", "vars", "success"})),
+    ("a promptfoo result file", frozenset({"results", "results.version"})),
+    ("an inspect log", frozenset({"version", "status", "eval"})),
+    ("an lm-eval sample file", frozenset({"doc_id", "doc", "target", "resps"})),
+    ("an lm-eval result file", frozenset({"results", "configs"})),
+    ("an lm-eval result file", frozenset({"results", "group_subtasks"})),
+    ("a PyRIT export", frozenset({"conversation_id", "role", "converted_value"})),
+    ("a PyRIT file of scorer metrics", frozenset({"class_name", "hash", "metrics"})),
+    ("a DeepEval test run", frozenset({"testCases"})),
+    ("a DeepEval test run", frozenset({"conversationalTestCases"})),
+    ("a DeepEval test run", frozenset({"testRunData"})),
+    ("a DeepTeam risk assessment", frozenset({"overview", "test_cases"})),
+    ("an AgentDojo run", frozenset({"suite_name", "pipeline_name", "user_task_id", "messages"})),
+    ("a JailbreakBench artifact", frozenset({"parameters", "jailbreaks"})),
+    ("an OpenAI evals log", frozenset({"spec", "spec.eval_name"})),
+)
+"""What a file is whose first object has all of these keys; `a.b` is the key b of the object under a."""
+
+_BY_START: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("an inspect log", re.compile(rb"PK\x03\x04(?=[\s\S]*(?:header\.json|_journal/start\.json))")),
+    ("a promptfoo database", re.compile(rb"SQLite format 3\0(?=[\s\S]*eval_results)")),
+    ("a PyRIT database", re.compile(rb"SQLite format 3\0(?=[\s\S]*PromptMemoryEntries)")),
+    ("a DeepEval database", re.compile(rb"SQLite format 3\0(?=[\s\S]*metric_data)")),
+    ("a DuckDB database, such as PyRIT keeps", re.compile(rb"[\s\S]{8}DUCK")),
+    ("a promptfoo result file in YAML", re.compile(rb"evalId:.*\n")),
+    ("a promptfoo table", re.compile(rb"(?>[^\n]*?,Status,Score,Named Scores,)(?=[^\n]*,Grader Reason,Comment\b)")),
+    ("a PyRIT export", re.compile(rb"id,role,conversation_id,sequence,timestamp,")),
+    ("a HarmBench result file", re.compile(rb'\{\s*"[^"]*":\s*\[\s*\{\s*"test_case":(?=[\s\S]*"generation":)')),
+)
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?(\s*:)?|[{}\[\]]')
+_DEPTH = 2
+
+
+def other_tool(start: bytes) -> str | None:
+    """Return what a file of another tool's is, by its first bytes, or None."""
+    for what, pattern in _BY_START:
+        if pattern.match(start):
+            return what
+    if start.lstrip()[:1] not in (b"{", b"["):
+        return None
+    keys = keys_of(start)
+    return next((what for what, needed in _BY_KEYS if needed <= keys), None)
+
+
+def keys_of(start: bytes) -> frozenset[str]:
+    """Return the keys of the first object in a text, which may break off; `a.b` is one of the object under a."""
+    try:
+        first = msgspec.json.decode(start.partition(b"\n")[0])
+    except (msgspec.DecodeError, RecursionError):
+        return frozenset(_scanned(start))
+    if isinstance(first, list) and first:
+        first = first[0]
+    if not isinstance(first, dict):
+        return frozenset()
+    nested = (f"{key}.{name}" for key, value in first.items() if isinstance(value, dict) for name in value)
+    return frozenset({*first, *nested})
+
+
+def _scanned(start: bytes) -> Iterator[str]:
+    """Yield the keys of the first object, of which perhaps only the beginning is there."""
+    path: list[str] = []
+    depth = 0
+    for token in _TOKEN.finditer(start):
+        text = token[0]
+        if text in (b"{", b"["):
+            # A list of objects has no key of its own: its objects are looked into as if each stood alone.
+            depth += 0 if text == b"[" and not depth else 1
+        elif text in (b"}", b"]"):
+            depth -= 1
+            if depth <= 0:
+                return
+        elif token[1] is not None and 1 <= depth <= _DEPTH:
+            name = text.rpartition(b'"')[0][1:].decode("utf-8", "replace")
+            path = [*path[: depth - 1], name]
+            yield ".".join(path)

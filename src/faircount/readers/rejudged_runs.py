@@ -1,6 +1,6 @@
-"""Runs that were judged again: rows as spikee's, each of which begins with a mark that says what it tells of.
+"""Runs that were judged again: rows of results, each of which begins with a mark that says what it is about.
 
-`results rejudge` writes the cases of a run as rows, and nothing else in a row tells that a success is a test that
+`results rejudge` writes the cases of a run as rows, and nothing else in a row shows that a success is a test that
 passed. A file whose first row has the mark is a run; its rows are handed out without it, as those of any other run are.
 A row without the mark in such a file, and one with it in a file of attacks, cannot be counted: what is good in one is
 bad in the other.
@@ -9,6 +9,7 @@ bad in the other.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,26 +20,25 @@ from faircount.io.streams import Stream
 from faircount.ledger.schema import Batch, RowMark
 from faircount.readers.journal_rows import TOO_LONG, lines_of, pieces_of
 from faircount.readers.registry import Found, Probe, Reader, head_of
-from faircount.readers.result_rows import RUN_MARK
+from faircount.readers.result_rows import RESULT_FIELDS, RUN_MARK
 from faircount.readers.rows import ReadOptions
 from faircount.readers.run_rows import BAD, FAIRCOUNT, REBEL, RunFile, encoded
-from faircount.readers.spikee import SpikeeLines, SpikeeReader
+from faircount.readers.spikee import RowLines
 
 REJUDGED = "rejudged run"
 _TASK = "task"
-_BOM = b"\xef\xbb\xbf"
 _BEGINS = re.compile(rb'\{\s*"%b"\s*:\s*(\{[^{}]*\})\s*,' % RUN_MARK.encode())
 
 
 def marked(run: RunFile) -> bytes:
     """Return how a row of a run begins that was judged again; the rest of the row, from its first name on, follows."""
-    told = {"aim": _TASK, "tool": run.tool, "version": run.version}
-    return b'{"%b": %b, ' % (RUN_MARK.encode(), encoded(told))
+    mark = {"aim": _TASK, "tool": run.tool, "version": run.version}
+    return b'{"%b": %b, ' % (RUN_MARK.encode(), encoded(mark))
 
 
 def recognised(start: bytes) -> RunFile | None:
     """Return what a file that begins so is, if its first row has the mark; of a long row the beginning must do."""
-    text = start.removeprefix(_BOM).lstrip()
+    text = start.removeprefix(BOM_UTF8).lstrip()
     line, found, _ = text.partition(b"\n")
     begins = _BEGINS.match(text)
     try:
@@ -63,7 +63,7 @@ class RejudgedReader(Reader):
     noun = "rejudged test"
     aim = _TASK
     lines_are_rows = True
-    fields = SpikeeReader.fields
+    fields = RESULT_FIELDS
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the first row has the mark."""
@@ -82,7 +82,7 @@ class RejudgedReader(Reader):
         run = self.rows(stream, head_of(stream), None)
         if run is None:
             return
-        yield from SpikeeLines(stream, options, found, mark=RowMark.TASK, bad=run.bad).batches()
+        yield from RowLines(stream, options, found, mark=RowMark.TASK, bad=run.bad).batches()
         found.add_run(run)
 
 
@@ -94,7 +94,7 @@ def rows(chunks: Iterable[bytes], run: RunFile) -> Iterator[bytes]:
 def _rows(chunks: Iterable[bytes], run: RunFile) -> Iterator[bytes]:
     begins = marked(run)
     for number, line in enumerate(lines_of(chunks), start=1):
-        text = None if line is None else line.removeprefix(_BOM if number == 1 else b"").rstrip(b"\r\n")
+        text = None if line is None else line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip(b"\r\n")
         if text is not None and text.startswith(begins):
             yield b"{" + text[len(begins) :]
         elif text is not None and not text.strip():

@@ -1,15 +1,15 @@
-"""One line of a spikee result file as a clean row.
+"""One line of a file of results as a clean row: the fields that rows have, and what those say of a row.
 
 A clean block of lines takes the fast way: one strict decode of the fields that count. A line that the decoder
-refuses takes the careful way: parsed loosely, each field cleaned, each doubt noted. Both ways end in the same `Row`.
-Long text is never decoded; it stays in the file. Fields that spikee never wrote are learnt as they turn up and kept
-as facets.
+refuses takes the careful way: parsed loosely, each field cleaned, each problem noted. Both ways end in the same `Row`.
+Long text is never decoded; it stays in the file. Fields that are not listed are learnt as they turn up and kept as
+facets.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
@@ -18,9 +18,44 @@ from msgspec import UNSET, Raw, UnsetType
 
 from faircount.core.findings import Notes
 from faircount.io import lenient_json as loose
-from faircount.io.lenient_json import BadLine
-from faircount.readers.normalise import LARGEST_COUNT, Cleaner
-from faircount.readers.rows import EMPTY
+from faircount.io.lenient_json import BadLine, is_utf8
+from faircount.ledger.schema import Fields, RowMark
+from faircount.readers.rows import EMPTY, LARGEST_COUNT, Cleaner, raw_json
+
+NINE_FIELDS = (
+    "jailbreak_type",
+    "instruction_type",
+    "task_type",
+    "position",
+    "spotlighting_data_markers",
+    "injection_delimiters",
+    "lang",
+    "suffix_id",
+    "plugin",
+)
+"""The fields that results are broken down by first, in this order."""
+
+COMBINED_FIELDS = ("jailbreak_type", "instruction_type", "lang", "suffix_id", "plugin")
+"""The fields whose combinations are ranked."""
+
+FACETS = (
+    *NINE_FIELDS,
+    "document_id",
+    "judge_name",
+    "judge_options",
+    "prefix_id",
+    "system_message",
+    "input_type",
+    "target",
+    "target_options",
+)
+"""Fields that say what kind of case a row is."""
+
+CASE_FACETS = (*NINE_FIELDS, "document_id", "prefix_id", "system_message")
+"""Facets that make two rows with one id different cases; who judged them does not."""
+
+RESULT_FIELDS = Fields(first=NINE_FIELDS, combined=COMBINED_FIELDS, facets=FACETS, case=CASE_FACETS)
+"""What the ledger knows of the fields of rows."""
 
 UNKNOWN_FIELDS_KEPT = 32
 _DECISIVE_KEYS = (b'"success"', b'"id"')
@@ -35,6 +70,10 @@ _CLOSE = ord("}")
 RUN_MARK = "rejudged_run"
 """The field with which a row of a run begins that was judged again. No row of an attack has it."""
 
+_ATTACK_ID = re.compile(r"(.+)-attack(?:-\d+)?", re.DOTALL)
+_NO_ATTACK = (None, "", "None")
+_MODULE_PREFIXES = ("spikee.attacks.", "spikee.")
+
 RequestCount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Duration = Annotated[float, msgspec.Meta(ge=0)]
 Label = str | None
@@ -44,7 +83,7 @@ Identifier = int | str | UnsetType | None
 class Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A clean row. `Raw` fields are carried undecoded; a field that is not listed is unknown, and learnt."""
 
-    # In the order in which spikee writes them: that is how the decoder looks for them.
+    # In the order in which they are mostly written: that is how the decoder looks for them.
     id: int | str
     long_id: Label = None
     success: bool | UnsetType | None = UNSET
@@ -120,6 +159,42 @@ _NESTED_FIELDS = (
 )
 
 
+# -- which entry a row belongs to -------------------------------------------------------------------------------
+
+
+def mark_of(row: Row, own_id: str) -> int:
+    """Return whether a row is a standard one or of an attack, for certain or by its id alone."""
+    if row.attack_parent_id is not UNSET:
+        return RowMark.ATTACK
+    if row.attack_name is not UNSET:
+        return RowMark.STANDARD if row.attack_name in _NO_ATTACK else RowMark.ATTACK
+    return RowMark.ATTACK_BY_ID if _ATTACK_ID.fullmatch(own_id) else RowMark.STANDARD
+
+
+def parent_id_of(row: Row, own_id: str, mark: int) -> str:
+    """Return the id of the entry that a row belongs to."""
+    if row.result_parent_id is not UNSET and row.result_parent_id is not None:
+        return str(row.result_parent_id)
+    if row.attack_parent_id is not UNSET and row.attack_parent_id is not None:
+        return str(row.attack_parent_id)
+    entry_id = own_id if row.original_id is UNSET or row.original_id is None else str(row.original_id)
+    of_attack = None if mark == RowMark.STANDARD else _ATTACK_ID.fullmatch(entry_id)
+    return of_attack[1] if of_attack else entry_id
+
+
+def attack_name_of(name: Any) -> str | None:
+    """Return the name of an attack without the package that it is from."""
+    if name is UNSET or name in _NO_ATTACK:
+        return None
+    for prefix in _MODULE_PREFIXES:
+        if name.startswith(prefix):
+            return str(name[len(prefix) :])
+    return str(name)
+
+
+# -- lines become rows ------------------------------------------------------------------------------------------
+
+
 class RowDecoder:
     """Decodes the lines of one source, learning the unknown fields that it meets."""
 
@@ -157,15 +232,15 @@ class RowDecoder:
         return row, row.success is True
 
     def careful(self, line: bytes, number: int) -> tuple[Row, bool]:
-        """Parse a line loosely and clean its fields; also return spikee's own reading of the verdict."""
-        values, doubts = loose.parse(line)
+        """Parse a line loosely and clean its fields; also return whether the verdict is truthy."""
+        values, problems = loose.parse(line)
         if RUN_MARK in values:
             raise BadLine("a test result, in a file that does not begin with one")
-        for key in doubts.duplicate_keys:
+        for key in problems.duplicate_keys:
             self.notes.add("F011", self._cleaner.whole("key", key), number)
-        if doubts.not_finite:
+        if problems.not_finite:
             self.notes.add("F012", "", number)
-        if self._learn(values, number) and not doubts:
+        if self._learn(values, number) and not problems:
             with contextlib.suppress(msgspec.DecodeError):
                 row = self._decoder.decode(line)
                 return row, row.success is True
@@ -206,7 +281,7 @@ class RowDecoder:
             if name in KNOWN_FIELDS:
                 cleaned[name] = self._clean_field(name, value)
             elif name in self.unknown_fields:
-                cleaned[f"unknown_{self.unknown_fields.index(name)}"] = _raw(value)
+                cleaned[f"unknown_{self.unknown_fields.index(name)}"] = raw_json(value)
         if cleaned.get("id") is None:
             raise BadLine("no id")
         return self._row_type(**cleaned)
@@ -214,7 +289,7 @@ class RowDecoder:
     def _clean_field(self, name: str, value: Any) -> Any:
         cleaner = self._cleaner
         if name in _RAW_FIELDS:
-            return _raw(value)
+            return raw_json(value)
         if name == "id":
             return _entry_id(value, cleaner)
         if name == "success":
@@ -235,15 +310,6 @@ class RowDecoder:
         return cleaner.label(name, value)
 
 
-def is_utf8(text: bytes | memoryview) -> bool:
-    """Return whether text is UTF-8: the strict decoder does not look at what it skips."""
-    try:
-        str(text, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]) -> bool:
     """Return whether every line is one row that could not be read otherwise.
 
@@ -261,7 +327,9 @@ def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]
         if end < 0:
             end = length
         id_first = number_first % row.id if type(row.id) is int else text_first % str(row.id).encode()
-        if not starts_with(id_first, start, end) and not _id_stands_once(data, start, end):
+        if not starts_with(id_first, start, end) and not (
+            data[start : start + 1] == b"{" and data.count(b'"id"', start, end) == 1
+        ):
             return False
         if data[end - 1] != _CLOSE and data[end - 2 : end] != b"}\r":
             return False
@@ -276,10 +344,6 @@ def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]
             return False
         start = end + 1
     return start >= length
-
-
-def _id_stands_once(data: bytes | bytearray, start: int, end: int) -> bool:
-    return data[start : start + 1] == b"{" and data.count(b'"id"', start, end) == 1
 
 
 def is_plain_name(name: str) -> bool:
@@ -304,10 +368,6 @@ def _reference(value: Any, cleaner: Cleaner) -> int | str | UnsetType | None:
     return value if isinstance(value, str) and cleaner.whole("id", value) == value else UNSET
 
 
-def _raw(value: Any) -> Raw:
-    return Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-
-
 def _escapes_letters(data: bytes | bytearray, length: int) -> bool:
     """Return whether a small letter is written as an escape, as no encoder does: a key may stand twice unseen."""
     return data.find(b"\\u006", 0, length) >= 0 or data.find(b"\\u007", 0, length) >= 0
@@ -322,3 +382,62 @@ def _doubled(line: bytes, row: Row) -> bool:
             if extra > 0:
                 return True
     return False
+
+
+# -- which entries are variants of one another -------------------------------------------------------------------
+# Datasets cross documents and instructions with jailbreaks, positions, plugins and more, and write what was crossed
+# into the long id:
+#
+#     <task>_<document>_<jailbreak>_<instruction>_<position>[_<plugin>-<k>][-p<prefix>][-s<suffix>][-sys]
+#     <id>[_<plugin>-<k>]                                        where nothing was crossed but plugins
+#
+# A family is the document and the instruction behind a row. The other fields of the row say where one name ends and
+# the next begins, since names may hold the same signs that separate them.
+
+FAMILY_FIELDS = ("document_id", "position", "instruction_type", "plugin")
+"""The fields that help to read a long id, in the order in which `family` takes them."""
+
+_SEPARATOR = "_"
+_PARTS = 5
+_EXTRACTED = "_extracted_"
+_AFTER_THE_POSITION = "_-"
+
+
+def family(
+    long_id: str | None,
+    document: str | None,
+    position: str | None,
+    instruction_type: str | None,
+    plugin: str | None,
+) -> str | None:
+    """Return what the variants of one instruction in one document have in common; None where nothing shows it."""
+    if not long_id:
+        return f"{document or ''}\n{instruction_type or ''}" if document or instruction_type else None
+    if document and position:
+        parts = long_id.split(_SEPARATOR, _PARTS)
+        placed = len(parts) >= _PARTS and (parts[4] == position or parts[4].startswith(f"{position}-"))
+        if placed and parts[1] == document:
+            return f"{document}\n{parts[3]}"
+        instruction = _instruction(long_id, document, position, instruction_type)
+        if instruction:
+            return f"{document}\n{instruction}"
+    # An input that was taken as it is, without the plugin that changed it.
+    base = long_id.partition(_EXTRACTED)[0]
+    return "\n" + ((base.rpartition(f"_{plugin}-")[0] if plugin else "") or base)
+
+
+def _instruction(long_id: str, document: str, position: str, instruction_type: str | None) -> str | None:
+    """Return the instruction in a long id in whose names there are separators."""
+    _, found, rest = long_id.partition(f"_{document}_")
+    jailbreak_ends = rest.find(_SEPARATOR, 1) if found else -1
+    if jailbreak_ends < 0:
+        return None
+    end = re.compile(f"_{re.escape(position)}(?=[{_AFTER_THE_POSITION}]|$)").search(rest, jailbreak_ends + 2)
+    if end is None:
+        return None
+    crossed = rest[: end.start()]
+    jailbreak, between, named = crossed.rpartition(f"_{instruction_type}") if instruction_type else ("", "", "")
+    if between and jailbreak:
+        return f"{instruction_type}{named}"
+    jailbreak, _, instruction = crossed.rpartition(_SEPARATOR)
+    return instruction if jailbreak else None

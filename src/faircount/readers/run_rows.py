@@ -1,8 +1,9 @@
-"""A case of a run and its attempts as one row of results, whatever file they come from.
+"""A case of a run, or an entry of a dataset, with its attempts as rows of results, whatever file they come from.
 
-The row has the fields that spikee's rows have, so that everything that counts, chooses or shows rows works on it: the
-verdict over all attempts is its success, each attempt is an item of its history. What a run knows beyond that becomes
-fields of its own: suite, tags, parameters, and what each metric decided. Nothing here opens a file.
+A case of tests is one row; an entry has one of its standard attempts and one of its attack. Rows have the fields of
+`result_rows`, with the same meaning, so that everything that counts, selects or shows rows works on them: each attempt
+is an item of the history. What a run of tests knows beyond that becomes fields of its own: suite, tags, parameters,
+and what each metric decided. Nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from faircount.core.model import Outcome, Source
 from faircount.core.outcomes import policy_block, state
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.lenient_json import BadLine
-from faircount.readers.aggregation import DEFAULT, aggregated
-from faircount.readers.journal_records import DECISIONS
-from faircount.readers.journals import BLOCKED, STANDARD
+from faircount.readers.aggregation import DEFAULT, aggregated, any_hit
+from faircount.readers.journals import BLOCKED, DECISIONS, STANDARD, AttackFailure, RunRecord
+from faircount.readers.result_rows import RUN_MARK
 
 MOST_TAGS = 8
-"""So many tags are fields of their own; of all others only the list tells."""
+"""So many tags are fields of their own; of all others there is only the list."""
 
 FAIRCOUNT, REBEL = "faircount", "rebel"
 BAD = b"?"
-"""What stands on the line of something that could not be read; why is told beside the rows."""
+"""What stands on the line of something that could not be read; why is recorded beside the rows."""
 
 METRIC = "metric."
 """Stands before the name of a metric in the name of the field that has its verdict."""
@@ -53,10 +54,10 @@ class RunFile(Struct):
     stop_rule: str = ""
     """When the run was to stop early, as its header says."""
     aim: str = "task"
-    """What the run is about: tasks, or attacks, whose rows are as spikee's."""
+    """What the run is about: tasks or attacks."""
     blank_lines: int = 0
     bad: dict[int, str] = field(default_factory=dict)
-    doubts: list[tuple[str, str, int]] = field(default_factory=list)
+    problems: list[tuple[str, str, int]] = field(default_factory=list)
     """Codes of findings, each with its subject and its line."""
     tags: list[str] = field(default_factory=list)
     """The tags that are fields of their own."""
@@ -87,7 +88,11 @@ class RunFile(Struct):
             "suite": suite_of(case),
             "tags": ", ".join(tags) or None,
             **{f"tag.{tag}": True for tag in self.tags if tag in tags},
-            **{f"param.{name}": _scalar(value) for name, value in parameters.items()},
+            # What has parts becomes its text, so that it can be a facet.
+            **{
+                f"param.{name}": json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
+                for name, value in parameters.items()
+            },
             **{METRIC + name: WORDS[passed] for name, passed in by_metric.items()},
         }
 
@@ -194,14 +199,14 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     seconds = [tried.seconds for tried in answered if tried.seconds is not None]
     success = case.success if answered else None
     failed = None if answered else telling_error(case.attempts)
-    suite = suite_of(case.name)
+    shown = next((one for one in answered if one.success is success), answered[0] if answered else None)
     row = {
         "id": own_id,
         # Cases of one suite are variants: they differ in parameters, not in what is asked.
-        "long_id": suite,
+        "long_id": suite_of(case.name),
         "success": success,
         "input": asked_of(messages),
-        "response": _telling(answered, success),
+        "response": None if shown is None else shown.text,
         "response_time": sum(seconds) / len(seconds) if seconds else None,
         "judge_name": ", ".join(case.by_metric) if case.names_metrics and case.by_metric else None,
         "attempts": len(case.attempts),
@@ -221,6 +226,11 @@ def success_over(strategy: Any, verdicts: Iterable[Verdict], *, per_attempt: int
     """Return what several verdicts come to, by the mean where nobody knows the strategy."""
     scored = tuple([(one.decision, one.score) for one in verdicts])
     return _success_over(strategy if isinstance(strategy, str) else DEFAULT, scored, per_attempt)
+
+
+def success_by_metric(strategy: Any, verdicts: Sequence[Verdict], metrics: Iterable[str]) -> dict[str, bool | None]:
+    """Return what the verdicts of each metric come to."""
+    return {metric: success_over(strategy, [one for one in verdicts if one.judge == metric]) for metric in metrics}
 
 
 @lru_cache(maxsize=4096)
@@ -256,20 +266,43 @@ def decision_of(word: Any) -> Decision | None:
     return DECISIONS.get(word) if isinstance(word, str) else None
 
 
-def verdict_of(said: Mapping[str, Any]) -> Verdict:
+def verdict_of(recorded: Mapping[str, Any]) -> Verdict:
     """Return the verdict in a record of a report or a journal."""
-    reason, error = said.get("reason"), said.get("error")
+    reason, error = recorded.get("reason"), recorded.get("error")
     return Verdict(
-        decision_of(said.get("verdict")),
-        number_of(said.get("score")),
+        decision_of(recorded.get("verdict")),
+        number_of(recorded.get("score")),
         reason if isinstance(reason, str) else "",
         error=error if isinstance(error, str) else None,
-        judge=str(said.get("metric")),
+        judge=str(recorded.get("metric")),
+    )
+
+
+def recorded_attempt(
+    record: Mapping[str, Any],
+    verdicts: Sequence[Verdict],
+    success: bool | None,
+    messages: Sequence[Mapping[str, Any]] = (),
+) -> RunAttempt:
+    """Return an attempt as a journal records it; `success` is what the verdicts come to, unless there is an error."""
+    output, model, error = record.get("output"), record.get("model"), error_text(record.get("error"))
+    strategy, iteration = record.get("strategy"), record.get("iteration")
+    return RunAttempt(
+        number=record["attempt"],
+        output=output if isinstance(output, dict) else None,
+        error=error,
+        success=None if error is not None else success,
+        verdicts=verdicts,
+        block=block_of(record.get("error")),
+        model=model if isinstance(model, str) else None,
+        strategy=strategy if isinstance(strategy, str) else STANDARD,
+        iteration=iteration if type(iteration) is int else 0,
+        messages=messages,
     )
 
 
 def error_text(error: Any) -> str | None:
-    """Return an error in one line, whether it is told in parts or not; None where there is none."""
+    """Return an error in one line, whether it is recorded in parts or not; None where there is none."""
     if error is None or isinstance(error, str):
         return error
     if not isinstance(error, Mapping):
@@ -336,25 +369,20 @@ def input_of(described: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Map
 
 def asked_of(messages: Sequence[Mapping[str, Any]]) -> Any:
     """Return the last message of the user, or the last of all where the user says nothing."""
-    said = [message.get("content") for message in messages if message.get("role") == "user"]
-    return said[-1] if said else messages[-1].get("content") if messages else None
+    asked = [message.get("content") for message in messages if message.get("role") == "user"]
+    return asked[-1] if asked else messages[-1].get("content") if messages else None
 
 
-def _telling(answered: Sequence[RunAttempt], success: bool | None) -> str | None:
-    """Return the first answer that was decided like the case, or else the first of all."""
-    alike = next((one for one in answered if one.success is success), None)
-    first = alike or (answered[0] if answered else None)
-    return None if first is None else first.text
-
-
-class _Failed(Protocol):
+class _AnyAttempt(Protocol):
     @property
     def error(self) -> str | None: ...
     @property
     def block(self) -> GuardrailBlock | None: ...
+    @property
+    def state(self) -> Outcome: ...
 
 
-_Attempt = TypeVar("_Attempt", bound=_Failed)
+_Attempt = TypeVar("_Attempt", bound=_AnyAttempt)
 
 
 def telling_error(attempts: Sequence[_Attempt]) -> _Attempt | None:
@@ -383,15 +411,208 @@ def metric_item(verdict: Verdict) -> dict[str, Any]:
     return {"name": verdict.judge, "verdict": WORDS[passed], "score": verdict.score, "reason": verdict.reason}
 
 
-def _scalar(value: Any) -> Any:
-    """Return a value that can be a facet: what has parts becomes its text."""
-    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
-
-
 def encoded(value: Any) -> bytes:
     """Return JSON in one line."""
     try:
         return _ENCODER.encode(value)
     except (UnicodeEncodeError, OverflowError, RecursionError):
-        # Half characters and huge numbers, which the standard library can write.
+        # Lone surrogates and huge numbers, which the standard library can write.
         return json.dumps(value).encode()
+
+
+# -- entries of a dataset ---------------------------------------------------------------------------------------
+
+NO_ATTACK = "None"
+"""What a standard row has as the name of its attack."""
+UNNAMED = "(unnamed)"
+
+NOT_OF_ENTRIES = frozenset(
+    [
+        *("id", "success", "input", "input_type", "content", "content_type", "text", "response", "response_type"),
+        *("response_time", "attempts", "attack_name", "attack_options", "error", "guardrail", "guardrail_categories"),
+        "policy_block",
+        *("objective", "attempt_history", "conversation", "meta", "outcome", "timestamp", "target", "target_options"),
+        *("judge_name", "judge_options", "judge_error", "rejudged", RUN_MARK),
+        *("result_parent_id", "attack_parent_id", "original_id", "result_origin", "source_file"),
+        *("attack_parent_long_id", "entry_complete", "attack_attempt", "attack_invocation", "attack_result_format"),
+    ]
+)
+"""What a dataset made from results may say of its entries, and a new run says again or does not take over."""
+
+_ENTRY_WORDS = {True: "success", False: "failure", None: "error"}
+_SHOWN_FIRST = (Outcome.FAILURE, Outcome.UNJUDGED, Outcome.ERROR, Outcome.GUARDRAIL)
+
+
+class Attacked(Struct, frozen=True):
+    """An entry with all that was tried by one strategy."""
+
+    name: str
+    described: Mapping[str, Any]
+    """The record of the case: input, entry, metrics, place and turns."""
+    entry: Mapping[str, Any]
+    """What the dataset says of the entry."""
+    said: Any
+    """What the user says in the entry's own messages."""
+    attempts: Sequence[RunAttempt]
+    attack: str | None = None
+    """The name of the dynamic attack; None for standard attempts."""
+    failure: AttackFailure | None = None
+
+    @property
+    def text(self) -> Any:
+        """The text of the entry, the same whatever was sent; several turns are written as Python shows a list."""
+        return text_of(self.entry, self.said, listed(self.described, "turns"))
+
+
+def text_of(entry: Mapping[str, Any], said: Any, turns: Sequence[Any]) -> Any:
+    """Return the text of an entry; `said` is what the user says in its own messages."""
+    content = entry.get("content", entry.get("text"))
+    if isinstance(content, list):
+        return str(content)
+    return str([said, *turns]) if turns else said
+
+
+def attempt_shown(attempts: Sequence[_Attempt]) -> _Attempt | None:
+    """Return the attempt that a row shows: the first success, or else the last of those that decide.
+
+    An answer that nobody judged is shown before an error, since the error is not all that came.
+    """
+    if len(attempts) == 1:
+        return attempts[0]
+    last = {one.state: one for one in attempts}
+    if Outcome.SUCCESS in last:
+        return next(one for one in attempts if one.state is Outcome.SUCCESS)
+    return next((last[state] for state in _SHOWN_FIRST if state in last), None)
+
+
+def _entry_attempt(record: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> RunAttempt:
+    """Return an attempt on an entry; `messages` is what is sent where the record says nothing else."""
+    output = record.get("output")
+    through = output.get("let_through") if isinstance(output, dict) else None
+    verdicts = [verdict_of(one) for one in objects(record, "verdicts")]
+    success = success_of(through, [one.decision for one in verdicts])
+    return recorded_attempt(record, verdicts, success, objects(record, "messages") or messages)
+
+
+def success_of(through: Any, decisions: Iterable[Decision | None]) -> bool | None:
+    """Return what was decided: by a guardrail that let it through or not, or else by the judges: one is enough."""
+    return through if isinstance(through, bool) else any_hit(decisions)
+
+
+def row_of_entry(tried: Attacked) -> dict[str, Any]:
+    """Return the row of an entry's standard attempts, or of its attack."""
+    shown, text = attempt_shown(tried.attempts), tried.text
+    # There is no error if any attempt was answered.
+    error = shown.error if shown is not None else None if tried.failure is None else tried.failure.error
+    row: dict[str, Any] = {
+        "id": entry_id(tried.name, tried.entry.get("id")) if tried.attack is None else f"{tried.name}-attack",
+        "long_id": long_id_of(tried.name, tried.entry.get("long_id"), tried.attack, tried=bool(tried.attempts)),
+        # Where there is an error it is false, and does not count.
+        "success": False if error is not None else None if shown is None else shown.success,
+        "input": text if tried.attack is None or shown is None else shown.input,
+        "response": None if shown is None else shown.response if shown.error is None else "",
+        "response_time": None if shown is None else shown.seconds,
+        "judge_name": ", ".join(metric_names(tried.described)) or None,
+        "attempts": len(tried.attempts),
+        "attack_name": NO_ATTACK if tried.attack is None else tried.attack,
+        "error": error,
+        **_blocked(tried, shown),
+        "attempt_history": [_entry_history_item(one, text if tried.attack is None else None) for one in tried.attempts],
+        "meta": {
+            "place": tried.described.get("place"),
+            **({} if tried.failure is None else {"attack_error": tried.failure.error}),
+        },
+        "target": next((one.model for one in reversed(tried.attempts) if one.model), None),
+    }
+    if tried.attack is not None:
+        row["objective"] = text
+    conversation = conversation_of(shown)
+    if conversation:
+        row["conversation"] = conversation
+    # What the dataset says of the entry beside its text.
+    return row | {
+        name: value
+        for name, value in tried.entry.items()
+        if name not in NOT_OF_ENTRIES and name != "long_id" and not (isinstance(value, str) and value == tried.said)
+    }
+
+
+def entry_id(name: str, given: Any) -> int | str:
+    """Return the id of an entry as the dataset writes it."""
+    return given if type(given) is int and str(given) == name else name
+
+
+def long_id_of(name: str, given: Any, attack: str | None, *, tried: bool) -> str:
+    """Return the long id of a row: with the attack's name, and a mark where the attack itself failed."""
+    long_id = given if isinstance(given, str) and given else name
+    return long_id if attack is None else f"{long_id}-{attack}" if tried else f"{long_id}-{attack}-ERROR"
+
+
+def _blocked(tried: Attacked, shown: RunAttempt | None) -> dict[str, Any]:
+    """Return what shows that a guardrail stopped every attempt, with all that it named, or that the provider did."""
+    if shown is None or shown.state is not Outcome.GUARDRAIL or shown.block is None:
+        return {}
+    if shown.block.policy is not None:
+        return shown.block.fields
+    names = [name for one in tried.attempts if one.block is not None for name in one.block.categories]
+    return GuardrailBlock(tuple(names)).fields
+
+
+def _entry_history_item(attempt: RunAttempt, own_text: Any) -> dict[str, Any]:
+    """Return an attempt as an item of the history, with what was sent unless it is the text of the row."""
+    item: dict[str, Any] = {"attempt": attempt.number, "strategy": attempt.strategy, "iteration": attempt.iteration}
+    if attempt.input != own_text:
+        item["input"] = attempt.input
+    item |= {
+        "response": attempt.response,
+        "success": attempt.success,
+        "error": attempt.error,
+        "response_time": attempt.seconds,
+        **({} if attempt.block is None else attempt.block.fields),
+    }
+    if attempt.error is None and attempt.verdicts:
+        item["metrics"] = [
+            {**metric_item(one), "verdict": _ENTRY_WORDS[one.success], "reason": one.reason or one.error}
+            for one in attempt.verdicts
+        ]
+    return item
+
+
+def conversation_of(attempt: RunAttempt | None) -> list[Mapping[str, Any]]:
+    """Return what was said before an attempt and in it, if it is more than one question and its answer."""
+    if attempt is None or not any(message.get("role") == "assistant" for message in attempt.messages):
+        return []
+    answer = [] if attempt.error is not None else [{"role": "assistant", "content": attempt.response}]
+    return [*attempt.messages, *answer]
+
+
+def attack_of(header: RunRecord) -> str:
+    """Return the name of the attack of a run as its header has it."""
+    found: Any = header.settings
+    for name in ("attacking", "attack", "name"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) and found else UNNAMED
+
+
+def attacked(
+    name: str,
+    described: Mapping[str, Any],
+    records: Iterable[Mapping[str, Any]],
+    *,
+    attack: str | None = None,
+    failure: AttackFailure | None = None,
+) -> Attacked:
+    """Return an entry with the attempts of its standard strategy, or of the attack of this name, in their order.
+
+    BadLine: the records cannot be understood; a row can be made of everything else.
+    """
+    entry = described.get("entry", {})
+    if not isinstance(entry, dict):
+        raise BadLine("entry is not an object")
+    objects(described, "metrics")
+    listed(described, "turns")
+    messages, _ = input_of(described)
+    attempts = sorted((_entry_attempt(record, messages) for record in records), key=lambda one: one.number)
+    if attack is not None and attempts:
+        attack = attempts[0].strategy
+    return Attacked(name, described, entry, asked_of(messages), attempts, attack, failure)

@@ -1,7 +1,8 @@
 """Reads spikee's result files, every row shape from 0.1 to 0.9.2 and the trace fields that were never released.
 
-Rows become columns of the ledger: who the row belongs to, whether it is part of a dynamic attack, what was decided,
-what went wrong, and checksums of the texts that stay in the file. Folding rows into entries is the ledger's work.
+Lines become columns of the ledger: who the row belongs to, whether it is part of a dynamic attack, what was decided,
+what went wrong, and checksums of the texts that stay in the file. Folding rows into entries is the ledger's work. Rows
+of the same fields that others write are read in the same way.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from xxhash import xxh3_64_intdigest
 
 from faircount.core.findings import Notes
 from faircount.core.patterns import SlowPattern
-from faircount.io.lenient_json import BadLine, parse, whole_number
+from faircount.io.lenient_json import BadLine, is_utf8, parse, whole_number
 from faircount.io.streams import TOO_LONG, Block, Stream, blocks
 from faircount.ledger.schema import (
     REJUDGED,
     AnswerKind,
     Batch,
-    Fields,
     RowMark,
     VerdictRow,
     checksum,
@@ -36,15 +36,27 @@ from faircount.ledger.schema import (
     id_number,
     plain_id_numbers,
 )
-from faircount.readers.normalise import LARGEST_COUNT, Cleaner, scalar_text
 from faircount.readers.registry import Found, Probe, Reader
-from faircount.readers.result_rows import RUN_MARK, Row, RowDecoder, is_utf8
+from faircount.readers.result_rows import (
+    FACETS,
+    FAMILY_FIELDS,
+    RESULT_FIELDS,
+    RUN_MARK,
+    Row,
+    RowDecoder,
+    attack_name_of,
+    family,
+    mark_of,
+    parent_id_of,
+)
 from faircount.readers.rows import (
     EMPTY,
     EMPTY_ANSWERS,
+    LARGEST_COUNT,
     SHORT_ANSWERS,
     STATES,
     Checksums,
+    Cleaner,
     HistoryItem,
     ReadOptions,
     history_hash,
@@ -52,49 +64,12 @@ from faircount.readers.rows import (
     history_of,
     judged,
     rejudgings,
+    scalar_text,
     some_categories,
 )
-from faircount.readers.spikee_families import FAMILY_FIELDS, family
-
-NINE_FIELDS = (
-    "jailbreak_type",
-    "instruction_type",
-    "task_type",
-    "position",
-    "spotlighting_data_markers",
-    "injection_delimiters",
-    "lang",
-    "suffix_id",
-    "plugin",
-)
-"""The fields that spikee itself breaks results down by, in its order."""
-
-COMBINED_FIELDS = ("jailbreak_type", "instruction_type", "lang", "suffix_id", "plugin")
-"""The fields whose combinations spikee ranks."""
-
-FACETS = (
-    *NINE_FIELDS,
-    "document_id",
-    "judge_name",
-    "judge_options",
-    "prefix_id",
-    "system_message",
-    "input_type",
-    "target",
-    "target_options",
-)
-"""Fields that say what kind of case a row is."""
-
-CASE_FACETS = (*NINE_FIELDS, "document_id", "prefix_id", "system_message")
-"""Facets that make two rows with one id different cases; who judged them does not."""
 
 BATCH_ROWS = 50_000
-_RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
-_RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
 
-_ATTACK_ID = re.compile(r"(.+)-attack(?:-\d+)?", re.DOTALL)
-_NO_ATTACK = (None, "", "None")
-_MODULE_PREFIXES = ("spikee.attacks.", "spikee.")
 _NEITHER = -1
 _NOT_RECORDED: Any = math.nan
 _FLAGS: dict[object, int] = {True: 1, False: 0, None: _NEITHER, UNSET: _NEITHER}
@@ -102,7 +77,7 @@ _PLAIN_STATES = {_FLAGS[decision]: STATES[decision, False, False] for decision i
 _MOST_ROWS_HAVE_NO = ("own_id", "result_origin", "source_file", "mark", "attack", "errored", "error_text", "error_kind")
 
 _main_of = attrgetter("id", "long_id", "success", "attempts", "response_time", "input", "response", *FACETS)
-_specialities_of = attrgetter(
+_special_fields_of = attrgetter(
     "attack_name",
     "original_id",
     "result_parent_id",
@@ -120,54 +95,14 @@ _specialities_of = attrgetter(
 _NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY, EMPTY)
 _SHORT_TEXT = 1000
 """Longer ones are not remembered: a hostile file could fill the memory with them."""
-_ROWS_THAT_TELL_THE_VERSION = 20
-_VERSION_BY_FIELD = (
-    ("attempt_history", "0.9.2 or later"),
-    ("input_type", "0.8 or later"),
-    ("judge_name", "0.3 or later"),
-    ("attack_name", "0.2"),
-)
-
-
+_ROWS_THAT_SHOW_THE_VERSION = 20
 _AS_USUAL = ReadOptions()
 _NONE_BAD: Mapping[int, str] = {}
 _history_decoder = msgspec.json.Decoder(list[HistoryItem])
 
 
-class SpikeeReader(Reader):
-    """Reads spikee's result files."""
-
-    name = tool = "spikee"
-    noun = "spikee result"
-    ranges = lines_are_rows = True
-    fields = Fields(first=NINE_FIELDS, combined=COMBINED_FIELDS, facets=FACETS, case=CASE_FACETS)
-
-    def sniff(self, probe: Probe) -> bool:
-        """Return whether a file begins with a row of results; of a long row the beginning must do."""
-        first, end, _ = probe.head.removeprefix(BOM_UTF8).lstrip().partition(b"\n")
-        begins = not end and bool(_RESULT_KEY.search(first)) and RUN_MARK.encode() not in first
-        return begins or _is_result(first)
-
-    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
-        """Yield the rows of a stream."""
-        yield from SpikeeLines(stream, options, found).batches()
-
-    def version(self, found: Found) -> str | None:
-        """Guess which spikee wrote a file from the fields that its rows have."""
-        seen = (label for name, label in _VERSION_BY_FIELD if name in found.seen)
-        return next(seen, "0.1") if found.good else None
-
-
-def _is_result(line: bytes) -> bool:
-    try:
-        row, _ = parse(line)
-    except BadLine:
-        return False
-    return "id" in row and RUN_MARK not in row and not _RESULT_KEYS.isdisjoint(row)
-
-
-class SpikeeLines:
-    """Reads the lines of one source into batches; `found` says afterwards how they fared."""
+class RowLines:
+    """Reads the lines of one source into batches; `found` has afterwards how many could be read."""
 
     def __init__(
         self,
@@ -183,7 +118,7 @@ class SpikeeLines:
         self.found = Found(Notes(stream.name)) if found is None else found
         self.notes = self.found.notes
         self._mark = mark
-        """What all rows are, `RowMark.TASK` for those of a run of tests; standard rows may prove to be of attacks."""
+        """What all rows are, `Mark.TASK` for those of a run of tests; standard rows may turn out to be of attacks."""
         self._bad = bad
         """Lines that are known to be bad, and why."""
         self._keep = self.found.keep
@@ -232,12 +167,16 @@ class SpikeeLines:
                 row, truthy = self._decode(line, number)
                 kept = self._keep is None or self._keep(line, row, number)
             except (BadLine, SlowPattern) as reason:
-                self._note_bad(line, str(reason), number)
+                if line.strip():
+                    self.found.add_bad(str(reason), number)
+                else:
+                    self.found.blank += 1
             else:
                 if kept:
                     good.append((row, number, truthy))
                 else:
-                    self._leave_out(row, number)
+                    self._see_fields(row)
+                    self.found.exclude(number)
         if good:
             rows, numbers, truthy_rows = map(list, zip(*good, strict=True))
             self._add_rows(rows, numbers, truthy_rows)
@@ -249,23 +188,13 @@ class SpikeeLines:
             raise BadLine(self._bad[number])
         return self._decoder.fast(line, number) if is_utf8(line) else self._decoder.careful(line, number)
 
-    def _note_bad(self, line: bytes, reason: str, number: int) -> None:
-        if not line.strip():
-            self.found.blank += 1
-            return
-        self.found.add_bad(reason, number)
-
-    def _leave_out(self, row: Row, number: int) -> None:
-        self._see_fields(row)
-        self.found.exclude(number)
-
     # -- rows become columns -------------------------------------------------------------------------------------
 
     def _add_rows(self, rows: Sequence[Row], numbers: Sequence[int], truthy: Sequence[bool] | None = None) -> None:
         """Add rows column by column: what all rows have at once, what only some have row by row."""
         before = len(self._batch)
         self.found.good += len(rows)
-        for row in rows[:_ROWS_THAT_TELL_THE_VERSION]:
+        for row in rows[:_ROWS_THAT_SHOW_THE_VERSION]:
             self._see_fields(row)
         ids, long_ids, verdicts, requests, times, prompts, responses, *facets = zip(*map(_main_of, rows), strict=True)
         labels = dict(zip(FACETS, facets, strict=True))
@@ -290,9 +219,9 @@ class SpikeeLines:
             extend_with_zeros(columns[name], len(rows))
         if self._mark != RowMark.STANDARD:
             columns["mark"][before:] = array(columns["mark"].typecode, [self._mark] * len(rows))
-        for index, specialities in enumerate(map(_specialities_of, rows)):
-            if specialities != _NOTHING_SPECIAL or self.options.guardrail_detected:
-                self._add_specialities(before + index, rows[index])
+        for index, special in enumerate(map(_special_fields_of, rows)):
+            if special != _NOTHING_SPECIAL or self.options.guardrail_detected:
+                self._add_special(before + index, rows[index])
         for index, name in enumerate(ids, start=before):
             if not columns["parent_id"][index]:
                 columns["parent_id"][index] = self._id_number(name)
@@ -303,16 +232,16 @@ class SpikeeLines:
             texts = [self._facet_text(row, position, number) for row, number in zip(rows, numbers, strict=True)]
             self._batch.add_facet(name, texts)
 
-    def _add_specialities(self, index: int, row: Row) -> None:
+    def _add_special(self, index: int, row: Row) -> None:
         """Write what sets a row apart from a plain standard attempt that was answered and judged."""
         if self._mark == RowMark.STANDARD and (row.attack_name != "None" or not _has_plain_origin(row)):
             self._place(index, row)
         if row.error is not None or row.guardrail is not UNSET or self.options.guardrail_detected:
             self._judge(index, row)
         if row.attempt_history is not EMPTY:
-            self._tell_history(index, row)
+            self._add_history(index, row)
         if row.rejudged is not EMPTY:
-            self._tell_verdicts(index, row)
+            self._add_verdicts(index, row)
 
     def _set_word(self, column: str, index: int, word: str | None) -> None:
         if word is not None:
@@ -357,7 +286,7 @@ class SpikeeLines:
         columns["errored"][index] = found.errored
         columns["guardrail"][index] = _FLAGS[found.guardrail]
 
-    def _tell_history(self, index: int, row: Row) -> None:
+    def _add_history(self, index: int, row: Row) -> None:
         """Write what happened inside a dynamic attack."""
         self.found.seen.add("attempt_history")
         columns = self._batch.attempts.columns
@@ -374,7 +303,7 @@ class SpikeeLines:
         asked = [Checksums(checksum(item.input), checksum(item.response), item.error) for item in items]
         columns["response_hash"][index] = history_hash(checksum(row.response), asked)
 
-    def _tell_verdicts(self, index: int, row: Row) -> None:
+    def _add_verdicts(self, index: int, row: Row) -> None:
         """Write what each judge said of a row that was judged again."""
         number = self._cleaner.line = self._batch.attempts.columns["line"][index]
         self._batch.add_verdicts(number, list(_verdicts_of(row, _decode_loose(row.rejudged), number, self._cleaner)))
@@ -406,16 +335,10 @@ class SpikeeLines:
         try:
             return _history_decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._loose_history(raw, number)
-
-    def _loose_history(self, raw: Raw, number: int) -> list[HistoryItem]:
-        value = _decode_loose(raw)
-        if value is None:
-            return []
-        self.notes.add("F027", "attempt_history", number)
-        if not isinstance(value, list):
-            return []
-        return [history_item(item) for item in value if isinstance(item, dict)]
+            value = _decode_loose(raw)
+        if value is not None:
+            self.notes.add("F027", "attempt_history", number)
+        return [history_item(item) for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
     def _facet_text(self, row: Row, position: int, number: int) -> str | None:
         """Return the text of an unknown field if it can be a facet: a scalar, not a structure."""
@@ -425,13 +348,13 @@ class SpikeeLines:
         return self._cleaner.label("an unknown field", value) or None
 
 
-def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator[VerdictRow]:
-    """Yield the verdicts of a row that was judged again, the first one first; `told` is what its `rejudged` says."""
+def _verdicts_of(row: Row, rejudged: Any, number: int, cleaner: Cleaner) -> Iterator[VerdictRow]:
+    """Yield the verdicts of a row that was judged again, the first one first; `rejudged` is its field."""
     # Only these rows need the words of runs.
     from faircount.core.verdict import Verdict
     from faircount.readers.run_rows import METRIC, decision_of, number_of, seconds_of
 
-    chain = rejudgings(told)
+    chain = rejudgings(rejudged)
     if not chain:
         return
     first = chain[0]["before"]
@@ -458,8 +381,8 @@ def _verdicts_of(row: Row, told: Any, number: int, cleaner: Cleaner) -> Iterator
             yield VerdictRow(attempt=attempt, decision=_decision(turn), score=number_of(turn.get("score")), **shared)
 
 
-def _decision(told: Mapping[str, Any]) -> bool | None:
-    success = told.get("success")
+def _decision(fields: Mapping[str, Any]) -> bool | None:
+    success = fields.get("success")
     return success if isinstance(success, bool) else None
 
 
@@ -477,7 +400,7 @@ def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str 
 
 
 def _has_plain_origin(row: Row) -> bool:
-    """Tell whether a row names no other row or file, and has its prompt where it belongs."""
+    """Return whether a row names no other row or file, and has its prompt where it belongs."""
     return (
         row.original_id is UNSET
         and row.result_parent_id is UNSET
@@ -488,38 +411,6 @@ def _has_plain_origin(row: Row) -> bool:
         and row.text is EMPTY
         and row.objective is EMPTY
     )
-
-
-def mark_of(row: Row, own_id: str) -> int:
-    if row.attack_parent_id is not UNSET:
-        return RowMark.ATTACK
-    if row.attack_name is not UNSET:
-        return RowMark.STANDARD if row.attack_name in _NO_ATTACK else RowMark.ATTACK
-    return RowMark.ATTACK_BY_ID if _ATTACK_ID.fullmatch(own_id) else RowMark.STANDARD
-
-
-def parent_id_of(row: Row, own_id: str, mark: int) -> str:
-    if row.result_parent_id is not UNSET and row.result_parent_id is not None:
-        return str(row.result_parent_id)
-    if row.attack_parent_id is not UNSET and row.attack_parent_id is not None:
-        return str(row.attack_parent_id)
-    entry_id = own_id if row.original_id is UNSET or row.original_id is None else str(row.original_id)
-    return entry_id if mark == RowMark.STANDARD else _without_attack(entry_id)
-
-
-def _without_attack(entry_id: str) -> str:
-    """Return the id of the entry that an attack row's id is made from."""
-    match = _ATTACK_ID.fullmatch(entry_id)
-    return match[1] if match else entry_id
-
-
-def attack_name_of(name: Any) -> str | None:
-    if name is UNSET or name in _NO_ATTACK:
-        return None
-    for prefix in _MODULE_PREFIXES:
-        if name.startswith(prefix):
-            return str(name[len(prefix) :])
-    return str(name)
 
 
 @lru_cache(maxsize=1024)
@@ -537,7 +428,7 @@ def _true_or_listed(value: Any) -> list[str]:
 
 
 def _decode_loose(raw: Raw) -> Any:
-    """Decode a part of a row that was already found to be JSON of a sort, NaN and half characters included."""
+    """Decode a part of a row that was already found to be JSON of a sort, NaN and lone surrogates included."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -549,3 +440,46 @@ def _prompt(row: Row) -> Raw:
     if row.content is not EMPTY and bytes(row.input) in EMPTY_ANSWERS:
         return row.content
     return row.text if row.input is EMPTY else row.input
+
+
+_RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
+_RESULT_KEY = re.compile(rb'"(?:success|response)"\s*:')
+_VERSION_BY_FIELD = (
+    ("attempt_history", "0.9.2 or later"),
+    ("input_type", "0.8 or later"),
+    ("judge_name", "0.3 or later"),
+    ("attack_name", "0.2"),
+)
+
+
+class SpikeeReader(Reader):
+    """Reads spikee's result files."""
+
+    name = tool = "spikee"
+    noun = "spikee result"
+    ranges = lines_are_rows = version_by_fields = True
+    detected_as_true = ("0.1",)
+    fields = RESULT_FIELDS
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether a file begins with a row of results; of a long row the beginning must do."""
+        first, end, _ = probe.head.removeprefix(BOM_UTF8).lstrip().partition(b"\n")
+        begins = not end and bool(_RESULT_KEY.search(first)) and RUN_MARK.encode() not in first
+        return begins or _is_result(first)
+
+    def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
+        """Yield the rows of a stream."""
+        yield from RowLines(stream, options, found).batches()
+
+    def version(self, found: Found) -> str | None:
+        """Guess which spikee wrote a file from the fields that its rows have."""
+        seen = (label for name, label in _VERSION_BY_FIELD if name in found.seen)
+        return next(seen, "0.1") if found.good else None
+
+
+def _is_result(line: bytes) -> bool:
+    try:
+        row, _ = parse(line)
+    except BadLine:
+        return False
+    return "id" in row and RUN_MARK not in row and not _RESULT_KEYS.isdisjoint(row)

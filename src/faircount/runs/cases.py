@@ -29,14 +29,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.text import clip, mask_secrets
 from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.readers.aggregation import all_passed, any_hit
-from faircount.readers.journal_records import (
-    AttemptsRecord,
-    CaseRecord,
-    InputRecord,
-    MetricRecord,
-    OutputRecord,
-)
-from faircount.readers.journals import State
+from faircount.readers.journals import AttemptsRecord, CaseRecord, InputRecord, MetricRecord, OutputRecord, State
 from faircount.readers.run_rows import decision_of
 from faircount.runs.targets.concurrency import in_thread
 from faircount.testing.fields import Declared

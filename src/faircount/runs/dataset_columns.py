@@ -10,7 +10,7 @@ from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 from faircount.io import columns
 from faircount.io.columns import ID_NAMES, ColumnFinder, Mapped, Role, plain
-from faircount.readers.spikee import CASE_FACETS
+from faircount.readers.result_rows import CASE_FACETS
 
 PROMPT, ID, SYSTEM, JUDGE, JUDGE_ARGS = "prompt", "id", "system", "judge", "judge_args"
 CONTENT_TYPE = "content_type"

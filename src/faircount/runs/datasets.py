@@ -18,7 +18,7 @@ from faircount.core.text import clip, visible
 from faircount.io.lenient_json import MAX_DEPTH, BadLine
 from faircount.io.records import Records, Sha256, all_fields, holds_records, without_suffixes
 from faircount.query import parse
-from faircount.readers.label_types import Doubt, DoubtKind, Doubts
+from faircount.readers.label_types import DataProblem, DataProblemKind, DataProblems
 from faircount.readers.registry import Probe, default_reader, recognise
 from faircount.runs.cases import AttackCase, Case, Chosen
 from faircount.runs.dataset_choice import RANDOM_SEED, DatasetChoice, settled
@@ -138,13 +138,13 @@ def _where(text: str, cases: Sequence[Case]) -> list[Case]:
     return found
 
 
-def _judged(choice: DatasetChoice, setting: Context, cases: Sequence[Case], doubts: Doubts) -> Sequence[Case]:
+def _judged(choice: DatasetChoice, setting: Context, cases: Sequence[Case], doubts: DataProblems) -> Sequence[Case]:
     if choice.judge is not None:
         return judged_by(choice.judge, setting, cases)
     if not choice.needs_judge:
         return cases
     return EntryJudges(setting).judged(
-        cases, lambda case, reason: doubts.add(DoubtKind.BAD_LINE, reason, visible(case.place))
+        cases, lambda case, reason: doubts.add(DataProblemKind.BAD_LINE, reason, visible(case.place))
     )
 
 
@@ -209,7 +209,7 @@ class _Rows:
     values that came before.
     """
 
-    def __init__(self, path: str, doubts: Doubts) -> None:
+    def __init__(self, path: str, doubts: DataProblems) -> None:
         self._shared: dict[tuple[str, ...], _SharedValues] = {}
         name, digest = visible(path), Sha256()
         records = Records(path, _ROW, doubts.of_records(name), name=name, max_line=LONGEST_ROW, digest=digest)
@@ -246,7 +246,7 @@ class _Entries:
     """The entries of all files, in their order, without judges; `doubts` says what is not among them."""
 
     def __init__(self, choice: DatasetChoice) -> None:
-        self.doubts = Doubts()
+        self.doubts = DataProblems()
         self.files: list[tuple[str, str]] = []
         self.cases: list[Case] = []
         self._attempts = choice.attempts
@@ -296,7 +296,7 @@ class _Entries:
             try:
                 prompts, own = _prompts_and_name(values, plans[names])
             except BadLine as reason:
-                self.doubts.add(DoubtKind.BAD_LINE, str(reason), place)
+                self.doubts.add(DataProblemKind.BAD_LINE, str(reason), place)
                 continue
             called = self._names.given(own, stem, line)
             if wanted and called not in wanted:
@@ -434,13 +434,13 @@ def _stem(path: str) -> str:
 # -- what is said -----------------------------------------------------------------------------------------------
 
 _WORDS = {
-    DoubtKind.BAD_LINE: "left out",
-    DoubtKind.CHANGED_TEXT: "lone surrogates were replaced",
-    DoubtKind.WRONG_KIND: "changed",
+    DataProblemKind.BAD_LINE: "left out",
+    DataProblemKind.CHANGED_TEXT: "lone surrogates were replaced",
+    DataProblemKind.WRONG_KIND: "changed",
 }
 
 
-def _told(doubts: Doubts) -> Iterator[str]:
+def _told(doubts: DataProblems) -> Iterator[str]:
     told = doubts.told()
     for doubt in told[:_REASONS_TOLD]:
         reason = f", {doubt.reason}" if doubt.reason else ""
@@ -450,7 +450,7 @@ def _told(doubts: Doubts) -> Iterator[str]:
         yield f"left out or changed for other reasons: {_counted(more)}"
 
 
-def _places_of(doubt: Doubt) -> str:
+def _places_of(doubt: DataProblem) -> str:
     return _some(doubt.places, doubt.count)
 
 
@@ -460,7 +460,7 @@ def _some(examples: Sequence[str], count: int) -> str:
     return f"{told} and {more:,} more" if more else told
 
 
-def _nothing(paths: Sequence[str], doubts: Doubts) -> str:
+def _nothing(paths: Sequence[str], doubts: DataProblems) -> str:
     reasons = list(_told(doubts))
     where = ", ".join(map(visible, paths[:_PLACES_TOLD])) + (", …" if len(paths) > _PLACES_TOLD else "")
     return "\n".join([f"{where}: no runnable entries", *(f"  {reason}" for reason in reasons)])

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from faircount.core.model import Outcome
 from faircount.core.outcomes import fold
 from faircount.core.verdict import Decision, Verdict
-from faircount.readers.journal_records import AttemptRecord, CallRecord
-from faircount.readers.journals import State
+from faircount.readers.journals import AttemptRecord, CallRecord, State
 from faircount.runs.budget import Budget, Limits, Tally
 from faircount.runs.cases import AttackCase, Case, measured
 from faircount.runs.journal import Journal, JournalError

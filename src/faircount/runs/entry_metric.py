@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from faircount.core.attempt import Attempt, ToolCall, Turn
 from faircount.core.verdict import Verdict
 from faircount.judges.judge import Judge, every_part, verdict_of
-from faircount.readers.journal_records import OutputRecord
+from faircount.readers.journals import OutputRecord
 from faircount.runs.cases import Case
 from faircount.testing.judged import is_our_own
 from faircount.testing.messages import text_of

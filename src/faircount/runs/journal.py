@@ -28,8 +28,7 @@ from msgspec import Struct, field
 
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.interrupts import uninterrupted
-from faircount.readers.journal_records import JournalRecord, ResumedRecord, RunRecord, encode_record
-from faircount.readers.journals import State
+from faircount.readers.journals import JournalRecord, ResumedRecord, RunRecord, State, encode_record
 from faircount.runs.journal_reading import state_of
 
 TORN_SUFFIX = ".torn"

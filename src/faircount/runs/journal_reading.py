@@ -16,16 +16,17 @@ from typing import BinaryIO, TypeVar
 from faircount.core.errors import InputError
 from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine
-from faircount.readers.journal_records import (
+from faircount.readers.journals import (
     MAX_LINE_BYTES,
     AttemptRecord,
     CaseRecord,
+    Line,
     RunRecord,
+    State,
     decode,
     decode_header,
     decode_record,
 )
-from faircount.readers.journals import Line, State
 
 _BUFFER_BYTES = 1024 * 1024
 

@@ -26,7 +26,7 @@ from faircount.core import interrupts
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.text import visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
-from faircount.readers.journal_records import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
+from faircount.readers.journals import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
 from faircount.runs.attacks.base import Attack
 from faircount.runs.budget import Limits
 from faircount.runs.cases import Case, Chosen, Measuring, TaskCase

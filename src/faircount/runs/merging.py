@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from faircount.core.errors import InputError
 from faircount.core.findings import counted
 from faircount.core.text import clip, visible
-from faircount.readers.journal_records import SCHEMA, EndRecord, ShardRecord, decode, encode_record
-from faircount.readers.journals import State
+from faircount.readers.journals import SCHEMA, EndRecord, ShardRecord, State, decode, encode_record
 from faircount.runs.journal_reading import read_journal
 from faircount.runs.lifecycle import Settings, settings_of
 from faircount.runs.targets.factory import without_limits

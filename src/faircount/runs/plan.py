@@ -19,8 +19,7 @@ from faircount.components.code import in_short
 from faircount.core.model import Outcome
 from faircount.core.outcomes import state
 from faircount.core.text import clip, mask_secrets
-from faircount.readers.journal_records import AttemptRecord, DoneRecord
-from faircount.readers.journals import BLOCKED, STANDARD
+from faircount.readers.journals import BLOCKED, STANDARD, AttemptRecord, DoneRecord
 from faircount.runs.attacks.base import Attack, Entry, Messages, Play, Step
 from faircount.runs.cases import AttackCase, Case
 

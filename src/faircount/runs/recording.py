@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from faircount.core.text import clip, mask_secrets
 from faircount.core.verdict import Verdict
-from faircount.readers.journal_records import AttemptRecord, ErrorRecord, OutputRecord, UsageRecord, VerdictRecord
+from faircount.readers.journals import AttemptRecord, ErrorRecord, OutputRecord, UsageRecord, VerdictRecord
 from faircount.runs.cases import AttackCase, Case
 from faircount.runs.plan import NextAttempt
 from faircount.runs.targets.base import Answer, TargetError

@@ -21,8 +21,7 @@ from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.core.verdict import Verdict
 from faircount.readers.aggregation import aggregated, all_passed
-from faircount.readers.journal_records import AttemptRecord, CaseRecord, RunRecord, UsageRecord
-from faircount.readers.journals import State
+from faircount.readers.journals import AttemptRecord, CaseRecord, RunRecord, State, UsageRecord
 from faircount.readers.run_rows import WORDS, suite_of
 from faircount.runs.journal_reading import JournalReader
 from faircount.stats import Design, wilson

@@ -16,8 +16,7 @@ from faircount.components.factory import Context
 from faircount.core.errors import InputError
 from faircount.core.model import Outcome
 from faircount.core.text import visible
-from faircount.readers.journal_records import AttemptRecord, CaseRecord, RetryRecord, decode, encode_record
-from faircount.readers.journals import State
+from faircount.readers.journals import AttemptRecord, CaseRecord, RetryRecord, State, decode, encode_record
 from faircount.runs.cases import AttackCase, Case, Chosen
 from faircount.runs.engine import Earlier
 from faircount.runs.journal import Journal

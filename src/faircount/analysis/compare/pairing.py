@@ -28,7 +28,7 @@ from faircount.core.options import MAX_LINE_BYTES
 from faircount.io.lenient_json import BadLine, parse
 from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
-from faircount.readers.normalise import scalar_text
+from faircount.readers.rows import scalar_text
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"

@@ -38,7 +38,7 @@ from faircount.core.errors import InputError
 from faircount.core.model import Document, Estimate, Finding
 from faircount.core.text import replace_surrogates
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
-from faircount.readers.label_types import DEFAULT_THRESHOLD, Doubt, DoubtKind, Labelled, LabelSource
+from faircount.readers.label_types import DEFAULT_THRESHOLD, DataProblem, DataProblemKind, Labelled, LabelSource
 from faircount.stats.agreement import (
     Measurement,
     alpha_of_kinds,
@@ -150,7 +150,7 @@ class Agreement(Document, frozen=True, kw_only=True):
     pairs: tuple[Pair, ...]
     cases: tuple[Case, ...]
     parted_items: tuple[Disagreement, ...] | None
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[DataProblem, ...]
     findings: tuple[Finding, ...]
 
 
@@ -202,7 +202,7 @@ def measure_agreement(
         cases=cases,
         parted_items=parted_items if options.every_case else None,
         # Raters who differ are what this is about, and no doubt.
-        doubts=() if labels is None else tuple(doubt for doubt in labels.doubts if doubt.kind != DoubtKind.TIE),
+        doubts=() if labels is None else tuple(doubt for doubt in labels.doubts if doubt.kind != DataProblemKind.TIE),
         findings=predictions.findings,
     )
 

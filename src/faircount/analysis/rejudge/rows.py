@@ -27,9 +27,8 @@ from faircount.io.lenient_json import MAX_DEPTH, depth
 from faircount.io.records import without_surrogates
 from faircount.judges.judge import Turns
 from faircount.readers.label_values import attempt_fields
-from faircount.readers.normalise import scalar_text
 from faircount.readers.raw_rows import Members, RawRow, members_of, values_decoder, values_of
-from faircount.readers.rows import EMPTY, policy_block_of
+from faircount.readers.rows import EMPTY, policy_block_of, scalar_text
 from faircount.readers.run_rows import METRIC, WORDS, metric_item, strategy_of, success_over
 
 _PROMPT_FIELDS = ("input", "content", "text")

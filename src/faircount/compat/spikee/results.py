@@ -17,11 +17,9 @@ from faircount.core.errors import InputError
 from faircount.core.text import visible
 from faircount.io.lenient_json import BadLine
 from faircount.judges.factory import JUDGES
-from faircount.readers.entry_rows import Attacked, row_of_entry
-from faircount.readers.journal_records import ATTACK, RunRecord
 from faircount.readers.journal_rows import EntryGathering
-from faircount.readers.journals import State
-from faircount.readers.run_rows import RunAttempt
+from faircount.readers.journals import ATTACK, RunRecord, State
+from faircount.readers.run_rows import Attacked, RunAttempt, row_of_entry
 from faircount.runs.journal_reading import JournalReader, read_journal
 
 Record = Mapping[str, Any]

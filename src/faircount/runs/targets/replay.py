@@ -32,7 +32,7 @@ from faircount.io import lenient_json
 from faircount.io.columns import ColumnFinder, Role, read_map
 from faircount.io.lenient_json import BadLine
 from faircount.io.records import Records, RecordType, column_names, report_to, some_fields
-from faircount.readers.journal_records import AttemptRecord, CaseRecord, decode, decode_record
+from faircount.readers.journals import AttemptRecord, CaseRecord, decode, decode_record
 from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.runs.targets.answers import WrongAnswer, answer_of
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of
