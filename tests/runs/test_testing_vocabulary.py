@@ -47,8 +47,8 @@ from faircount.testing import (
     ToolCallsAccuracy,
     test_case,
 )
-from faircount.testing.judged import attempt_from
-from faircount.testing.plain import SECRET, is_secret, plain
+from faircount.testing.fields import SECRET, is_secret, plain
+from faircount.testing.metrics import attempt_from
 from tests.runs.misbehaving_server import Server, answer, completion
 
 KEY = "key-0123456789abcdefghij"

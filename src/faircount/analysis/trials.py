@@ -303,7 +303,7 @@ def _exhibit(trial: AttackTrial, entry: Entry, number: int, step: Step) -> Exhib
 
 def _sent(messages: Messages, own: Messages) -> str:
     """Return what was sent as a text: the last message, or all of a conversation."""
-    from faircount.testing.messages import text_of
+    from faircount.testing.cases import text_of
 
     if len(messages) <= max(len(own), 1):
         return text_of(messages[-1].get("content")) if messages else ""

@@ -32,11 +32,9 @@ from faircount.readers.aggregation import all_passed, any_hit
 from faircount.readers.journals import AttemptsRecord, CaseRecord, InputRecord, MetricRecord, OutputRecord, State
 from faircount.readers.run_rows import decision_of
 from faircount.runs.targets.concurrency import in_thread
-from faircount.testing.fields import Declared
-from faircount.testing.judged import attempt_from
-from faircount.testing.messages import AssistantInput, AssistantOutput
-from faircount.testing.metrics import Metric, score_of, verdict_of
-from faircount.testing.plain import class_name, plain, secrets_in
+from faircount.testing.cases import AssistantInput, AssistantOutput
+from faircount.testing.fields import Declared, class_name, plain, secrets_in
+from faircount.testing.metrics import Metric, attempt_from, score_of, verdict_of
 
 T = TypeVar("T")
 

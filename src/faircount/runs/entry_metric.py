@@ -12,8 +12,8 @@ from faircount.core.verdict import Verdict
 from faircount.judges.judge import Judge, every_part, verdict_of
 from faircount.readers.journals import OutputRecord
 from faircount.runs.cases import Case
-from faircount.testing.judged import is_our_own
-from faircount.testing.messages import text_of
+from faircount.testing.cases import text_of
+from faircount.testing.metrics import is_our_own
 
 
 class EntryMetric:

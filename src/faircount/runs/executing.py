@@ -25,8 +25,8 @@ from faircount.components.code import in_short, printing_aside
 from faircount.core.errors import FaircountError, InputError
 from faircount.core.text import visible
 from faircount.runs.discovery import TestFile
-from faircount.testing.plain import PRIVATE
-from faircount.testing.registering import Suite, heard_by
+from faircount.testing.cases import Suite, with_listener
+from faircount.testing.fields import PRIVATE
 
 if TYPE_CHECKING:
     from faircount.components.factory import Context
@@ -53,7 +53,7 @@ class Listening:
     def __init__(self, file: TestFile, others: frozenset[str], setting: Context | None) -> None:
         self._file = file
         self._others = others - {file.real}
-        self.setting = setting
+        self.context = setting
         self.suites: list[Suite] = []
 
     def listens(self) -> bool:
@@ -106,7 +106,7 @@ def execute(file: TestFile, others: frozenset[str], setting: Context | None = No
     with (
         _place_of_import(Path(file.real).parent),
         printing_aside(),
-        heard_by(listening),
+        with_listener(listening),
         watch_registry(listening, file.path, source),
     ):
         _run(file, source, listening)

@@ -18,7 +18,7 @@ from faircount.core.errors import InputError
 from faircount.core.text import visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
 from faircount.runs.cases import CaseMetric, TaskCase, case_metric
-from faircount.testing.registering import Suite
+from faircount.testing.cases import Suite
 
 _MOST_CASES = 1_000_000
 

@@ -3,22 +3,41 @@
 A test file of REBEL's runs with its imports changed to this module.
 """
 
-from faircount.testing.cases import ParameterGrid, RetryAggregationStrategy, RetryParams, TestGroup, test_case
-from faircount.testing.clients import APIClient
-from faircount.testing.context import ContextualFScore, ContextualFScoreTemplate
-from faircount.testing.deepeval import DeepevalMetric, OpenAIClientLLM
-from faircount.testing.guardrail import GuardrailTriggered
-from faircount.testing.judge_model import OpenAIClientWrapper
-from faircount.testing.judged import JudgeMetric
-from faircount.testing.messages import AssistantInput, AssistantOutput, Function, Message, RoleEnum, ToolCall
-from faircount.testing.metrics import EvaluationResult, EvaluationVerdict, Metric
-from faircount.testing.results import TestCase, TestCaseEvaluated, TestInfo
-from faircount.testing.tool_calls import (
+from faircount.testing.cases import (
+    APIClient,
+    AssistantInput,
+    AssistantOutput,
+    Function,
+    GuardrailTriggered,
+    Message,
+    ParameterGrid,
+    RetryAggregationStrategy,
+    RetryParams,
+    RoleEnum,
+    TestGroup,
+    ToolCall,
+    test_case,
+)
+from faircount.testing.metrics import (
     CosineSimilarityToolCallDistance,
     Encoder,
+    EvaluationResult,
+    EvaluationVerdict,
     ExactMatchToolCallDistance,
+    JudgeMetric,
+    Metric,
+    TestCase,
+    TestCaseEvaluated,
+    TestInfo,
     ToolCallDistance,
     ToolCallsAccuracy,
+)
+from faircount.testing.model_metrics import (
+    ContextualFScore,
+    ContextualFScoreTemplate,
+    DeepevalMetric,
+    OpenAIClientLLM,
+    OpenAIClientWrapper,
 )
 
 __all__ = [

@@ -2,21 +2,197 @@
 
 What pydantic does for REBEL's classes, as far as test files need it. Values are kept as they are given: nothing is
 converted here, and nothing is checked but the names. The classes of messages check what they need themselves.
+
+Parameters are written down as plain data, the same in every process, and never a secret. An object that has no form of
+its own is written as its class: an address in memory would make two runs of the same test look different.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import functools
 import inspect
 import json
+import math
+import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from faircount.testing.plain import plain, shown
+from faircount.core.text import clip, mask_secrets
+
+# -- plain data ---------------------------------------------------------------------------------------------------
+
+
+SECRET = "[secret]"
+PRIVATE = "_faircount_tests_"
+"""What the names of the modules of test files begin with, while they are executed; never written down."""
+
+_DEEPEST = 12
+_LONGEST_TEXT = 20_000
+_LONGEST_REPR = 200
+_MOST_ITEMS = 10_000
+_PRIVATE_NAME = re.compile(rf"{PRIVATE}[0-9a-f]+\.([^\s@'\">]+)(?:@\d+)?")
+_ADDRESS = re.compile(r"\bat 0x[0-9A-Fa-f]+")
+_USER_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_SECRET_WORDS = frozenset(
+    ["secret", "password", "passwd", "passphrase", "authorization", "credential", "credentials", "apikey", "cookie"]
+)
+_RECORDED_MODULES = {
+    "JudgeMetric": "judged",
+    "ToolCallsAccuracy": "tool_calls",
+    "ExactMatchToolCallDistance": "tool_calls",
+    "CosineSimilarityToolCallDistance": "tool_calls",
+    "ContextualFScore": "context",
+    "OpenAIClientWrapper": "judge_model",
+    "OpenAIClientLLM": "deepeval",
+    **dict.fromkeys(("Function", "ToolCall", "Message", "AssistantInput", "AssistantOutput"), "messages"),
+}
+"""The modules under which journals know our classes: a metric's identity, and so a resumed run, depends on its name."""
+_KEYS = frozenset(["api", "access", "private", "secret", "auth", "subscription", "account", "signing"])
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a name is that of a secret: `api_key`, `token`, `Authorization`; not `max_tokens` or `key`."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] == "env":
+        return False
+    if _SECRET_WORDS & set(words) or words[-1] == "token":
+        return True
+    return words[-1] == "key" and bool(_KEYS & set(words[:-1]))
+
+
+def secrets_in(value: Any) -> set[str]:
+    """Return the texts that `plain` hides because of their names, so that they can be hidden elsewhere too."""
+    found: set[str] = set()
+    _gather(value, "", found, 0)
+    return found
+
+
+def shown(name: str, value: object) -> str:
+    """Return a value for `repr`, hidden if its name says that it is a secret."""
+    return SECRET if is_secret(name) and _can_be_secret(value) else mask_secrets(repr(value))
+
+
+def _can_be_secret(value: object) -> bool:
+    return value is not None and not isinstance(value, bool)
+
+
+def plain(value: Any, name: str = "", depth: int = 0) -> Any:
+    """Return a value as plain data that JSON can hold; what is named like a secret, or looks like one, is hidden."""
+    if is_secret(name) and _can_be_secret(value):
+        return SECRET
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, enum.Enum):
+        return plain(value.value, "", depth + 1)
+    if value is None or isinstance(value, bool | int | float | str):
+        return _simple(value)
+    inner = fields_in(value)
+    if inner is not None:
+        written = {_key(key): plain(item, str(key), depth + 1) for key, item in islice(inner.items(), _MOST_ITEMS)}
+        # An object in an object stands with its class: two distances without parameters are not the same.
+        return {"type": class_name(type(value)), **written} if depth and not isinstance(value, Mapping) else written
+    if isinstance(value, list | tuple):
+        return [plain(item, "", depth + 1) for item in islice(value, _MOST_ITEMS)]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item, "", depth + 1) for item in value), key=repr)
+    return _other(value)
+
+
+def _simple(value: bool | int | float | str | None) -> Any:
+    if isinstance(value, str):
+        return clip(_USER_IN_ADDRESS.sub(SECRET, mask_secrets(str(value))), _LONGEST_TEXT)
+    if isinstance(value, float):
+        # JSON has no such numbers.
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value) if abs(value) < 2**63 else str(value)
+    return value
+
+
+def class_name(kind: type) -> str:
+    """Return the module and name of a class; a module of a test file is called as its file is."""
+    module = kind.__module__
+    if module in ("faircount.testing.cases", "faircount.testing.metrics", "faircount.testing.model_metrics"):
+        module = f"faircount.testing.{_RECORDED_MODULES.get(kind.__name__, module.rpartition('.')[2])}"
+    return _public_name(f"{module}.{kind.__qualname__}")
+
+
+def _public_name(name: str) -> str:
+    return _PRIVATE_NAME.sub(r"\1", name)
+
+
+def _key(key: object) -> str:
+    return mask_secrets(key) if isinstance(key, str) else str(key)
+
+
+def fields_in(value: Any) -> Mapping[Any, Any] | None:
+    """Return what a value is made of, if it has names for it: a mapping, or an object that can tell its fields."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, type):
+        return None
+    tell = getattr(value, "_recorded", None)
+    if callable(tell):
+        written = tell()
+        return written if isinstance(written, Mapping) else None
+    asked = getattr(value, "client_params", None)
+    if isinstance(asked, Mapping):
+        # A client of REBEL's: which model it asks is what matters.
+        return asked
+    for names in ("__struct_fields__", "model_fields", "__dataclass_fields__"):
+        fields = getattr(type(value), names, None)
+        if isinstance(fields, tuple | Mapping):
+            return {name: getattr(value, name, None) for name in fields}
+    return None
+
+
+def _other(value: Any) -> Any:
+    named = getattr(value, "__qualname__", None)
+    if isinstance(named, str):
+        return _public_name(f"{getattr(value, '__module__', '')}.{named}".lstrip("."))
+    try:
+        written = msgspec.to_builtins(value, str_keys=True)
+    except Exception:  # noqa: BLE001  an object of anybody's
+        return _represented(value)
+    return plain(written, "", 1) if isinstance(written, str | int | float) else _represented(value)
+
+
+def _represented(value: Any) -> str:
+    kind = f"<{class_name(type(value))}>"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  an object of anybody's
+        return kind
+    if _ADDRESS.search(text):
+        return kind
+    return clip(_USER_IN_ADDRESS.sub(SECRET, mask_secrets(_public_name(text))), _LONGEST_REPR)
+
+
+def _gather(value: Any, name: str, found: set[str], depth: int) -> None:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, str):
+        if is_secret(name):
+            found.add(str(value))
+        return
+    inner = fields_in(value)
+    items = inner.items() if inner is not None else ()
+    for key, item in islice(items, _MOST_ITEMS):
+        _gather(item, name if is_secret(name) else str(key), found, depth + 1)
+    if isinstance(value, list | tuple):
+        for item in islice(value, _MOST_ITEMS):
+            _gather(item, name, found, depth + 1)
+
+
+# -- fields -------------------------------------------------------------------------------------------------------
+
 
 REQUIRED: Final = object()
 """Stands for the default of a field that has none."""
@@ -34,9 +210,11 @@ def fields_of(kind: type) -> Mapping[str, object]:
         if base is object:
             continue
         for name, annotation in inspect.get_annotations(base).items():
-            if not _is_class_variable(annotation) and name not in _UNKNOWN_TO_FIELDS:
+            text = annotation if isinstance(annotation, str) else repr(annotation)
+            is_class_variable = text.removeprefix("typing.").removeprefix("t.").startswith("ClassVar")
+            if not is_class_variable and name not in _UNKNOWN_TO_FIELDS:
                 fields[name] = base.__dict__.get(name, fields.get(name, REQUIRED))
-        # A default can be given anew without its annotation.
+        # A default can be given again without its annotation.
         fields |= {name: base.__dict__[name] for name in fields if name in base.__dict__}
     return fields
 
@@ -60,11 +238,6 @@ def _public_names(kind: type) -> tuple[str, ...]:
     return tuple(name for name in fields_of(kind) if not name.startswith("_"))
 
 
-def _is_class_variable(annotation: object) -> bool:
-    text = annotation if isinstance(annotation, str) else repr(annotation)
-    return text.removeprefix("typing.").removeprefix("t.").startswith("ClassVar")
-
-
 def default_of(value: object) -> object:
     """Return a default of its own for every object, or REQUIRED; `Field(…)` of pydantic and its kin are understood."""
     factory, default = _unpacked(value)
@@ -72,7 +245,11 @@ def default_of(value: object) -> object:
         return factory()
     if any(default is none for none in _NOT_A_DEFAULT) or type(default).__name__ == "PydanticUndefinedType":
         return REQUIRED
-    return default if _is_hashable(default) else copy.deepcopy(default)
+    try:
+        hash(default)
+    except TypeError:
+        return copy.deepcopy(default)
+    return default
 
 
 def _unpacked(value: object) -> tuple[object, object]:
@@ -82,25 +259,17 @@ def _unpacked(value: object) -> tuple[object, object]:
     return None, value
 
 
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
 @functools.cache
 def _defaults(kind: type) -> tuple[Mapping[str, object], Mapping[str, object]]:
     """Return the defaults that all objects of a class can share, and what the others are made from."""
     declared = {name: value for name, value in fields_of(kind).items() if value is not REQUIRED}
     shared = {name: value for name, value in declared.items() if value is None or type(value) in _UNCHANGING}
-    made = {name: value for name, value in declared.items() if name not in shared}
-    return shared, {name: value for name, value in made.items() if _has_default(value)}
-
-
-def _has_default(value: object) -> bool:
-    return callable(_unpacked(value)[0]) or default_of(value) is not REQUIRED
+    made = {
+        name: value
+        for name, value in declared.items()
+        if name not in shared and (callable(_unpacked(value)[0]) or default_of(value) is not REQUIRED)
+    }
+    return shared, made
 
 
 def fill(instance: object) -> None:

@@ -137,6 +137,6 @@ def assistant_input(client: object, request: Request, parameters: dict[str, Any]
         # A message of REBEL's has a text, even where it only calls tools.
         messages = [{**message, "content": message.get("content") or ""} for message in told]
         return models.AssistantInput(messages=messages, api_params=parameters)
-    from faircount.testing.messages import AssistantInput, Message
+    from faircount.testing.cases import AssistantInput, Message
 
     return AssistantInput(messages=[Message(**message) for message in told], api_params=parameters)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from faircount.components.code import is_there
 from faircount.readers.aggregation import DEFAULT
-from faircount.testing.messages import AssistantInput, AssistantOutput, text_of
-from faircount.testing.registering import Suite
+from faircount.testing.cases import AssistantInput, AssistantOutput, Suite, text_of
 
 PACKAGE = "rebel-eval"
 

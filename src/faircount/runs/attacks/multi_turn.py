@@ -19,7 +19,7 @@ from faircount.runs.attacks.attacker import Assisted, Attacker, Told, is_refusal
 from faircount.runs.attacks.base import AttackError, Entry, Messages, Play, Prompt, Step
 from faircount.runs.attacks.built_in import check_whole
 from faircount.runs.attacks.conversation import after, opening, script, user
-from faircount.testing.messages import text_of
+from faircount.testing.cases import text_of
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings

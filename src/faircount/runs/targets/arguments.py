@@ -18,7 +18,7 @@ from msgspec import Struct
 from faircount.chat.http import Key
 from faircount.core.errors import UsageError
 from faircount.core.text import mask_secrets, visible
-from faircount.testing.plain import is_secret
+from faircount.testing.fields import is_secret
 
 OURS = "FAIRCOUNT_ARG_"
 _VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")

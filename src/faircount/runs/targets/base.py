@@ -139,7 +139,7 @@ def system_of(request: Request) -> str | None:
 
 
 def _last_of(request: Request, role: str) -> str:
-    from faircount.testing.messages import text_of
+    from faircount.testing.cases import text_of
 
     said = (message.get("content") for message in reversed(request.messages) if message.get("role") == role)
     return text_of(next(said, ""))

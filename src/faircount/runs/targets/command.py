@@ -45,7 +45,7 @@ from faircount.runs.targets.base import (
     system_of,
 )
 from faircount.runs.targets.guardrail import categories_of
-from faircount.testing.plain import is_secret
+from faircount.testing.fields import is_secret
 
 if TYPE_CHECKING:
     import asyncio

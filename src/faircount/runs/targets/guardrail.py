@@ -10,7 +10,7 @@ from faircount.chat.types import FILTERED, ChatError
 from faircount.core.outcomes import policy_block
 from faircount.core.text import clip, mask_secrets, visible
 from faircount.runs.targets.base import BLOCKED, TargetError
-from faircount.testing.guardrail import category_names
+from faircount.testing.cases import category_names
 
 SIGNALS = frozenset(["GuardrailTriggered", "GuardrailTrigger"])
 """Ours and spikee's."""

@@ -39,7 +39,7 @@ from faircount.runs.targets.guardrail import categories_of, unanswered
 from faircount.runs.targets.http_file import HttpFile, ReadFile, path_in
 from faircount.runs.targets.http_template import Templates, Text, as_text
 from faircount.runs.targets.json_path import Path
-from faircount.testing.plain import is_secret
+from faircount.testing.fields import is_secret
 
 if TYPE_CHECKING:
     import asyncio

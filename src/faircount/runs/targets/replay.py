@@ -37,7 +37,7 @@ from faircount.runs.journal_reading import JournalReader, read_journal
 from faircount.runs.targets.answers import WrongAnswer, answer_of
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of
 from faircount.runs.targets.guardrail import categories_of
-from faircount.testing.messages import text_of
+from faircount.testing.cases import text_of
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _LONGEST_MESSAGE = 500
