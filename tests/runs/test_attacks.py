@@ -23,7 +23,7 @@ from faircount.components import Context, make_again
 from faircount.core import InputError, UsageError
 from faircount.runs import (
     ATTACKS,
-    KINDS,
+    ENCODINGS,
     Attack,
     AttackError,
     Entry,
@@ -337,7 +337,7 @@ def test_what_is_encoded_can_be_decoded(kind: str) -> None:
 
 @given(st.text(max_size=40))
 def test_whole_encodings_lose_nothing_of_any_text(text: str) -> None:
-    by_name = {kind.name: kind for kind in KINDS}
+    by_name = {kind.name: kind for kind in ENCODINGS}
     for name in ("base64", "base32", "hex", "binary", "url"):
         assert DECODED[name](by_name[name].encode(text)) == text
 
@@ -358,8 +358,8 @@ def test_homoglyphs_look_alike_and_need_no_instruction() -> None:
 
 def test_every_kind_is_tried_once_and_then_nothing_is_left() -> None:
     steps = played("encodings", entry(), 100)
-    assert [step.note["encoding"] for step in steps if step.note] == [kind.name for kind in KINDS]
-    assert len(set(texts(steps))) == len(KINDS)
+    assert [step.note["encoding"] for step in steps if step.note] == [kind.name for kind in ENCODINGS]
+    assert len(set(texts(steps))) == len(ENCODINGS)
 
 
 def test_kinds_are_tried_in_the_order_that_is_given() -> None:

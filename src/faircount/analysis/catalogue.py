@@ -202,7 +202,7 @@ def _judge(kind: type[Judge], short: str | None, plugin: Plugin[Judge] | None = 
 
 
 def _attack(kind: type[Attack], aliases: tuple[str, ...], plugin: Plugin[Attack] | None = None) -> ListedAttack:
-    from faircount.runs.attacks.options import takes
+    from faircount.runs.attacks.base import takes
 
     said = getattr(kind, "sentence", None)
     return ListedAttack(

@@ -30,9 +30,8 @@ from faircount.runs.entry_metric import EntryMetric
 from faircount.runs.lifecycle import run_in_a_loop
 from faircount.runs.options import TryAttackOptions, TryTargetOptions
 from faircount.runs.recording import output_record
-from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError
+from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, classified
 from faircount.runs.targets.factory import make_target
-from faircount.runs.targets.guardrail import classified
 
 _NO_ANSWER = "(the target's answer)"
 

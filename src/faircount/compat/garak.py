@@ -20,7 +20,7 @@ from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.string_judges import is_garak_string_detector
 from faircount.core.verdict import Verdict
-from faircount.judges.judge import ThirdPartyJudge, by_score
+from faircount.judges.judge import ThirdPartyJudge, by_score, check_number
 
 if TYPE_CHECKING:
     from faircount.chat.settings import ChatSettings
@@ -47,7 +47,7 @@ class GarakJudge(ThirdPartyJudge):
             kind = _kind(name, module, found[2])
             own = {key: value for key, value in parameters.items() if key != "threshold"}
             refuse_unknown(name, own, ["threshold", *getattr(kind, "DEFAULT_PARAMS", {})])
-            self._threshold = _threshold(name, parameters)
+            self._threshold = check_number(name, "threshold", parameters.get("threshold", _THRESHOLD), high=1.0)
             self._detector = _detector(name, kind, found[1], own)
         looks_for = str(getattr(kind, "hit_desc", "")) or f"what {name} looks for"
         super().__init__(name, version_of("garak"), looks_for, parameters)
@@ -136,10 +136,3 @@ def _detector(name: str, kind: Any, module: str, own: Mapping[str, Any]) -> Any:
             return kind(config_root={"detectors": {module: {kind.__name__: dict(own)}}})
     except (Exception, SystemExit) as error:  # a detector may need a model, a key or another package
         raise UsageError(f"{name}: cannot be created: {in_short(error)}") from error
-
-
-def _threshold(name: str, parameters: Mapping[str, Any]) -> float:
-    value = parameters.get("threshold", _THRESHOLD)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise UsageError(f"{name}: threshold must be a number from 0 to 1")
-    return float(value)

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from faircount.chat.client import Background
 from faircount.chat.http import Key
-from faircount.compat.rebel.test_files import PACKAGE, is_rebel_metric, rebel_input, rebel_output
+from faircount.compat.rebel import PACKAGE, is_rebel_metric, rebel_input, rebel_output
 from faircount.components.code import in_short, version_of
 from faircount.core.attempt import Attempt
 from faircount.core.text import clip, mask_secrets
@@ -31,7 +31,7 @@ from faircount.core.verdict import Decision, Usage, Verdict
 from faircount.readers.aggregation import all_passed, any_hit
 from faircount.readers.journals import AttemptsRecord, CaseRecord, InputRecord, MetricRecord, OutputRecord, State
 from faircount.readers.run_rows import decision_of
-from faircount.runs.targets.concurrency import in_thread
+from faircount.runs.targets.user_code import in_thread
 from faircount.testing.cases import AssistantInput, AssistantOutput
 from faircount.testing.fields import Declared, class_name, plain, secrets_in
 from faircount.testing.metrics import Metric, attempt_from, score_of, verdict_of

@@ -35,8 +35,7 @@ from faircount.runs.plan import (
 )
 from faircount.runs.rate_limit import RateLimiter
 from faircount.runs.recording import attempt_record, begun_record, output_record, raised, unusable_record
-from faircount.runs.targets.base import Answer, Request, Target, TargetError
-from faircount.runs.targets.guardrail import classified
+from faircount.runs.targets.base import Answer, Request, Target, TargetError, classified
 
 GUARDRAIL = "guardrail"
 """Under which name the decision of a guardrail that answers yes or no stands among the verdicts."""

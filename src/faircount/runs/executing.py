@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from faircount.compat.rebel.test_files import hint_for, watch_registry
+from faircount.compat.rebel import hint_for, watch_registry
 from faircount.components.code import in_short, printing_aside
 from faircount.core.errors import FaircountError, InputError
 from faircount.core.text import visible

@@ -1,10 +1,15 @@
-"""The run journal being written: one record per line, and none counts before it is safe on the disk.
+"""The run journal: one record per line, written and read back.
 
-One process writes a journal at a time, and holds a lock on it for as long. What tasks that are ready have added is
-written at once, in one piece; a thread syncs what was written, so that one sync serves many records, a record that need
-not be durable does not wait for one, and the event loop goes on meanwhile. A record in the file is whole: what a failed
-write left behind is cut off again, and after that nothing more is accepted, because what follows an unknown end could
-not be trusted. Nothing here knows what a record means, and nothing reads records back: that is `journal_reading`.
+One process writes a journal at a time, and holds a lock on it for as long; no record counts before it is safe on the
+disk. What tasks that are ready have added is written at once, in one piece; a thread syncs what was written, so that
+one sync serves many records, a record that need not be durable does not wait for one, and the event loop goes on
+meanwhile. A record in the file is whole: what a failed write left behind is cut off again, and after that nothing more
+is accepted, because what follows an unknown end could not be trusted.
+
+A journal is read once from front to back, also while a run adds to it, and nothing of its texts is kept: what stays in
+memory follows the number of cases and attempts. A record is whole when its line ends in a line feed and is one JSON
+object. What follows the last whole record is a torn end, which a run that was stopped leaves behind; damage before that
+is an error. Nothing here knows what a record means.
 """
 
 from __future__ import annotations
@@ -18,18 +23,32 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self, TypeVar
 
 from msgspec import Struct, field
 
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.interrupts import uninterrupted
-from faircount.readers.journals import JournalRecord, ResumedRecord, RunRecord, State, encode_record
-from faircount.runs.journal_reading import state_of
+from faircount.core.text import clip, visible
+from faircount.io.lenient_json import BadLine
+from faircount.readers.journals import (
+    MAX_LINE_BYTES,
+    AttemptRecord,
+    CaseRecord,
+    JournalRecord,
+    Line,
+    ResumedRecord,
+    RunRecord,
+    State,
+    decode,
+    decode_header,
+    decode_record,
+    encode_record,
+)
 
 TORN_SUFFIX = ".torn"
 
@@ -49,7 +68,7 @@ class JournalError(FaircountError):
     exit_code = 4
 
 
-class _Group(Struct, eq=False):
+class _RecordGroup(Struct, eq=False):
     """Records that are written together, and who waits for them."""
 
     lines: list[bytes] = field(default_factory=list)
@@ -72,12 +91,12 @@ class Journal:
         self._descriptor = descriptor
         self._written = end  # up to here the file holds whole records
         self._synced = end  # and up to here they survive the end of the machine
-        self._queue = _Group()
-        self._unsynced: list[_Group] = []  # written, and somebody needs them to be durable
+        self._queue = _RecordGroup()
+        self._unsynced: list[_RecordGroup] = []  # written, and somebody needs them to be durable
         self._about_to_write: asyncio.AbstractEventLoop | None = None  # which loop is
         self._closing = False
         self._failure = ""
-        self._told = False  # whether anybody has heard of the failure
+        self._reported = False  # whether anybody has heard of the failure
         self._make_locks()
         self._thread: threading.Thread | None = None
         _open_journals.add(self)
@@ -128,7 +147,12 @@ class Journal:
         journal = cls(path, descriptor, 0)
         try:
             _lock(descriptor, path)
-            state = known if known is not None and _is_all(known, descriptor) else _state_of(descriptor, path)
+            # Records are only ever added, so that a state without a torn end is that of a file as long as it.
+            if known is not None and known.torn == 0 and os.fstat(descriptor).st_size == known.end:
+                state = known
+            else:
+                with open(descriptor, "rb", closefd=False) as file:
+                    state = state_of(file, path)
             if state.torn:
                 _move_end(descriptor, path, state)
             journal._written = journal._synced = state.end
@@ -175,7 +199,7 @@ class Journal:
 
     def append_all_now(self, records: Iterable[JournalRecord]) -> None:
         """Add records, with those that wait before them, and return when all are durable; this blocks."""
-        group: _Group | None = None
+        group: _RecordGroup | None = None
         for number, record in enumerate(records, start=1):
             group = self._enqueue(encode_record(record), must_last=True)
             if number % _WRITTEN_AT_ONCE == 0:
@@ -203,7 +227,7 @@ class Journal:
             self._fail(error, self._synced, [])
         finally:
             self._release()
-        if self._failure and not self._told:
+        if self._failure and not self._reported:
             raise self._refusal()
 
     def __enter__(self) -> Self:
@@ -220,7 +244,7 @@ class Journal:
 
     def _enqueue(
         self, line: bytes, *, must_last: bool = False, written: Waiting | None = None, durable: Waiting | None = None
-    ) -> _Group:
+    ) -> _RecordGroup:
         with self._guard:
             if self._failure:
                 raise self._refusal()
@@ -269,7 +293,7 @@ class Journal:
         """Write everything that waits. Whoever calls this finds its own records written when it returns."""
         with self._writing:
             with self._guard:
-                group, self._queue = self._queue, _Group()
+                group, self._queue = self._queue, _RecordGroup()
             if not group.lines:
                 return
             safe = self._written
@@ -281,7 +305,7 @@ class Journal:
                 if not isinstance(error, Exception):
                     raise
                 return
-            _tell(group.until_written)
+            _notify(group.until_written)
             if group.must_last:
                 with self._guard:
                     self._unsynced.append(group)
@@ -307,7 +331,7 @@ class Journal:
                 return
             for group in groups:
                 group.durable = True
-            _tell([one for group in groups for one in group.until_durable])
+            _notify([one for group in groups for one in group.until_durable])
 
     def _write(self, data: bytes) -> None:
         _write_all(self._descriptor, data)
@@ -318,7 +342,7 @@ class Journal:
         _sync(self._descriptor)
         self._synced = written
 
-    def _fail(self, error: BaseException, end: int, groups: list[_Group]) -> None:
+    def _fail(self, error: BaseException, end: int, groups: list[_RecordGroup]) -> None:
         """Cut the file back to its last safe record, and tell everybody who waits."""
         with self._writing:
             try:
@@ -328,20 +352,20 @@ class Journal:
                 rest = "its end may be torn; resuming repairs it"
             self._refuse_more(error, rest, groups, cut=end < self._written)
 
-    def _refuse_more(self, error: BaseException, rest: str, groups: list[_Group], *, cut: bool) -> None:
+    def _refuse_more(self, error: BaseException, rest: str, groups: list[_RecordGroup], *, cut: bool) -> None:
         reason = error.strerror if isinstance(error, OSError) else None
         with self._guard:
             self._failure = (
                 f"cannot write the journal: {self.path}: {reason or repr(error)}; {rest}; "
                 f"resume with faircount resume {shlex.quote(self.path)}"
             )
-            later, self._queue = [self._queue], _Group()
+            later, self._queue = [self._queue], _RecordGroup()
             if cut:  # otherwise what was written before is there, and still gets its sync
                 later, self._unsynced = [*self._unsynced, *later], []
             waiting = [one for group in [*groups, *later] for one in group.waiting]
             # What is no Exception, such as an interrupt, goes on to whoever called: that it is not hidden by another.
-            self._told |= bool(waiting) or not isinstance(error, Exception)
-        _tell(waiting, self._failure)
+            self._reported |= bool(waiting) or not isinstance(error, Exception)
+        _notify(waiting, self._failure)
 
     def _release(self) -> None:
         """Give the file back, and its lock with it."""
@@ -351,16 +375,16 @@ class Journal:
             os.close(descriptor)
 
     def _refusal(self) -> JournalError:
-        self._told = True
+        self._reported = True
         return JournalError(self._failure)
 
     def _leave_to_parent(self) -> None:
         """Forget the file in a forked process, whose copy of it would hold the lock after the parent's end."""
-        # The locks may be held by a thread that this process has not got: they are made anew.
+        # The locks may be held by a thread that this process has not got: they are made again.
         self._make_locks()
         self._thread, self._unsynced = None, []
         self._failure = f"{self.path}: the journal belongs to the process that opened it"
-        self._told, self._queue = True, _Group()
+        self._reported, self._queue = True, _RecordGroup()
         self._release()
 
 
@@ -368,16 +392,15 @@ _open_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:
-    for journal in list(_open_journals):
-        if journal._descriptor >= 0:
-            journal._leave_to_parent()
+    for journal in [one for one in _open_journals if one._descriptor >= 0]:
+        journal._leave_to_parent()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
-def _tell(waiting: Iterable[Waiting], failure: str = "") -> None:
+def _notify(waiting: Iterable[Waiting], failure: str = "") -> None:
     """Let those who wait go on, each in its own event loop; a loop that is closed has nobody who waits."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
     for one in waiting:
@@ -408,16 +431,6 @@ def _resolve(waiting: list[Waiting], failure: str) -> None:
             one.exception()  # who went on meanwhile may never ask, and hears of it with the next record
         else:
             one.set_result(None)
-
-
-def _is_all(state: State, descriptor: int) -> bool:
-    """Return whether a state is that of the whole file: records are only ever added, and nothing torn is cut off."""
-    return state.torn == 0 and os.fstat(descriptor).st_size == state.end
-
-
-def _state_of(descriptor: int, path: str) -> State:
-    with open(descriptor, "rb", closefd=False) as file:
-        return state_of(file, path)
 
 
 def _open_to_append(path: str) -> int:
@@ -520,3 +533,126 @@ def _sync_folder(path: str) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+_BUFFER_BYTES = 1024 * 1024
+
+Shape = TypeVar("Shape", CaseRecord, AttemptRecord)
+
+
+class JournalReader:
+    """A journal's records from the first to the last whole one; it can be read more than once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.end = self.torn = 0
+        """Where the last whole record ended when the journal was last read to its end, and how many bytes followed."""
+        with _opened(path) as file:
+            self.header = header_of(file, path)
+
+    def __iter__(self) -> Iterator[Line]:
+        with _opened(self.path) as file:
+            yield from _whole_records(file, self)
+
+    def records_at(self, offsets: Iterable[int], shape: type[Shape]) -> Iterator[Shape]:
+        """Yield the records of one kind that begin at these bytes, in this order; somebody may have edited them."""
+        with _opened(self.path) as file:
+            for offset in offsets:
+                file.seek(offset)
+                line = file.readline(MAX_LINE_BYTES + 1)
+                try:
+                    record = decode(line, strict=True)
+                except BadLine as bad:
+                    raise InputError(f"{self.path}: no record begins at byte {offset}: {bad}") from None
+                except (ValueError, OverflowError) as error:
+                    journal = decode_record(line)
+                    kind, name = (visible(str(journal.get(key))) for key in ("kind", "case"))
+                    raise InputError(
+                        f"{self.path}: the {kind} record of {clip(name, 100)} cannot be understood: "
+                        f"{visible(str(error))}; restore the journal, or start a new run"
+                    ) from None
+                assert isinstance(record, shape)  # `State` says where which kind of record begins
+                yield record
+
+    def state(self) -> State:
+        """Return what the records come to."""
+        with _opened(self.path) as file:
+            return state_of(file, self.path)
+
+
+def read_journal(path: str) -> JournalReader:
+    """Return the reader of a journal whose header is whole; anything else is an error."""
+    return JournalReader(path)
+
+
+def state_of(file: BinaryIO, path: str) -> State:
+    """Read a journal from its beginning and return what it comes to."""
+    file.seek(0)
+    state = State(path, header_of(file, path))
+    file.seek(0)
+    for line in _whole_records(file, state):
+        try:
+            state.take(line.number, line.offset, line.record)
+        except BadLine as bad:
+            where = f"{path}:{line.number}"
+            raise InputError(f"{where}: cannot understand this record: {bad}; nothing was changed") from None
+    return state
+
+
+def header_of(file: BinaryIO, path: str) -> RunRecord:
+    """Return the first record of a journal, which says what was run and how."""
+    line = file.readline(MAX_LINE_BYTES + 1)
+    try:
+        return decode_header(line, path)
+    except BadLine as bad:
+        if b"\n" in line:
+            raise InputError(f"{path}:1: not the header of a run journal: {bad}") from None
+        raise InputError(
+            f"{path}: no complete header, so nothing was run; delete the file and start the run again"
+        ) from None
+
+
+def _whole_records(file: BinaryIO, journal: State | JournalReader) -> Iterator[Line]:
+    """Yield the whole records of a journal; after the last, `journal` has where they end and how many bytes follow."""
+    number = offset = journal.torn = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        try:
+            record = decode(line)
+        except BadLine as bad:
+            if not _is_last(file, line):
+                raise InputError(
+                    f"{journal.path}:{number}: the journal is damaged here: {bad}; more records follow, so this is "
+                    "not just a torn end. Nothing was changed. To continue from before the damage, resume a copy: "
+                    f"head -c {offset} {shlex.quote(journal.path)} > COPY"
+                ) from None
+            journal.torn = file.tell() - offset
+            break
+        yield Line(number, offset, record)
+        offset += len(line)
+    journal.end = offset
+
+
+def _is_last(file: BinaryIO, line: bytes) -> bool:
+    """Return whether nothing follows a line, of which only the beginning was read where it is over the limit."""
+    if not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
+        return True  # the file ended here, whatever a run that goes on has added since
+    while not line.endswith(b"\n"):
+        line = file.readline(_BUFFER_BYTES)
+        if not line:
+            return True
+    return not file.read(1)
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise InputError(f"{path}: not a regular file, so not a run journal")
+        return Path(path).open("rb", buffering=_BUFFER_BYTES)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; give the journal of a run") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error

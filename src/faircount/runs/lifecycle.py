@@ -33,8 +33,7 @@ from faircount.runs.cases import Case, Chosen, Measuring, TaskCase
 from faircount.runs.dataset_choice import DatasetChoice
 from faircount.runs.datasets import choose_entries
 from faircount.runs.engine import Earlier, Ending, Engine, Heard, Watching
-from faircount.runs.journal import Journal
-from faircount.runs.journal_reading import read_journal
+from faircount.runs.journal import Journal, read_journal
 from faircount.runs.plan import Strategy
 from faircount.runs.report import Layout, renaming
 from faircount.runs.selecting import Selection, select

@@ -22,7 +22,7 @@ from faircount.core.errors import InputError
 from faircount.core.findings import counted
 from faircount.core.text import clip, visible
 from faircount.readers.journals import SCHEMA, EndRecord, ShardRecord, State, decode, encode_record
-from faircount.runs.journal_reading import read_journal
+from faircount.runs.journal import read_journal
 from faircount.runs.lifecycle import Settings, settings_of
 from faircount.runs.targets.factory import without_limits
 

@@ -23,7 +23,7 @@ from faircount.core.verdict import Verdict
 from faircount.readers.aggregation import aggregated, all_passed
 from faircount.readers.journals import AttemptRecord, CaseRecord, RunRecord, State, UsageRecord
 from faircount.readers.run_rows import WORDS, suite_of
-from faircount.runs.journal_reading import JournalReader
+from faircount.runs.journal import JournalReader
 from faircount.stats import Design, wilson
 from faircount.version import __version__
 

@@ -19,8 +19,7 @@ from faircount.core.text import visible
 from faircount.readers.journals import AttemptRecord, CaseRecord, RetryRecord, State, decode, encode_record
 from faircount.runs.cases import AttackCase, Case, Chosen
 from faircount.runs.engine import Earlier
-from faircount.runs.journal import Journal
-from faircount.runs.journal_reading import JournalReader, read_journal
+from faircount.runs.journal import Journal, JournalReader, read_journal
 from faircount.runs.lifecycle import Settings, chosen_for
 
 

@@ -36,8 +36,7 @@ from faircount.runs.dataset_choice import DEFAULT_SEED, DatasetChoice, settled
 from faircount.runs.dataset_columns import read_map
 from faircount.runs.datasets import are_datasets, choose_entries
 from faircount.runs.engine import Earlier, Ending
-from faircount.runs.journal import Journal
-from faircount.runs.journal_reading import read_journal
+from faircount.runs.journal import Journal, read_journal
 from faircount.runs.lifecycle import AttackSettings, Choice, Settings
 from faircount.runs.merging import Merged, merged
 from faircount.runs.options import PER_CASE, JournalOptions, MergeOptions, ResumeOptions, RunOptions

@@ -66,7 +66,7 @@ def bench(options: BenchOptions, _: Output) -> CommandResult:
     """Run `bench`."""
     from faircount.analysis.bench_report import BenchRun, as_report, bench_results
     from faircount.runs.bench import bench
-    from faircount.runs.journal_reading import read_journal
+    from faircount.runs.journal import read_journal
 
     done = bench(options.file, options=options, listener=RunProgress())
     runs = [BenchRun(cell.parts, cell.journal, state) for cell, state in zip(done.cells, done.states, strict=True)]

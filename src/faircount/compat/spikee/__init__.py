@@ -10,7 +10,7 @@ import re
 from types import ModuleType
 from typing import Any
 
-from faircount.components.code import imported, in_short, is_there
+from faircount.components.code import imported, in_short, is_there, version_of, version_of_code
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, visible
 
@@ -32,6 +32,11 @@ def installed(noun: str, target: str) -> ModuleType:
             f"spikee:./{noun}s/{target}.py"
         )
     return imported(f"spikee.{noun}s.{target}", name, "spikee")
+
+
+def file_version(path: str, module: ModuleType) -> str:
+    """Return the version of a file in a workspace: spikee's, where it is installed, and the digest of the file."""
+    return f"{version_of('spikee') if is_there('spikee') else 'none'}+{version_of_code(path, module)}"
 
 
 def class_with(module: ModuleType, method: str) -> type | None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from faircount.compat.spikee import class_with, first_option, installed
-from faircount.components.code import is_there, load, refuse_unknown, version_of, version_of_code
+from faircount.compat.spikee import class_with, file_version, first_option, installed
+from faircount.components.code import load, refuse_unknown, version_of
 from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision, Verdict
@@ -37,9 +37,11 @@ class SpikeeJudge(ThirdPartyJudge):
         del chat  # spikee's judges have their own way to models, by judge_options
         name = f"spikee:{target}"
         refuse_unknown(name, parameters, _PARAMETERS)
-        module, version = (
-            _workspace(target) if target.endswith(".py") else (installed("judge", target), version_of("spikee"))
-        )
+        if target.endswith(".py"):
+            module = load(target)
+            version = file_version(target, module)
+        else:
+            module, version = installed("judge", target), version_of("spikee")
         judge = _implementation(module)
         self._judge = _function(name, judge)
         self._given = dict(parameters)
@@ -70,13 +72,6 @@ class SpikeeJudge(ThirdPartyJudge):
         if not isinstance(answer, bool | int):
             return Verdict.unjudged(f"{self.name} returned {type(answer).__name__}, not true or false")
         return Verdict(Decision.of(bool(answer)))
-
-
-def _workspace(target: str) -> tuple[ModuleType, str]:
-    """Return a judge of a workspace, and spikee's version with the digest of the file."""
-    module = load(target)
-    version = version_of("spikee") if is_there("spikee") else "none"
-    return module, f"{version}+{version_of_code(target, module)}"
 
 
 def _implementation(module: ModuleType) -> Any:

@@ -27,7 +27,7 @@ from msgspec import structs
 from faircount.chat.rate_limit import Clock, RateLimit, Retrying
 from faircount.chat.settings import ChatSettings
 from faircount.chat.types import ChatError, Trouble
-from faircount.compat.spikee import class_with
+from faircount.compat.spikee import class_with, file_version
 from faircount.components.code import (
     CodePlace,
     imported,
@@ -35,16 +35,23 @@ from faircount.components.code import (
     is_there,
     printing_aside,
     version_of,
-    version_of_code,
 )
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
-from faircount.runs.targets import retry_settings
-from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
-from faircount.runs.targets.arguments import Arguments
-from faircount.runs.targets.base import Answer, Request, Target, TargetError, prompt_of, system_of
-from faircount.runs.targets.concurrency import in_thread
-from faircount.runs.targets.guardrail import blocked, has_name, is_signal, unanswered
+from faircount.runs.targets.base import (
+    Answer,
+    Request,
+    Target,
+    TargetError,
+    blocked,
+    has_name,
+    is_signal,
+    prompt_of,
+    recorded_retries,
+    system_of,
+    unanswered,
+)
+from faircount.runs.targets.user_code import Arguments, WrongAnswer, answer_of, in_thread, without_secrets
 
 PREFIX = "spikee:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -87,7 +94,7 @@ class SpikeeTarget(Target):
             "arguments": dict(self._arguments.recorded),
             "folder": self._folder,
             "version": self.version,
-            "chat": retry_settings.recorded(self._chat),
+            "chat": recorded_retries(self._chat),
         }
 
     async def answer(self, request: Request) -> Answer:
@@ -104,15 +111,14 @@ class SpikeeTarget(Target):
             tried = await self._retrying.first(once, contextlib.nullcontext(), visible(self.name))
         except ChatError as error:
             raise unanswered(error) from None
-        told = tried.value
-        if isinstance(told, TargetError):
-            raise TargetError(told.kind, told.message, tried.tries, tried.waited, categories=told.categories)
+        result = tried.value
+        if isinstance(result, TargetError):
+            raise TargetError(result.kind, result.message, tried.tries, tried.waited, categories=result.categories)
         if request.conversation and self._several_turns:
             self._turns[request.conversation] = _user_turns(request)
-        return structs.replace(told, tries=tried.tries, waited=tried.waited)
+        return structs.replace(result, tries=tried.tries, waited=tried.waited)
 
     def _given(self, request: Request) -> dict[str, Any]:
-        """Return the arguments of a call."""
         given: dict[str, Any] = {"input_text": prompt_of(request), "system_message": system_of(request)}
         session, backtrack = self._session(request)
         offered = {
@@ -190,10 +196,10 @@ def _user_turns(request: Request) -> int:
     return sum(message.get("role") == "user" for message in request.messages)
 
 
-def _seconds(told: object) -> float | None:
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told < float("inf"):
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         return None
-    return float(told)
+    return float(value)
 
 
 # -- finding ----------------------------------------------------------------------------------------------------
@@ -207,7 +213,6 @@ def _options(name: str, arguments: Arguments) -> Any:
 
 
 def _found(called: str, folder: str) -> tuple[ModuleType, str]:
-    """Return the module, and its version."""
     name = visible(f"{PREFIX}{called}")
     if called.endswith(".py"):
         return _of_file(called, str(Path(folder) / called), folder)
@@ -225,17 +230,14 @@ def _found(called: str, folder: str) -> tuple[ModuleType, str]:
 
 def _of_file(called: str, path: str, folder: str) -> tuple[ModuleType, str]:
     module = CodePlace(called, path, "process_input", folder).load()
-    version = version_of("spikee") if is_there("spikee") else "none"
-    return module, f"{version}+{version_of_code(path, module)}"
+    return module, file_version(path, module)
 
 
 def _implementation(name: str, module: ModuleType) -> Any:
     """Return an object of the first class of a module that has `process_input`, else the module itself."""
     found = class_with(module, "process_input")
-    return module if found is None else _made(name, found)
-
-
-def _made(name: str, found: type) -> Any:
+    if found is None:
+        return module
     try:
         with printing_aside():
             made = found()

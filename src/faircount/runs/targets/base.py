@@ -1,4 +1,9 @@
-"""What the engine and a target hand each other: a request, an answer, or an error that is recorded."""
+"""What the engine and a target hand each other: a request, an answer, or an error that is recorded.
+
+Which errors are blocks is decided here, too: the signals of guardrails in code of anybody's, and refusals of providers.
+A signal is known by the name of its class, so that another tool's own counts where that is installed, and so does one
+of the same name where it is not. A refusal is known by the words of the provider, see `faircount.core.outcomes`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
+from faircount.chat.settings import ChatSettings
+from faircount.chat.types import FILTERED, ChatError
 from faircount.core.errors import FaircountError
+from faircount.core.outcomes import policy_block
+from faircount.core.text import clip, mask_secrets, visible
+from faircount.testing.cases import category_names, text_of
 
 BLOCKED = "blocked"
 
@@ -56,7 +67,7 @@ class Answer(Struct, frozen=True):
 class TargetError(FaircountError):
     """A request without an answer that can be judged, in a sentence without secrets.
 
-    `kind` is that of `faircount.chat.answer.ChatError` ("status", "timeout", "connection" ...), or
+    `kind` is that of `faircount.chat.types.ChatError` ("status", "timeout", "connection" ...), or
 
         blocked       a guardrail or the provider's policy stopped the request or the answer; `categories` are those
                       that it named, `policy_block` is the pattern by which the provider's words were understood
@@ -118,13 +129,13 @@ class Target(ABC):
 def plain_messages(request: Request) -> list[dict[str, Any]]:
     """Return messages that may be changed. A field that is null is not there; only `content` may say null."""
     return [
-        {name: _own(value) for name, value in message.items() if value is not None or name == "content"}
+        {
+            name: value if isinstance(value, str) else copy.deepcopy(value)
+            for name, value in message.items()
+            if value is not None or name == "content"
+        }
         for message in request.messages
     ]
-
-
-def _own(value: Any) -> Any:
-    return value if isinstance(value, str) else copy.deepcopy(value)
 
 
 def prompt_of(request: Request) -> str:
@@ -134,12 +145,87 @@ def prompt_of(request: Request) -> str:
 
 def system_of(request: Request) -> str | None:
     """Return the last message of the system, as text; None where there is none."""
-    told = any(message.get("role") == "system" for message in request.messages)
-    return _last_of(request, "system") if told else None
+    present = any(message.get("role") == "system" for message in request.messages)
+    return _last_of(request, "system") if present else None
 
 
 def _last_of(request: Request, role: str) -> str:
-    from faircount.testing.cases import text_of
+    contents = (message.get("content") for message in reversed(request.messages) if message.get("role") == role)
+    return text_of(next(contents, ""))
 
-    said = (message.get("content") for message in reversed(request.messages) if message.get("role") == role)
-    return text_of(next(said, ""))
+
+# -- blocks -------------------------------------------------------------------------------------------------------
+
+
+SIGNALS = frozenset(["GuardrailTriggered", "GuardrailTrigger"])
+"""Ours, and that of the tool whose target modules can be used."""
+_MOST = 100
+_LONGEST = 200
+
+
+def has_name(error: BaseException, names: frozenset[str]) -> bool:
+    """Return whether an error is of a class of one of these names, or of a subclass of one."""
+    return any(kind.__name__ in names for kind in type(error).__mro__)
+
+
+def is_signal(error: BaseException) -> bool:
+    """Return whether an error says that a guardrail stopped something."""
+    return has_name(error, SIGNALS)
+
+
+def categories_of(named: object) -> tuple[str, ...]:
+    """Return the names of categories as they are recorded."""
+    return tuple(clip(visible(mask_secrets(name)), _LONGEST) for name in category_names(named)[:_MOST])
+
+
+def blocked(error: BaseException, message: str) -> TargetError:
+    """Return the record of a signal; `message` is what it said, fit for people."""
+    return TargetError(BLOCKED, message, categories=categories_of(getattr(error, "categories", ())))
+
+
+def unanswered(error: ChatError) -> TargetError:
+    """Return the record of a request that the transport has no answer to; a refusal of the provider's is a block."""
+    kind = BLOCKED if error.kind == FILTERED else error.kind
+    return TargetError(kind, str(error), error.tries, error.waited, policy_block=error.policy_block)
+
+
+def classified(error: TargetError) -> TargetError:
+    """Return an error, as a block if its words are those of a provider that refuses a prompt.
+
+    A target that sees all that a server says decides for itself; this is for all others, whoever wrote them.
+    """
+    pattern = None if error.kind == BLOCKED else policy_block(f"{error.kind}: {error.message}")
+    if pattern is None:
+        return error
+    return TargetError(BLOCKED, error.message, error.tries, error.waited, answer=error.answer, policy_block=pattern)
+
+
+# -- how patiently a target is asked ------------------------------------------------------------------------------
+
+
+_RETRY_SETTINGS = (
+    "timeout",
+    "tries",
+    "requests_per_minute",
+    "backoff",
+    "longest_backoff",
+    "longest_wait",
+    "seed",
+    "prices",
+)
+
+
+def recorded_retries(chat: ChatSettings) -> dict[str, Any]:
+    """Return what is written down."""
+    return {name: msgspec.to_builtins(getattr(chat, name)) for name in _RETRY_SETTINGS}
+
+
+def with_file_settings(chat: ChatSettings, **file: Any) -> ChatSettings:
+    """Return settings with what a file says; what differs from the defaults was told by the user and stays."""
+    default = ChatSettings()
+    changed = {
+        name: value
+        for name, value in file.items()
+        if value is not None and getattr(chat, name) == getattr(default, name)
+    }
+    return msgspec.structs.replace(chat, **changed)

@@ -3,7 +3,7 @@
 By default one process is started for every request. It gets the prompt on standard input and writes the answer to
 standard output; another exit code than 0 is an error, with the beginning of what stands on standard error. With
 `lines=true` a process stays: it gets one request in JSON on a line of its own and writes one answer on a line, and is
-started anew when it has ended.
+started again when it has ended.
 
     argv        the program and its arguments; "$NAME" stands for an environment variable
     input       "text", the last message of the user, or "json", the whole request
@@ -14,14 +14,19 @@ started anew when it has ended.
     timeout     seconds for one answer (what --timeout says)
 
 The environment is handed on and never recorded. What it holds under names of secrets is hidden in messages and answers.
+
+A program runs in a group of its own, and whatever ends the waiting, a time-out, an error or an interrupt, the whole
+group is killed: a program that started others leaves none behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,20 +36,25 @@ from msgspec import Struct, structs
 from faircount.chat.http import LARGEST_ANSWER, InvalidJson, Key, decode_json, encode_json, well_formed
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
-from faircount.runs.targets import processes
-from faircount.runs.targets.answers import WrongAnswer, answer_of, without_secrets
-from faircount.runs.targets.arguments import Arguments
 from faircount.runs.targets.base import (
     BLOCKED,
     Answer,
     Request,
     Target,
     TargetError,
+    categories_of,
     plain_messages,
     prompt_of,
     system_of,
 )
-from faircount.runs.targets.guardrail import categories_of
+from faircount.runs.targets.user_code import (
+    Arguments,
+    WrongAnswer,
+    answer_of,
+    hidden_in_answer,
+    hidden_in_message,
+    without_secrets,
+)
 from faircount.testing.fields import is_secret
 
 if TYPE_CHECKING:
@@ -76,9 +86,10 @@ class CommandTarget(Target):
         self._folder = folder
         self._timeout = self._options.timeout or timeout
         self._limit = LARGEST_ANSWER
-        self._secrets = [*arguments.secrets, *_secrets_of_environment()]
+        environment = [Key(value) for name, value in os.environ.items() if value.strip() and is_secret(name)]
+        self._secrets = [*arguments.secrets, *environment]
         self._argv = (_program(self._options.argv[0], folder), *self._options.argv[1:])
-        self._staying: _Staying | None = None
+        self._pool: _ProcessPool | None = None
 
     def settings(self) -> Mapping[str, Any]:
         """Return the program and its options as they were given, and the folder that it runs in."""
@@ -94,21 +105,21 @@ class CommandTarget(Target):
         """Ask the program."""
         import asyncio
 
-        if self._options.lines and self._staying is None:
-            self._staying = _Staying(self._argv, self._folder, self._options.processes, self._limit)
+        if self._options.lines and self._pool is None:
+            self._pool = _ProcessPool(self._argv, self._folder, self._options.processes, self._limit)
         try:
-            if self._staying is not None:
-                written, seconds = await self._staying.ask(_as_json(request), self._timeout)
+            if self._pool is not None:
+                written, seconds = await self._pool.ask(_as_json(request), self._timeout)
             else:
                 async with asyncio.timeout(self._timeout):
                     written, seconds = await self._once(request)
         except TimeoutError:
             raise TargetError("timeout", f"no answer within {self._timeout:g} s; the program was killed") from None
-        except processes.TooMuch:
+        except _TooMuchOutput:
             size = self._limit // 1024 // 1024
             raise TargetError("too large", f"the program wrote more than {size} MiB and was killed") from None
-        except _Died as died:
-            raise self._ended(died.code, died.errors, " before it answered") from None
+        except _ProcessEnded as ended:
+            raise self._ended(ended.code, ended.errors, " before it answered") from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise TargetError("connection", f"the program cannot be started: {visible(reason)}") from None
@@ -116,22 +127,24 @@ class CommandTarget(Target):
 
     async def close(self) -> None:
         """End the processes that stay."""
-        if self._staying is not None:
-            staying, self._staying = self._staying, None
-            await staying.close()
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            await pool.close()
 
     async def _once(self, request: Request) -> tuple[bytes, float]:
-        told = _as_json(request) if self._options.input == "json" else well_formed(prompt_of(request)).encode()
+        content = _as_json(request) if self._options.input == "json" else well_formed(prompt_of(request)).encode()
         began = time.perf_counter()
-        ended = await processes.run(self._argv, self._folder, told, largest=self._limit)
-        if ended.code != 0:
-            raise self._ended(ended.code, ended.errors)
-        return ended.output, time.perf_counter() - began
+        code, output, errors = await _run(self._argv, self._folder, content, largest=self._limit)
+        if code != 0:
+            raise self._ended(code, errors)
+        return output, time.perf_counter() - began
 
     def _ended(self, code: int, errors: bytes, when: str = "") -> TargetError:
-        said = self._for_people(errors.decode("utf-8", "replace").strip())
-        words = f"the program {processes.how_it_ended(code)}{when}"
-        return TargetError("exit code", f"{words}: {said}" if said else f"{words} and wrote nothing to standard error")
+        message = self._for_people(errors.decode("utf-8", "replace").strip())
+        words = f"the program {_how_it_ended(code)}{when}"
+        return TargetError(
+            "exit code", f"{words}{f': {message}' if message else ' and wrote nothing to standard error'}"
+        )
 
     def _read(self, written: bytes, seconds: float) -> Answer:
         if self._options.output == "text":
@@ -139,45 +152,38 @@ class CommandTarget(Target):
             # The line feed at the end is that of the program's own print.
             return self._without_secrets(Answer(output=text.removesuffix("\n").removesuffix("\r"), latency=seconds))
         try:
-            told = decode_json(written)
+            content = decode_json(written)
         except InvalidJson:
-            said = self._for_people(written.decode("utf-8", "replace").strip())
-            raise TargetError("not json", f"the program did not write JSON: {said or 'nothing'}") from None
-        self._raise_signals(told)
+            message = self._for_people(written.decode("utf-8", "replace").strip())
+            raise TargetError("not json", f"the program did not write JSON: {message or 'nothing'}") from None
+        self._raise_signals(content)
         try:
-            return self._without_secrets(answer_of(told, seconds))
+            return self._without_secrets(answer_of(content, seconds))
         except WrongAnswer as error:
             raise TargetError("wrong answer", self._for_people(str(error))) from None
 
-    def _raise_signals(self, told: object) -> None:
+    def _raise_signals(self, content: object) -> None:
         """Raise what a program says of a guardrail or of an error of its own."""
-        if not isinstance(told, Mapping):
+        if not isinstance(content, Mapping):
             return
-        if told.get("blocked"):
-            said = told["blocked"] if isinstance(told["blocked"], str) else "the guardrail stopped it"
-            raise TargetError(BLOCKED, self._for_people(said), categories=categories_of(told.get("categories")))
-        if told.get("error") and "output" not in told:
-            said = told["error"] if isinstance(told["error"], str) else encode_json(told["error"]).decode()
-            raise TargetError("program", self._for_people(said))
+        if content.get("blocked"):
+            message = content["blocked"] if isinstance(content["blocked"], str) else "the guardrail stopped it"
+            raise TargetError(BLOCKED, self._for_people(message), categories=categories_of(content.get("categories")))
+        if content.get("error") and "output" not in content:
+            message = content["error"] if isinstance(content["error"], str) else encode_json(content["error"]).decode()
+            raise TargetError("program", self._for_people(message))
 
     def _for_people(self, text: str) -> str:
-        for secret in self._secrets:
-            text = secret.hide_in_message(text)
-        return clip(visible(mask_secrets(text)), _LONGEST_QUOTE)
+        return clip(visible(mask_secrets(hidden_in_message(text, self._secrets))), _LONGEST_QUOTE)
 
     def _without_secrets(self, answer: Answer) -> Answer:
-        def hide(text: str) -> str:
-            for secret in self._secrets:
-                text = secret.hide_in_answer(text)
-            return well_formed(text)
-
-        return without_secrets(answer, hide)
+        return without_secrets(answer, lambda text: well_formed(hidden_in_answer(text, self._secrets)))
 
 
 # -- processes that stay ----------------------------------------------------------------------------------------
 
 
-class _Died(Exception):
+class _ProcessEnded(Exception):
     """A process ended before it answered."""
 
     def __init__(self, code: int, errors: bytes) -> None:
@@ -208,7 +214,7 @@ class _Process:
 
         stdin, stdout = self.process.stdin, self.process.stdout
         if stdin is None or stdout is None:
-            raise _Died(0, b"")
+            raise _ProcessEnded(0, b"")
         self._errors.clear()
         try:
             stdin.write(line)
@@ -217,26 +223,26 @@ class _Process:
             self.answered += 1
             return answer
         except asyncio.LimitOverrunError:
-            raise processes.TooMuch from None
+            raise _TooMuchOutput from None
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
             pass
         code = await self.process.wait()
         await self._listening
-        raise _Died(code, bytes(self._errors))
+        raise _ProcessEnded(code, bytes(self._errors))
 
     async def end(self) -> None:
         """End it and all that it started."""
-        await processes.end(self.process)
+        await _kill(self.process)
         self._listening.cancel()
 
     async def _listen(self) -> None:
         stream = self.process.stderr
-        while stream is not None and (piece := await stream.read(processes.LONGEST_STDERR)):
-            room = processes.LONGEST_STDERR - len(self._errors)
+        while stream is not None and (piece := await stream.read(_LONGEST_STDERR)):
+            room = _LONGEST_STDERR - len(self._errors)
             self._errors += piece[: max(0, room)]
 
 
-class _Staying:
+class _ProcessPool:
     """Processes that answer many requests, each one at a time; they are started when they are needed."""
 
     def __init__(self, argv: tuple[str, ...], folder: str, most: int, limit: int) -> None:
@@ -263,9 +269,9 @@ class _Staying:
                 process = await self._ready()
                 try:
                     answer = await process.ask(line + b"\n")
-                except _Died as died:
+                except _ProcessEnded as ended:
                     await self._end(process)
-                    if died.code == 0 and process.answered:
+                    if ended.code == 0 and process.answered:
                         continue
                     raise
                 except BaseException:
@@ -281,7 +287,7 @@ class _Staying:
             if process.is_alive:
                 return process
             await self._end(process)
-        process = _Process(await processes.start(self._argv, self._folder, limit=self._limit))
+        process = _Process(await _start(self._argv, self._folder, limit=self._limit))
         self._all.add(process)
         return process
 
@@ -290,7 +296,6 @@ class _Staying:
         await process.end()
 
     async def close(self) -> None:
-        """End all processes."""
         while self._all:
             await self._all.pop().end()
 
@@ -317,11 +322,11 @@ def _as_json(request: Request) -> bytes:
         raise TargetError("parameters", "the request cannot be written as JSON", tries=0) from None
 
 
-def _options(told: Mapping[str, Any]) -> CommandOptions:
-    if not told.get("argv") or not isinstance(told["argv"], list | tuple):
+def _options(content: Mapping[str, Any]) -> CommandOptions:
+    if not content.get("argv") or not isinstance(content["argv"], list | tuple):
         raise UsageError('command: needs argv, a list of strings: command(argv=["./bot", "--quiet"])')
     try:
-        options = msgspec.convert(told, CommandOptions)
+        options = msgspec.convert(content, CommandOptions)
     except msgspec.ValidationError as error:
         known = ", ".join(CommandOptions.__struct_fields__)
         raise UsageError(f"command: {visible(str(error))}; it takes {known}") from None
@@ -349,5 +354,104 @@ def _program(name: str, folder: str) -> str:
     return found
 
 
-def _secrets_of_environment() -> list[Key]:
-    return [Key(value) for name, value in os.environ.items() if value.strip() and is_secret(name)]
+# -- processes ----------------------------------------------------------------------------------------------------
+
+
+_PIECE = 64 * 1024
+_LONGEST_STDERR = 64 * 1024
+
+
+class _TooMuchOutput(Exception):
+    """A program wrote more than anybody wants to read."""
+
+
+async def _start(argv: Sequence[str], folder: str, *, limit: int) -> asyncio.subprocess.Process:
+    import asyncio
+
+    return await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        start_new_session=True,
+        limit=limit,
+    )
+
+
+async def _run(argv: Sequence[str], folder: str, given: bytes, *, largest: int) -> tuple[int, bytes, bytes]:
+    """Run a program to its end; return its exit code, output and errors. It may write up to `largest` bytes."""
+    import asyncio
+
+    process = await _start(argv, folder, limit=_PIECE)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_write(process, given))
+            output = group.create_task(_read(process.stdout, largest))
+            errors = group.create_task(_read(process.stderr, _LONGEST_STDERR, drop=True))
+        code = await process.wait()
+    except BaseExceptionGroup as failed:
+        await _kill(process)
+        raise failed.exceptions[0] from None
+    except BaseException:
+        await _kill(process)
+        raise
+    _close_pipes(process)
+    return code, output.result(), errors.result()
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a program and all that it started, and wait until it is gone."""
+    import asyncio
+
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):  # and all that did not leave its group
+            os.killpg(process.pid, signal.SIGKILL)
+        elif process.returncode is None:
+            process.kill()
+    waiting = asyncio.ensure_future(process.wait())
+    # To be cancelled here would leave a process behind that nobody has waited for.
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.shield(waiting)
+    _close_pipes(process)
+
+
+def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _write(process: asyncio.subprocess.Process, given: bytes) -> None:
+    stdin = process.stdin
+    if stdin is None:
+        return
+    # A program need not read what it is given.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        stdin.write(given)
+        await stdin.drain()
+    # Nobody waits until it is closed: asyncio complains about a program that ends when such waiting was given up.
+    stdin.close()
+
+
+async def _read(stream: asyncio.StreamReader | None, largest: int, *, drop: bool = False) -> bytes:
+    """Return what a stream holds; what is beyond the limit is dropped, or `_TooMuchOutput`."""
+    pieces: list[bytes] = []
+    size = 0
+    while stream is not None and (piece := await stream.read(_PIECE)):
+        if size < largest:
+            pieces.append(piece)
+        size += len(piece)
+        if size > largest and not drop:
+            raise _TooMuchOutput
+    return b"".join(pieces)[:largest]
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"

@@ -1,12 +1,12 @@
 """From the name of a target to the target.
 
-    openai                         a server that speaks OpenAI's protocol
+    openai(model="my-model")       a server that speaks OpenAI's protocol
     litellm, bedrock               a provider of the extra litellm, or of another package
     ./target.toml                  any server over HTTP, by a file; also http(file="target.toml")
     command(argv=["./bot"])        a program
     ./file.py:Name(limit=3)        the user's own code, with arguments
     package.module:Name            the same, from a module
-    spikee:NAME                    a target module of spikee's; also spikee:./path/target.py
+    TOOL:NAME                      a target that was written for another tool; `compat` has the tools
     replay(file="results.jsonl")   answers from saved results
     simulated(seed=7)              a simulation, with options
 
@@ -24,37 +24,38 @@ from msgspec.structs import replace
 
 from faircount.chat.providers import provider_names
 from faircount.chat.settings import ChatSettings
-from faircount.compat.rebel.client import client_name, read_api_config
-from faircount.compat.spikee.target import PREFIX as SPIKEE
-from faircount.compat.spikee.target import SpikeeTarget
-from faircount.components.code import CodePlace, is_local
+from faircount.compat.rebel import client_name, read_api_config
+from faircount.components.code import CodePlace, is_local, refuse_unknown
 from faircount.components.factory import (
     Available,
     Context,
     Plugin,
     Registry,
     did_you_mean,
+    load_class,
+    make,
     near,
     short,
     spec_from,
+    tell_unrecorded,
     with_more,
 )
 from faircount.components.spec import Spec
 from faircount.core.errors import UsageError
 from faircount.core.text import visible
-from faircount.runs.targets.arguments import Arguments, read_arguments, resolve
 from faircount.runs.targets.base import Target
 from faircount.runs.targets.command import CommandTarget
 from faircount.runs.targets.http import HttpTarget
 from faircount.runs.targets.http_file import read_file
-from faircount.runs.targets.local import LocalTarget
 from faircount.runs.targets.openai import OpenAITarget, recordable
 from faircount.runs.targets.replay import ReplayTarget
-from faircount.runs.targets.simulated import VARIANTS, SimulatedTarget
-from faircount.runs.targets.simulated_attacks import ATTACK_VARIANTS, SimulatedAttackTarget
+from faircount.runs.targets.simulated import ATTACK_VARIANTS, VARIANTS, SimulatedAttackTarget, SimulatedTarget
+from faircount.runs.targets.user_code import Arguments, LocalTarget, read_arguments, resolve
 
 OPENAI, HTTP, COMMAND, REPLAY, SIMULATED = "openai", "http", "command", "replay", "simulated"
 _TEMPLATES = (".toml", ".json")
+_OF_MODEL = ("model", "base_url", "api_key_env")
+"""What a target that asks a model may be given in brackets; it goes before the options of the same names."""
 
 
 def _refused(name: str) -> str:
@@ -68,7 +69,7 @@ def _refused(name: str) -> str:
     )
 
 
-TARGETS = Registry("faircount.targets", Target, "a target", _refused)  # type: ignore[type-abstract]
+TARGETS = REGISTRY = Registry("faircount.targets", Target, "a target", _refused)  # type: ignore[type-abstract]
 
 
 def available() -> list[Available]:
@@ -116,7 +117,8 @@ def make_target(
             raise UsageError(f"--api-client-module and --target {short(called)} each name a target; leave one out")
         if api_config is not None:
             context.tell("--api-config is not used: --api-client-module names the target")
-        return make(Spec("target", client, read_arguments(api_client_args, "--api-client-args")), context)
+        arguments = read_arguments(api_client_args, "--api-client-args")
+        return _made(Spec("target", client, arguments, is_code=True), context)
     if api_config is not None and called in ("", OPENAI):
         return _configured(api_config, target_args, context)
     if not called:
@@ -124,11 +126,16 @@ def make_target(
     if api_config is not None:
         raise UsageError(f"--api-config is for the target openai, but the target is {short(called)}; leave one out")
     spec = spec_from("target", called, "--target", "simulated(seed=7)")
-    told = read_arguments(target_args, "--target-args")
-    spec = with_more(spec, told, "arguments", "--target", "--target-args")
+    more = read_arguments(target_args, "--target-args")
+    spec = with_more(spec, more, "arguments", "--target", "--target-args")
     if spec.parameters:
         _refuse_arguments(spec)
-    return make(spec, context)
+    return _made(spec, context)
+
+
+def _made(spec: Spec, context: Context) -> Target:
+    target: Target = make(spec, context)
+    return target
 
 
 def _configured(path: str, target_args: str | None, context: Context) -> Target:
@@ -141,7 +148,7 @@ def _configured(path: str, target_args: str | None, context: Context) -> Target:
     advice = config.advice()
     if advice is not None:
         context.tell(advice)
-    return make(Spec("target", OPENAI, {"api_config": path}), replace(context, chat=chat))
+    return _made(Spec("target", OPENAI, {"api_config": path}), replace(context, chat=chat))
 
 
 def _refuse_arguments(spec: Spec) -> None:
@@ -150,33 +157,28 @@ def _refuse_arguments(spec: Spec) -> None:
     if name.endswith(_TEMPLATES):
         raise UsageError(f"{short(spec.name)}: takes no arguments; everything it needs is in the file")
     if name == OPENAI or spec.name in provider_names():
-        hint = "name its model with --model, its address with --base-url"
-        raise UsageError(f"{short(spec.name)}: takes no arguments; {hint}")
+        refuse_unknown(short(spec.name), spec.parameters, _OF_MODEL, "argument")
 
 
-def make(spec: Spec, context: Context) -> Target:
-    """Return the target that a spec describes."""
+def make_own(spec: Spec, context: Context) -> Target | None:
+    """Return a target that is named in its own way: a simulation, a file, a program, saved answers, a provider."""
     name = spec.name.casefold()
     if name == SIMULATED or name.startswith(f"{SIMULATED}:"):
         return _simulated(spec)
-    makers = {HTTP: _http, COMMAND: _command, REPLAY: _replay}
-    if name in makers:
-        return makers[name](spec, context)
+    if name == HTTP:
+        return _of_file(HTTP, _file(spec, "target.toml"), context)
+    if name == COMMAND:
+        return CommandTarget(_resolved(spec, context), _folder(context), _chat(context).timeout)
+    if name == REPLAY:
+        return _replay(spec, context)
     if name.endswith(_TEMPLATES):
         return _of_file(spec.name, spec.parameters.get("file", spec.name), context)
-    if name.startswith(SPIKEE):
-        arguments = _resolved(spec, context)
-        return SpikeeTarget(spec.name[len(SPIKEE) :], arguments, _folder(context), _chat(context))
-    if is_local(spec.name) and not name.startswith(f"{OPENAI}:"):
-        place = CodePlace.of(spec.name, "target", _folder(context))
-        return _local(place, spec, context)
     if spec.name in provider_names() or name == OPENAI:
         return _openai(name if name == OPENAI else spec.name, spec, context)
-    found = TARGETS.find(spec.name)
-    if found is None:
+    is_code = is_local(spec.name) and not name.startswith(f"{OPENAI}:")
+    if not is_code and TARGETS.find(spec.name) is None:
         raise UsageError(_unknown(spec.name))
-    kind, plugin = TARGETS.plugin(spec.name)
-    return _local(CodePlace(spec.name, kind.__module__, kind.__name__), spec, context, plugin)
+    return None
 
 
 # -- kinds of targets -------------------------------------------------------------------------------------------
@@ -192,6 +194,14 @@ def _folder(context: Context) -> str:
 
 def _openai(provider: str, spec: Spec, context: Context) -> OpenAITarget:
     chat = _chat(context) if provider == OPENAI else replace(_chat(context), provider=provider)
+    own = {name: value for name, value in spec.parameters.items() if name in _OF_MODEL}
+    for name, value in own.items():
+        if not isinstance(value, str):
+            raise UsageError(f"{spec.name}: {name} must be a string")
+    try:
+        chat = replace(chat, **own)
+    except ValueError:
+        raise UsageError(f"{spec.name}: base_url is not an address") from None
     _need_model(chat, "name it with --model")
     if "api_config" not in spec.parameters:
         return OpenAITarget(chat)
@@ -203,10 +213,6 @@ def _openai(provider: str, spec: Spec, context: Context) -> OpenAITarget:
 def _need_model(chat: ChatSettings, how: str) -> None:
     if not chat.model:
         raise UsageError(f"{chat.provider}: no model given; {how}")
-
-
-def _http(spec: Spec, context: Context) -> HttpTarget:
-    return _of_file(HTTP, _file(spec, "target.toml"), context)
 
 
 def _of_file(name: str, path: str, context: Context) -> HttpTarget:
@@ -232,13 +238,21 @@ def _file(spec: Spec, example: str) -> str:
     return path
 
 
-def _command(spec: Spec, context: Context) -> CommandTarget:
-    return CommandTarget(_resolved(spec, context), _folder(context), _chat(context).timeout)
-
-
-def _local(place: CodePlace, spec: Spec, context: Context, plugin: Plugin[Target] | None = None) -> LocalTarget:
+def make_local(spec: Spec, context: Context, place: CodePlace, plugin: Plugin[Target] | None = None) -> LocalTarget:
+    """Return a target of the user's own code, or of a package."""
     target = LocalTarget(place, resolve(spec.parameters), _chat(context).timeout, plugin)
     _resolved(spec, context)
+    return target
+
+
+def make_plugin(spec: Spec, context: Context, kind: type[Target], plugin: Plugin[Target]) -> LocalTarget:
+    """Return a target of an installed package."""
+    return make_local(spec, context, CodePlace(spec.name, kind.__module__, kind.__name__), plugin)
+
+
+def make_adapted(spec: Spec, context: Context, adapter: str, name: str) -> Target:
+    """Return a target of another tool."""
+    target: Target = load_class(adapter)(name, _resolved(spec, context), _folder(context), _chat(context))
     return target
 
 
@@ -254,12 +268,7 @@ def _simulated(spec: Spec) -> Target:
 def _resolved(spec: Spec, context: Context) -> Arguments:
     """Return the arguments, and say which of them are not recorded."""
     arguments = resolve(spec.parameters)
-    if arguments.unrecorded:
-        variables = ", ".join(arguments.unrecorded)
-        context.tell(
-            f"{spec.name}: arguments that look like secrets are not recorded; to resume the run, set {variables}. "
-            'Better: "$NAME" as the argument, which is read from the environment variable NAME'
-        )
+    tell_unrecorded(spec, arguments.unrecorded, context)
     return arguments
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from msgspec import Struct, UnsetType, structs
+from msgspec import UnsetType, structs
 
 from faircount.chat.http import (
     Address,
@@ -33,12 +33,19 @@ from faircount.chat.settings import ChatSettings, Prices
 from faircount.chat.types import ChatError, Trouble, refusal
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
-from faircount.runs.targets import retry_settings
-from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError
-from faircount.runs.targets.guardrail import categories_of, unanswered
-from faircount.runs.targets.http_file import HttpFile, ReadFile, path_in
-from faircount.runs.targets.http_template import Templates, Text, as_text
-from faircount.runs.targets.json_path import Path
+from faircount.runs.targets.base import (
+    BLOCKED,
+    Answer,
+    Request,
+    Target,
+    TargetError,
+    categories_of,
+    recorded_retries,
+    unanswered,
+    with_file_settings,
+)
+from faircount.runs.targets.http_file import HttpFile, JsonPath, ReadFile, Templates, WrongPath, as_text, read_path
+from faircount.runs.targets.user_code import hidden_in_answer, hidden_in_message
 from faircount.testing.fields import is_secret
 
 if TYPE_CHECKING:
@@ -54,47 +61,26 @@ _LONGEST_WORD = 200
 _MOST_TOKENS = 2**53
 
 
-class _Paths(Struct, frozen=True):
-    """Where in an answer what is looked for stands."""
-
-    answer: Path | None
-    guardrail: Path | None
-    when: Path | None
-    categories: Path | None
-    message: Path | None
-    usage: Mapping[str, Path]
-
-    @property
-    def need_json(self) -> bool:
-        """Whether an answer that is no JSON cannot be read."""
-        return self.answer is not None or self.guardrail is not None
-
-
-class _Stopped(Struct, frozen=True):
-    """What a guardrail said that stopped the request."""
-
-    message: str
-    categories: tuple[str, ...]
-
-
 class HttpTarget(Target):
     """A server that a file describes."""
 
     def __init__(self, name: str, file: ReadFile, chat: ChatSettings) -> None:
         self.name = name
         self._file = file
-        self._told = file.told
+        self._spec = file.spec
         self._where = visible(pathlib.Path(file.path).name)
-        self._chat = retry_settings.told_or(chat, timeout=file.told.timeout, tries=file.told.tries)
+        self._chat = with_file_settings(chat, timeout=file.spec.timeout, tries=file.spec.tries)
         templates = Templates(self._where)
-        self._url = templates.text(file.told.url)
-        self._headers = [(_header(self._where, told), templates.text(text)) for told, text in self._all_headers()]
-        self._query = [(name, templates.text(str_of(value))) for name, value in file.told.query.items()]
-        self._body = _body(file.told, templates)
-        self._secrets = [*templates.secrets, *_written_secrets(file.told)]
+        self._url = templates.text(file.spec.url)
+        self._headers = [(name, templates.text(text)) for name, text in self._all_headers()]
+        self._query = [(name, templates.text(str_of(value))) for name, value in file.spec.query.items()]
+        self._body = _body(file.spec, templates)
+        self._method = (file.spec.method or ("GET" if self._body is None else "POST")).upper()
+        self._secrets = [*templates.secrets, *_written_secrets(file.spec)]
         self._address = self._checked_address()
-        self._paths = _paths(self._where, file.told)
-        self.decides = self._paths.guardrail is not None
+        self._paths = _paths(self._where, file.spec)
+        self._guardrail = self._paths.get("passed") or self._paths.get("flagged")
+        self.decides = self._guardrail is not None
         self._tls = _tls(file)
         clock = Clock()
         pace = RateLimit(self._chat.requests_per_minute, self._chat.longest_wait, clock)
@@ -102,19 +88,14 @@ class HttpTarget(Target):
         self._prices = Prices(self._chat.prices)
         self._connections: tuple[asyncio.AbstractEventLoop, Connections] | None = None
 
-    @property
-    def version(self) -> str:
-        """The digest of the file."""
-        return self._file.digest
-
     def advice(self) -> list[str]:
         """Return what the user should know of the file."""
         advice = []
-        if self._told.verify is False:
+        if self._spec.verify is False:
             advice.append(
                 f"{self._where}: verify is false: anyone between here and the server can read and change everything"
             )
-        if _written_secrets(self._told):
+        if _written_secrets(self._spec):
             advice.append(
                 f"{self._where}: a header contains a key; it is used but not recorded. It is safer in an environment "
                 'variable: write "$NAME" instead'
@@ -127,9 +108,9 @@ class HttpTarget(Target):
             "kind": "http",
             "name": self.name,
             "file": self._file.path,
-            "version": self.version,
+            "version": self._file.digest,
             "url": self._hidden(self._address.shown),
-            "chat": retry_settings.recorded(self._chat),
+            "chat": recorded_retries(self._chat),
         }
 
     async def answer(self, request: Request) -> Answer:
@@ -137,17 +118,18 @@ class HttpTarget(Target):
         url, headers, body = self._request(request)
         connections = self._open()
 
-        async def once() -> Answer | _Stopped:
+        async def once() -> Answer | TargetError:
             return self._read(await connections.send(self._method, url, headers, body))
 
         try:
             tried = await self._retrying.first(once, contextlib.nullcontext(), self._hidden(self._address.shown))
         except ChatError as error:
             raise unanswered(error) from None
-        told = tried.value
-        if isinstance(told, _Stopped):
-            raise TargetError(BLOCKED, told.message, tried.tries, tried.waited, categories=told.categories)
-        return structs.replace(told, latency=tried.latency, tries=tried.tries, waited=tried.waited)
+        answer = tried.value
+        if isinstance(answer, TargetError):
+            answer.tries, answer.waited = tried.tries, tried.waited
+            raise answer
+        return structs.replace(answer, latency=tried.latency, tries=tried.tries, waited=tried.waited)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -157,34 +139,33 @@ class HttpTarget(Target):
 
     # -- what is sent -------------------------------------------------------------------------------------------
 
-    @property
-    def _method(self) -> str:
-        return (self._told.method or ("GET" if self._body is None else "POST")).upper()
-
     def _all_headers(self) -> list[tuple[str, str]]:
-        told = list(self._told.headers.items())
+        headers = list(self._spec.headers.items())
         kind = None
-        if self._told.has_json:
+        if self._spec.has_json:
             kind = "application/json"
-        elif self._told.form is not None:
+        elif self._spec.form is not None:
             kind = "application/x-www-form-urlencoded"
-        elif self._told.text is not None:
+        elif self._spec.text is not None:
             kind = "text/plain; charset=utf-8"
-        if kind is not None and all(name.lower() != "content-type" for name, _ in told):
-            told.append(("Content-Type", kind))
-        return told
+        if kind is not None and all(name.lower() != "content-type" for name, _ in headers):
+            headers.append(("Content-Type", kind))
+        for name, _ in headers:
+            if not _HEADER.fullmatch(name):
+                raise UsageError(f"{self._where}: headers: {visible(name)} is not a valid header name")
+        return headers
 
     def _request(self, request: Request) -> tuple[URL, dict[str, str], bytes | None]:
         from yarl import URL
 
         headers = {name: self._header_value(name, text.fill(request)) for name, text in self._headers}
-        url = self._url.fill(request, _in_address)
+        url = self._url.fill(request, lambda text: quote(well_formed(text), safe=""))
         if not self._url.is_fixed and not _DOT_SEGMENTS.isdisjoint(urlsplit(url).path.split("/")):
             raise TargetError("parameters", "a field of the entry would make . or .. a part of the address", tries=0)
         query = urlencode([(name, well_formed(text.fill(request))) for name, text in self._query], quote_via=quote)
         if query:
             url += f"{'&' if '?' in url else '?'}{query}"
-        return URL(url, encoded=True), headers, None if self._body is None else self._body.write(request)
+        return URL(url, encoded=True), headers, None if self._body is None else self._body(request)
 
     def _header_value(self, name: str, value: str) -> str:
         if not value.isprintable() or not value.isascii():
@@ -220,72 +201,84 @@ class HttpTarget(Target):
 
     # -- what comes ---------------------------------------------------------------------------------------------
 
-    def _read(self, arrived: HttpResponse) -> Answer | _Stopped:
-        content = _json_of(arrived)
-        if arrived.status in self._told.blocked.status or self._says_blocked(content):
+    def _read(self, arrived: HttpResponse) -> Answer | TargetError:
+        """Return the answer, or what a guardrail said that stopped the request; Trouble where there is neither."""
+        try:
+            content = _NOTHING if arrived.compressed else decode_json(arrived.body)
+        except InvalidJson:
+            content = _NOTHING
+        if arrived.status in self._spec.blocked.status or self._says_blocked(content):
             return self._stopped(arrived, content)
         if not arrived.good:
-            said = self._quoted(arrived.body)
-            raise refusal(arrived.body.decode("utf-8", "replace"), said, arrived.status) or status_trouble(
+            message = self._quoted(arrived.body)
+            raise refusal(arrived.body.decode("utf-8", "replace"), message, arrived.status) or status_trouble(
                 arrived,
-                said,
+                message,
                 refusal="the server rejected the key, or requires one; see [headers]",
                 named="url",
                 hint="; check url",
             )
         if arrived.compressed:
             raise Trouble("the answer is compressed, which was not asked for", kind="not json", again=True)
-        if content is _NOTHING and self._paths.need_json:
+        if content is _NOTHING and (self.decides or "answer" in self._paths):
             raise Trouble(f"the answer is not JSON{self._quoted(arrived.body)}", kind="not json", again=True)
         return self._answered(arrived, content)
 
     def _says_blocked(self, content: Any) -> bool:
-        rules = self._told.blocked
-        if self._paths.when is None or content is _NOTHING:
+        if content is _NOTHING:
             return False
-        found = self._paths.when.find(content)
-        if isinstance(rules.equals, UnsetType):
+        found, wanted = self._find("blocked.when", content), self._spec.blocked.equals
+        if isinstance(wanted, UnsetType):
             return any(found)
-        return any(value == rules.equals and type(value) is type(rules.equals) for value in found)
+        return any(value == wanted and type(value) is type(wanted) for value in found)
 
-    def _stopped(self, arrived: HttpResponse, content: Any) -> _Stopped:
-        told = [] if self._paths.message is None else self._paths.message.find(content)
-        said = self._hidden(clip(visible(mask_secrets(as_text(told[0]))), _LONGEST_QUOTE)) if told else ""
-        if not said:
-            said = f"the guardrail stopped it (status {arrived.status}){self._quoted(arrived.body)}"
-        found = [] if self._paths.categories is None else self._paths.categories.find(content)
+    def _find(self, name: str, content: Any) -> list[Any]:
+        """Return all that an answer has at a path of the file; nothing where the file has no such path."""
+        path = self._paths.get(name)
+        return [] if path is None else path.find(content)
+
+    def _stopped(self, arrived: HttpResponse, content: Any) -> TargetError:
+        messages = self._find("blocked.message", content)
+        message = self._hidden(clip(visible(mask_secrets(as_text(messages[0]))), _LONGEST_QUOTE)) if messages else ""
+        if not message:
+            message = f"the guardrail stopped it (status {arrived.status}){self._quoted(arrived.body)}"
+        found = self._find("blocked.categories", content)
         names = [self._hidden(name) for value in found for name in categories_of(value)]
-        return _Stopped(said, tuple(dict.fromkeys(names)))
+        return TargetError(BLOCKED, message, categories=tuple(dict.fromkeys(names)))
 
     def _answered(self, arrived: HttpResponse, content: Any) -> Answer:
         used = self._used(content)
-        paths = self._paths
-        if paths.guardrail is not None:
-            through = self._decision(paths.guardrail, content)
+        if self._guardrail is not None:
+            through = self._decision(self._guardrail, content)
             return Answer(output=str(through), let_through=through, **used)
-        if paths.answer is None:
+        if self._spec.answer is None:
             return Answer(output=self._in_answer(arrived.body.decode("utf-8", "replace")), **used)
-        found = paths.answer.find(content)
+        found = self._find("answer", content)
         if not found:
             raise Trouble(
-                f"the answer has no {visible(paths.answer.text)}{self._quoted(arrived.body)}", kind="incomplete"
+                f"the answer has no {visible(self._spec.answer)}{self._quoted(arrived.body)}", kind="incomplete"
             )
         return Answer(output=self._in_answer(well_formed("".join(map(as_text, found)))), **used)
 
-    def _decision(self, path: Path, content: Any) -> bool:
+    def _decision(self, path: JsonPath, content: Any) -> bool:
         found = path.find(content)
         if not found or any(value not in (True, False) for value in found):
             raise Trouble(f"the answer has no true or false at {visible(path.text)}", kind="incomplete")
         # Several places are several checks: all of them have to pass, and one of them is enough to be flagged.
-        return all(map(bool, found)) if self._told.passed is not None else not any(map(bool, found))
+        return all(map(bool, found)) if self._spec.passed is not None else not any(map(bool, found))
 
     def _used(self, content: Any) -> dict[str, Any]:
-        found = {name: next(iter(path.find(content)), None) for name, path in self._paths.usage.items()}
-        used: dict[str, Any] = {name: _count(found.get(name)) for name in ("prompt_tokens", "completion_tokens")}
+        found = {
+            name: next(iter(self._find(f"usage.{name}", content)), None) for name in self._spec.usage.__struct_fields__
+        }
+        used: dict[str, Any] = {}
+        for name in ("prompt_tokens", "completion_tokens"):
+            tokens = _amount(found[name], _MOST_TOKENS)
+            used[name] = None if tokens is None else int(tokens)
         for name in ("model", "finish_reason"):
-            word = found.get(name)
+            word = found[name]
             used[name] = self._in_answer(clip(well_formed(word), _LONGEST_WORD)) if isinstance(word, str) else None
-        cost = _amount(found.get("cost"))
+        cost = _amount(found["cost"], float("inf"))
         used["cost"] = self._prices.cost(
             used["model"], prompt_tokens=used["prompt_tokens"], completion_tokens=used["completion_tokens"]
         )
@@ -293,49 +286,38 @@ class HttpTarget(Target):
 
     def _quoted(self, body: bytes) -> str:
         """Return what the server said, behind a colon; nothing where it said nothing."""
-        said = clip(visible(mask_secrets(self._hidden(said_in(body).strip()))), _LONGEST_QUOTE)
-        return f": {said}" if said else ""
+        message = clip(visible(mask_secrets(self._hidden(said_in(body).strip()))), _LONGEST_QUOTE)
+        return f": {message}" if message else ""
 
     def _hidden(self, text: str) -> str:
-        for secret in self._secrets:
-            text = secret.hide_in_message(text)
-        return text
+        return hidden_in_message(text, self._secrets)
 
     def _in_answer(self, text: str) -> str:
-        for secret in self._secrets:
-            text = secret.hide_in_answer(text)
-        return text
+        return hidden_in_answer(text, self._secrets)
 
 
 # -- from the file ----------------------------------------------------------------------------------------------
 
 
-class _Body(Struct, frozen=True):
-    """What makes the bytes of a body."""
+def _body(spec: HttpFile, templates: Templates) -> Callable[[Request], bytes] | None:
+    """Return what makes the bytes of a body, if there is one."""
+    if spec.has_json:
+        fill = templates.json(spec.json)
 
-    json: Any = None
-    form: tuple[tuple[str, Text], ...] | None = None
-    text: Text | None = None
+        def write(request: Request) -> bytes:
+            try:
+                return encode_json(fill(request))
+            except UsageError:
+                raise TargetError("parameters", "the body cannot be written as JSON", tries=0) from None
 
-    def write(self, request: Request) -> bytes:
-        """Return the body of a request."""
-        if self.form is not None:
-            pairs = [(name, well_formed(text.fill(request))) for name, text in self.form]
-            return urlencode(pairs).encode()
-        if self.text is not None:
-            return well_formed(self.text.fill(request)).encode()
-        try:
-            return encode_json(self.json(request))
-        except UsageError:
-            raise TargetError("parameters", "the body cannot be written as JSON", tries=0) from None
-
-
-def _body(told: HttpFile, templates: Templates) -> _Body | None:
-    if told.has_json:
-        return _Body(json=templates.json(told.json))
-    if told.form is not None:
-        return _Body(form=tuple((name, templates.text(str_of(value))) for name, value in told.form.items()))
-    return None if told.text is None else _Body(text=templates.text(told.text))
+        return write
+    if spec.form is not None:
+        form = [(name, templates.text(str_of(value))) for name, value in spec.form.items()]
+        return lambda request: urlencode([(name, well_formed(text.fill(request))) for name, text in form]).encode()
+    if spec.text is None:
+        return None
+    text = templates.text(spec.text)
+    return lambda request: well_formed(text.fill(request)).encode()
 
 
 def str_of(value: object) -> str:
@@ -343,29 +325,26 @@ def str_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _paths(where: str, told: HttpFile) -> _Paths:
-    rules = told.blocked
-    usage = {name: path_in(where, f"usage.{name}", getattr(told.usage, name)) for name in told.usage.__struct_fields__}
-    return _Paths(
-        answer=path_in(where, "answer", told.answer),
-        guardrail=path_in(where, "passed", told.passed) or path_in(where, "flagged", told.flagged),
-        when=path_in(where, "blocked.when", rules.when),
-        categories=path_in(where, "blocked.categories", rules.categories),
-        message=path_in(where, "blocked.message", rules.message),
-        usage={name: path for name, path in usage.items() if path is not None},
-    )
+def _paths(where: str, spec: HttpFile) -> dict[str, JsonPath]:
+    """Return where in an answer what is looked for stands, by the names that the file has for it."""
+    texts = {f"usage.{name}": getattr(spec.usage, name) for name in spec.usage.__struct_fields__}
+    texts |= {name: getattr(spec, name) for name in ("answer", "passed", "flagged")}
+    texts |= {f"blocked.{name}": getattr(spec.blocked, name) for name in ("when", "categories", "message")}
+    paths: dict[str, JsonPath] = {}
+    for name, text in texts.items():
+        try:
+            paths |= {} if text is None else {name: read_path(text)}
+        except WrongPath as error:
+            raise UsageError(
+                f"{where}: {name}: {visible(str(error))}; write a path such as choices[0].message.content"
+            ) from None
+    return paths
 
 
-def _header(where: str, name: str) -> str:
-    if not _HEADER.fullmatch(name):
-        raise UsageError(f"{where}: headers: {visible(name)} is not a valid header name")
-    return name
-
-
-def _written_secrets(told: HttpFile) -> list[Key]:
+def _written_secrets(spec: HttpFile) -> list[Key]:
     """Return the secrets that stand in the file themselves: headers that are named or look like one."""
     found = []
-    for name, value in told.headers.items():
+    for name, value in spec.headers.items():
         labelled = f"{name}: {value}"
         if "$" not in value and (is_secret(name) or mask_secrets(labelled) != labelled):
             found.append(Key(value.rpartition(" ")[2]))
@@ -373,11 +352,11 @@ def _written_secrets(told: HttpFile) -> list[Key]:
 
 
 def _tls(file: ReadFile) -> ssl.SSLContext | bool:
-    if isinstance(file.told.verify, bool):
-        return file.told.verify
+    if isinstance(file.spec.verify, bool):
+        return file.spec.verify
     import ssl
 
-    authority = pathlib.Path(file.path).parent / file.told.verify
+    authority = pathlib.Path(file.path).parent / file.spec.verify
     try:
         return ssl.create_default_context(cafile=str(authority))
     except (OSError, ssl.SSLError) as error:
@@ -391,28 +370,12 @@ _NOTHING: Any = object()
 """Stands for a body that is no JSON."""
 
 
-def _json_of(arrived: HttpResponse) -> Any:
-    try:
-        return _NOTHING if arrived.compressed else decode_json(arrived.body)
-    except InvalidJson:
-        return _NOTHING
-
-
 _DOT_SEGMENTS = frozenset([".", ".."])
 """Parts of a path that servers and proxies take away, the part before them included; no quoting helps."""
 
 
-def _in_address(text: str) -> str:
-    return quote(well_formed(text), safe="")
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_TOKENS:
-        return None
-    return int(value)
-
-
-def _amount(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+def _amount(value: object, most: float) -> float | None:
+    """Return a number that is not negative and below a limit; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < most:
         return None
     return float(value)

@@ -18,8 +18,7 @@ from faircount.chat.settings import ChatSettings
 from faircount.chat.types import ChatAnswer, ChatError
 from faircount.core.errors import UsageError
 from faircount.core.text import mask_secrets, visible
-from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages
-from faircount.runs.targets.guardrail import unanswered
+from faircount.runs.targets.base import Answer, Request, Target, TargetError, plain_messages, unanswered
 
 if TYPE_CHECKING:
     from faircount.chat.client import ChatClient
@@ -62,18 +61,18 @@ class OpenAITarget(Target):
         """Ask the model."""
         parameters = {name: value for name, value in request.parameters.items() if name not in _NOT_SENT}
         try:
-            told = await self._client.ask(plain_messages(request), parameters=parameters)
+            reply = await self._client.ask(plain_messages(request), parameters=parameters)
         except ChatError as error:
             raise unanswered(error) from None
         except UsageError as error:  # what a case wants to send cannot be sent
             raise TargetError("parameters", str(error), tries=0) from None
-        answer = _answer(told)
-        if told.finish_reason == _FILTERED:
+        answer = _answer(reply)
+        if reply.finish_reason == _FILTERED:
             raise TargetError(
                 "blocked",
                 "the provider's content filter stopped the answer (finish reason content_filter)",
-                told.tries,
-                told.waited,
+                reply.tries,
+                reply.waited,
                 answer=answer,
             )
         return answer
@@ -101,20 +100,20 @@ def refuse_key(what: str, recorded: object, variable: str) -> None:
         )
 
 
-def _answer(told: ChatAnswer) -> Answer:
+def _answer(reply: ChatAnswer) -> Answer:
     return Answer(
-        output=told.text,
+        output=reply.text,
         tools_called=tuple(
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in told.tool_calls
+            for call in reply.tool_calls
         ),
-        latency=told.latency,
-        model=told.model,
-        finish_reason=told.finish_reason,
-        prompt_tokens=told.prompt_tokens,
-        completion_tokens=told.completion_tokens,
-        cost=told.cost,
-        tries=told.tries,
-        waited=told.waited,
-        request_id=told.request_id,
+        latency=reply.latency,
+        model=reply.model,
+        finish_reason=reply.finish_reason,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+        cost=reply.cost,
+        tries=reply.tries,
+        waited=reply.waited,
+        request_id=reply.request_id,
     )

@@ -1,4 +1,4 @@
-"""Answers from saved results: `replay(file="results.jsonl")`, for spikee's result files and for our own journals.
+"""Answers from saved results: `replay(file="results.jsonl")`, for files of results and for our own journals.
 
 An answer is looked for by the id of the entry and the prompt, the last message of the user; where the file does not
 know the two together, by the prompt alone. Several answers to the same prompt are given in the order in which they were
@@ -33,10 +33,8 @@ from faircount.io.columns import ColumnFinder, Role, read_map
 from faircount.io.lenient_json import BadLine
 from faircount.io.records import Records, RecordType, column_names, report_to, some_fields
 from faircount.readers.journals import AttemptRecord, CaseRecord, decode, decode_record
-from faircount.runs.journal_reading import JournalReader, read_journal
-from faircount.runs.targets.answers import WrongAnswer, answer_of
-from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, prompt_of
-from faircount.runs.targets.guardrail import categories_of
+from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, categories_of, prompt_of
+from faircount.runs.targets.user_code import WrongAnswer, answer_of
 from faircount.testing.cases import text_of
 
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -49,7 +47,7 @@ _BOOLEANS = {"True": True, "False": False}
 Numbers = Callable[[bytes], int]
 
 
-class _Place(NamedTuple):
+class _AnswerPlace(NamedTuple):
     """Where an answer is: the byte where its line begins, and which one on that line; the attempt that it was."""
 
     offset: int
@@ -57,15 +55,11 @@ class _Place(NamedTuple):
     attempt: int = _ANY_ATTEMPT
 
 
-class _Found(NamedTuple):
-    """An answer on its way into the index: whose it is, to which prompt, and where."""
-
-    entry: str
-    prompt: str
-    place: _Place
+_SavedAnswer = tuple[str, str, _AnswerPlace]
+"""An answer on its way into the index: whose it is, to which prompt, and where."""
 
 
-class _Index:
+class _AnswerIndex:
     """Places of answers, by the checksum of entry and prompt and by that of the prompt alone."""
 
     def __init__(self) -> None:
@@ -73,24 +67,23 @@ class _Index:
 
         self._number: Numbers = xxhash.xxh3_64_intdigest
         # Nearly all prompts have one answer: a list for each would take more room than the places.
-        self._places: dict[int, _Place | list[_Place]] = {}
+        self._places: dict[int, _AnswerPlace | list[_AnswerPlace]] = {}
         self._given: dict[int, int] = {}
         self._lock = threading.Lock()
         self.count = 0
 
-    def add(self, found: _Found) -> None:
-        """Take an answer."""
+    def add(self, entry: str, prompt: str, place: _AnswerPlace) -> None:
         self.count += 1
-        for key in self._keys(found.entry, found.prompt):
+        for key in self._keys(entry, prompt):
             before = self._places.get(key)
             if before is None:
-                self._places[key] = found.place
+                self._places[key] = place
             elif isinstance(before, list):
-                before.append(found.place)
+                before.append(place)
             else:
-                self._places[key] = [before, found.place]
+                self._places[key] = [before, place]
 
-    def next(self, entry: str, prompt: str, attempt: int) -> _Place | int:
+    def next(self, entry: str, prompt: str, attempt: int) -> _AnswerPlace | int:
         """Return the place of the next answer to a prompt, or how many there were where none is left."""
         for key in self._keys(entry, prompt):
             places = self._places.get(key)
@@ -98,7 +91,7 @@ class _Index:
                 return self._one_of(key, places if isinstance(places, list) else [places], attempt)
         return 0
 
-    def _one_of(self, key: int, places: list[_Place], attempt: int) -> _Place | int:
+    def _one_of(self, key: int, places: list[_AnswerPlace], attempt: int) -> _AnswerPlace | int:
         same = next((place for place in places if place.attempt == attempt and place.part == _WHOLE), None)
         if same is not None:
             return same
@@ -119,19 +112,23 @@ class ReplayTarget(Target):
 
     name = "replay"
 
-    def __init__(self, path: str, tell: Callable[[str], None] = lambda _: None, columns: str = "") -> None:
+    def __init__(self, path: str, notice: Callable[[str], None] = lambda _: None, columns: str = "") -> None:
         self._path = str(Path(path).absolute())
         self._shown = visible(path)
         self._columns = columns
-        self._index = _Index()
+        self._index = _AnswerIndex()
         self._lock = threading.Lock()
-        journal = self._is_journal()
+        journal = False
+        with contextlib.suppress(BadLine, OSError), Path(self._path).open("rb") as file:
+            first = file.readline(_LONGEST_LINE)
+            header = decode_record(first if first.endswith(b"\n") else first + b"\n")
+            journal = header.get("kind") == "run" and "schema" in header
         if journal and columns:
             raise UsageError(f"{self._shown}: is the journal of a run, whose fields are known; leave out map")
-        self._saved = _Journal(self._path) if journal else _Rows(self._path, self._shown, tell, columns)
+        self._saved = _SavedJournal(self._path) if journal else _SavedRows(self._path, self._shown, notice, columns)
         try:
             for found in self._saved.answers():
-                self._index.add(found)
+                self._index.add(*found)
             if not self._index.count:
                 raise InputError(
                     f"{self._shown}: no saved answers; give a file of results or the journal of a run, or name the "
@@ -143,8 +140,8 @@ class ReplayTarget(Target):
 
     def settings(self) -> Mapping[str, Any]:
         """Return which file answers."""
-        told = {"kind": "replay", "name": self.name, "file": self._path}
-        return {**told, "map": self._columns} if self._columns else told
+        fields = {"kind": "replay", "name": self.name, "file": self._path}
+        return {**fields, "map": self._columns} if self._columns else fields
 
     async def answer(self, request: Request) -> Answer:
         """Return the saved answer."""
@@ -161,13 +158,6 @@ class ReplayTarget(Target):
     async def close(self) -> None:
         """Close the file."""
         self._saved.close()
-
-    def _is_journal(self) -> bool:
-        with contextlib.suppress(BadLine, OSError), Path(self._path).open("rb") as file:
-            first = file.readline(_LONGEST_LINE)
-            header = decode_record(first if first.endswith(b"\n") else first + b"\n")
-            return header.get("kind") == "run" and "schema" in header
-        return False
 
 
 # -- rows of results --------------------------------------------------------------------------------------------
@@ -196,11 +186,11 @@ def _fields_of(path: str, shown: str, columns: str) -> dict[str, str]:
     return {"input" if role == "prompt" else role: finder.named(_ROLES[role], column) for role, column in mapped}
 
 
-class _Rows:
+class _SavedRows:
     """Rows of results; those of a file that cannot be read from anywhere are kept in a temporary one."""
 
-    def __init__(self, path: str, shown: str, tell: Callable[[str], None], columns: str = "") -> None:
-        self._notes, self._tell = Notes(shown), tell
+    def __init__(self, path: str, shown: str, notice: Callable[[str], None], columns: str = "") -> None:
+        self._notes, self._notice = Notes(shown), notice
         self._fields = _fields_of(path, shown, columns) if columns else {}
         kind: Any = some_fields(_Answered, keep_surrogates=True)
         if self._fields:
@@ -209,7 +199,7 @@ class _Rows:
         self._in_place = self._records.in_place
         self._file = Path(path).open("rb") if self._in_place else tempfile.TemporaryFile()  # noqa: SIM115
 
-    def answers(self) -> Iterator[_Found]:
+    def answers(self) -> Iterator[_SavedAnswer]:
         """Yield every answer of the file. A record that cannot be read answers nothing, and is reported."""
         for batch in self._records.batches():
             if self._in_place:
@@ -222,37 +212,38 @@ class _Rows:
             for row, offset in zip(batch.values, offsets, strict=False):
                 yield from _in_row(self._answered(row) if self._fields else row, offset)
         for problem in self._notes.problems():
-            self._tell(problem)
+            self._notice(problem)
 
     def _mapped(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {**row, **{field: row.get(column) for field, column in self._fields.items()}}
 
     def _answered(self, row: Mapping[str, Any]) -> _Answered:
-        told = self._mapped(row)
-        return _Answered(**{name: told[name] for name in _Answered.__struct_fields__ if name in told})
+        fields = self._mapped(row)
+        return _Answered(**{name: fields[name] for name in _Answered.__struct_fields__ if name in fields})
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
-    def read(self, place: _Place) -> Answer:
+    def read(self, place: _AnswerPlace) -> Answer:
         """Return one answer, or raise what was an error."""
         self._file.seek(place.offset)
         row = self._mapped(_row(self._file.readline(_LONGEST_LINE)))
-        told = row if place.part == _WHOLE else row["attempt_history"][place.part]
-        if str(told.get("guardrail")) in ("True", "true"):  # a table has words
-            message = _words(told.get("error")) or "the guardrail stopped it"
-            raise TargetError(BLOCKED, message, categories=categories_of(told.get("guardrail_categories")))
-        pattern = known_pattern(told.get("policy_block"))
+        fields = row if place.part == _WHOLE else row["attempt_history"][place.part]
+        if str(fields.get("guardrail")) in ("True", "true"):  # a table has words
+            message = _words(fields.get("error")) or "the guardrail stopped it"
+            raise TargetError(BLOCKED, message, categories=categories_of(fields.get("guardrail_categories")))
+        pattern = known_pattern(fields.get("policy_block"))
         if pattern is not None:
-            raise TargetError(BLOCKED, _words(told.get("error")), policy_block=pattern)
-        if told.get("error"):
-            raise TargetError("replayed", _words(told["error"]))
-        response = told.get("response")
+            raise TargetError(BLOCKED, _words(fields.get("error")), policy_block=pattern)
+        if fields.get("error"):
+            raise TargetError("replayed", _words(fields["error"]))
+        response = fields.get("response")
+        # What a guardrail decided: rows have the words True and False, which are the verdict as well.
+        through = _BOOLEANS.get(response) if isinstance(response, str) else None
         return Answer(
             output=response if isinstance(response, str) else "",
-            latency=_seconds(told.get("response_time")),
-            let_through=_let_through(told, response),
+            latency=_seconds(fields.get("response_time")),
+            let_through=through if fields.get("success") is through else None,
         )
 
 
@@ -273,42 +264,37 @@ def _row(text: bytes) -> dict[str, Any]:
         return lenient_json.parse(text)[0]
 
 
-def _in_row(row: _Answered, offset: int) -> Iterator[_Found]:
+def _in_row(row: _Answered, offset: int) -> Iterator[_SavedAnswer]:
     entry = str(row.id).removesuffix(_ATTACK)
     history = row.attempt_history
     if isinstance(history, list) and history:
         for part, tried in enumerate(history):
             if isinstance(tried, dict) and isinstance(tried.get("input"), str):
-                yield _Found(entry, tried["input"], _Place(offset, part))
+                yield entry, tried["input"], _AnswerPlace(offset, part)
         return
     prompt = row.input
     if prompt is UNSET:
         prompt = row.text if row.content is UNSET else row.content
     if isinstance(prompt, str) and (row.response is not UNSET or row.error):
-        yield _Found(entry, prompt, _Place(offset))
-
-
-def _let_through(row: Mapping[str, Any], response: object) -> bool | None:
-    """Return what a guardrail decided: spikee writes the words True and False, which are the verdict as well."""
-    through = _BOOLEANS.get(response) if isinstance(response, str) else None
-    return through if through is not None and row.get("success") is through else None
+        yield entry, prompt, _AnswerPlace(offset)
 
 
 # -- journals ---------------------------------------------------------------------------------------------------
 
 
-class _Journal:
+class _SavedJournal:
     """A journal of a run: the attempts that count."""
 
     def __init__(self, path: str) -> None:
-        self._reader: JournalReader = read_journal(path)
+        from faircount.runs.journal import read_journal  # which needs asyncio, and targets are listed without it
+
+        self._reader = read_journal(path)
         self._file = Path(path).open("rb")  # noqa: SIM115  it is closed with the target
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
-    def answers(self) -> Iterator[_Found]:
+    def answers(self) -> Iterator[_SavedAnswer]:
         """Yield every answer of the journal, and of conversations those before the last."""
         state = self._reader.state()
         cases: dict[str, tuple[str, str]] = {}
@@ -320,7 +306,7 @@ class _Journal:
             elif isinstance(record, AttemptRecord) and state.counts(line):
                 yield from _in_attempt(record, line.offset, *cases[record.case])
 
-    def read(self, place: _Place) -> Answer:
+    def read(self, place: _AnswerPlace) -> Answer:
         """Return one answer, or raise what was an error."""
         self._file.seek(place.offset)
         record = decode(self._file.readline(_LONGEST_LINE + 1))
@@ -334,26 +320,26 @@ class _Journal:
                 categories=categories_of(record.error.categories),
                 policy_block=known_pattern(record.error.policy_block),
             )
-        told = msgspec.to_builtins(record)
+        fields = msgspec.to_builtins(record)
         try:
-            about = {name: told.get(name) for name in ("model", "finish_reason", "usage")}
-            return answer_of((told["output"] or {}) | about, 0.0)
+            about = {name: fields.get(name) for name in ("model", "finish_reason", "usage")}
+            return answer_of((fields["output"] or {}) | about, 0.0)
         except WrongAnswer as wrong:
             raise TargetError("wrong answer", _words(str(wrong))) from None
 
 
-def _in_attempt(record: AttemptRecord, offset: int, entry: str, prompt: str) -> Iterator[_Found]:
+def _in_attempt(record: AttemptRecord, offset: int, entry: str, prompt: str) -> Iterator[_SavedAnswer]:
     own = record.messages or ()
     for part, message in enumerate(own):
         if part and message.get("role") == "assistant" and own[part - 1].get("role") == "user":
-            yield _Found(entry, text_of(own[part - 1].get("content")), _Place(offset, part))
-    yield _Found(entry, _last_prompt(own) if own else prompt, _Place(offset, _WHOLE, record.attempt))
+            yield entry, text_of(own[part - 1].get("content")), _AnswerPlace(offset, part)
+    yield entry, _last_prompt(own) if own else prompt, _AnswerPlace(offset, _WHOLE, record.attempt)
 
 
 def _last_prompt(messages: Sequence[Mapping[str, Any]]) -> str:
-    said = [message for message in messages if message.get("role") == "user"]
-    return text_of(said[-1].get("content")) if said else ""
+    prompts = [message for message in messages if message.get("role") == "user"]
+    return text_of(prompts[-1].get("content")) if prompts else ""
 
 
-def _words(told: object) -> str:
-    return clip(visible(mask_secrets(told if isinstance(told, str) else str(told or ""))), _LONGEST_MESSAGE)
+def _words(value: object) -> str:
+    return clip(visible(mask_secrets(value if isinstance(value, str) else str(value or ""))), _LONGEST_MESSAGE)
