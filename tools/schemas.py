@@ -27,7 +27,7 @@ from faircount.analysis.rejudge.rejudge import Rejudged
 from faircount.analysis.show import FoundEntries
 from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
 from faircount.core.model import Analyses, Document
-from faircount.runs.planning import Plan
+from faircount.runs.plan import Plan
 
 FOLDER = Path(__file__).parent.parent / "src" / "faircount" / "report" / "schemas"
 DOCUMENTS: dict[type[Document], str] = {

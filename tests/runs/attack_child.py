@@ -80,7 +80,7 @@ def prepare() -> None:
     import duckdb  # noqa: F401
 
     import faircount.analysis.analyze
-    import faircount.analysis.bench_report
+    import faircount.analysis.run_reports
     import faircount.app.cli.run
     import faircount.chat.client
     import faircount.readers.journal_reader

@@ -263,6 +263,8 @@ def _count_entry(result: Counted, attempts: Sequence[Mapping[str, Any]], facet: 
         result.to_success[first + 1] += 1
         result.answered_to_success[first + 1 - words_in_order[:first].count("error")] += 1
         return
+    if outcome == "unjudged":
+        return  # nobody knows whether it succeeded
     # What ended in an error told nothing; everything else was a request that was spent.
     lost = [*standard, *dynamic].count("error")
     result.given_up[len(attempts) - lost, lost > 0 or (failed and not dynamic)] += 1

@@ -35,11 +35,11 @@ from faircount.runs import (
     JournalError,
     Limits,
     Play,
+    Progress,
     Prompt,
     Request,
     Step,
     Strategy,
-    Tally,
     continue_run,
     lifecycle,
     read_journal,
@@ -382,13 +382,14 @@ def test_no_entry_is_counted_that_a_failing_disk_has_lost(
         cases = [entry(f"e{one}") for one in range(20)]
         counts: list[int] = []
 
-        def heard(tally: Tally, counts: list[int] = counts) -> None:
+        def heard(tally: Progress, counts: list[int] = counts) -> None:
             counts.append(tally.done)
 
         journal = Journal.create(str(path), replace(HEADER, aim="attack"))
         journal.append_all_now(case.record() for case in cases)
         strategy = Strategy(attack=Numbered(), iterations=2)
-        engine = Engine(cases, Scripted(answering), journal, Limits(concurrency=3), strategy=strategy, heard=heard)
+        limits = Limits(concurrency=3)
+        engine = Engine(cases, Scripted(answering), journal, limits, strategy=strategy, on_progress=heard)
         with monkeypatch.context() as patch:
             failing_call = Failing(str(path), getattr(os, call), number, errno.EIO)
             patch.setattr(os, call, failing_call)

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from faircount.analysis import list_attacks
-from faircount.runs import ATTACKS, KINDS
+from faircount.runs import ATTACKS, ENCODINGS
 from tests.conftest import ROOT, Cli, some
 from tests.report.test_present import harmless
 
@@ -129,7 +129,7 @@ def test_the_guide_names_every_attack_option_and_encoding() -> None:
         assert f"| `{attack.name}` |" in page
         assert all(f"`{option.name}" in page for option in attack.options), attack.name
         assert all(f"`{alias}`" in page for alias in attack.aliases)
-    assert all(kind.name in page for kind in KINDS)
+    assert all(kind.name in page for kind in ENCODINGS)
 
 
 # -- try --------------------------------------------------------------------------------------------------------

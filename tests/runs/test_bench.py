@@ -283,6 +283,38 @@ def test_values_of_a_bench_file_are_those_of_the_options(here: Path) -> None:
     assert isinstance(found.timeout, float)
 
 
+def test_components_of_a_bench_file_may_be_tables(here: Path) -> None:
+    more = (
+        "[judges.strict]\n"
+        "judge = {name = 'any', judges = ['canary', {name = 'threshold', judge = 'refusal', at = 0.8}]}\n"
+        "[attacks.noise]\nattack = {name = 'encodings', kinds = ['base64', 'hex']}\n"
+        "[targets.server]\ntarget = {name = 'openai', model = 'x'}\n"
+    )
+    (here / "b.toml").write_text(BENCH + more, "utf-8")
+    found = read_bench("b.toml").cells[-1].options
+    assert found.target == 'openai(model="x")'
+    assert found.judge == "any(canary, threshold(refusal, at=0.8))"
+    assert found.attack == 'encodings(kinds=["base64", "hex"])'
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{seed = 7}", 'the table needs a name, such as {name = "openai"'),
+        ("{name = 'simulated', since = 2026-01-01}", "since must be text, a finite number"),
+        ("{name = 'simulated', seed = nan}", "seed must be text, a finite number"),
+        ("{name = 'simulated', 'a b' = 1}", "a b cannot be the name of a parameter"),
+        ("{name = 'openai', api_key = 'x'}", "do not put secrets in a file"),
+    ],
+)
+def test_tables_that_name_no_component_are_refused(here: Path, value: str, words: str) -> None:
+    (here / "b.toml").write_text(f"{BENCH}\n[targets.server]\ntarget = {value}\n", "utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_bench("b.toml")
+    assert str(caught.value).startswith("b.toml: targets.server.target")
+    assert words in str(caught.value)
+
+
 def test_a_bench_that_does_not_exist_is_told(here: Path) -> None:
     assert here.is_dir()
     with pytest.raises(UsageError, match="no such file"):

@@ -15,7 +15,7 @@ def test_requests_are_counted_with_those_that_were_sent_again_until_there_are_en
     budget.take_call()
     assert budget.take_answer(None, ERROR) == budget.why_no_more() == ""
     budget.take_call()
-    assert (budget.tally.calls, budget.tally.retries) == (4, 2)
+    assert (budget.progress.calls, budget.progress.retries) == (4, 2)
     assert budget.why_no_more() == "--max-calls: 4 requests were sent"
 
 
@@ -25,7 +25,7 @@ def test_money_is_counted_for_the_target_and_for_the_model_that_leads_an_attack(
     assert budget.take_note({"attacker": {"requests": 2, "cost": 0.5, "model": "m"}}) == ""
     assert budget.take_note(None) == budget.take_note({"attacker": {"requests": 0}}) == budget.why_no_more() == ""
     assert budget.take_answer(Answer(output="", cost=0.1), None) == ""
-    assert budget.tally.cost == pytest.approx(1.0)
+    assert budget.progress.cost == pytest.approx(1.0)
     assert budget.why_no_more() == "--max-cost: 1.0000 of 1 was spent"
 
 
@@ -47,6 +47,6 @@ def test_attempts_and_entries_are_counted_by_what_became_of_them() -> None:
     budget = Budget(Limits(), 10)
     for outcome in Outcome:
         budget.count(outcome)
-    tally = budget.tally
+    tally = budget.progress
     assert tally.done == len(Outcome)
     assert (tally.errors, tally.failed, tally.passed, tally.undecided, tally.blocked) == (1, 1, 1, 1, 1)

@@ -21,7 +21,7 @@ from faircount.compat import imports_rebel
 from faircount.components import Context, is_there
 from faircount.core import Decision, InputError, Verdict
 from faircount.readers import AttemptRecord, OutputRecord, encode_record
-from faircount.runs import Case, Collected, attempt_of, attempt_record, collect, discover
+from faircount.runs import Case, CollectedTests, attempt_of, attempt_record, collect, discover
 from tests import peers
 from tests.runs import rebel_cases
 
@@ -70,7 +70,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
     return write
 
 
-def names(collected: Collected) -> list[str]:
+def names(collected: CollectedTests) -> list[str]:
     return [case.name for case in collected.cases]
 
 
@@ -386,7 +386,7 @@ def test_two_groups_of_one_name_and_values_written_alike_are_errors(put: Put) ->
 def test_judges_that_files_name_are_made_with_the_setting_of_the_run(put: Put) -> None:
     put(HEAD, test(group="metrics=[JudgeMetric(judge='mine'), JudgeMetric(judge='llm(rubric=\"good?\")')]"))
     setting = Context(chat=ChatSettings(model="judge-1"), named={"mine": 'contains(text="x")'})
-    (case,) = collect(["."], setting=setting).cases
+    (case,) = collect(["."], context=setting).cases
     assert case.metrics[0].name == 'strings.Contains(text="x")' and not case.metrics[0].blocking
     assert case.metrics[1].parameters["parameters"]["model"] == "judge-1" and case.metrics[1].blocking
 

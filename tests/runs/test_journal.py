@@ -803,7 +803,7 @@ def test_a_torn_end_that_cannot_be_kept_is_not_cut_off(place: str) -> None:
 
 
 def test_a_torn_end_over_the_limit_of_a_line_is_moved_too(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.runs.journal_reading.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("faircount.runs.journal.MAX_LINE_BYTES", 1000)
     monkeypatch.setattr("faircount.readers.journals.MAX_LINE_BYTES", 1000)
     monkeypatch.setattr("faircount.runs.journal._BUFFER_BYTES", 100)
     Journal.create(place, HEADER).close()

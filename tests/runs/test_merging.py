@@ -23,7 +23,7 @@ from faircount.runs import (
     Strategy,
     TargetError,
     lifecycle,
-    merged,
+    merge_shards,
     read_shard,
     resume,
 )
@@ -136,30 +136,30 @@ def test_a_shard_that_is_missing_is_named(tmp_path: Path, capsys: pytest.Capture
 def test_a_shard_that_is_there_twice_is_named(tmp_path: Path) -> None:
     parts = [shard(tmp_path, "1/2"), shard(tmp_path, "1/2", name="again.jsonl"), shard(tmp_path, "2/2")]
     with pytest.raises(InputError, match=r"again\.jsonl and .*shard_1\.jsonl are both shard 1/2"):
-        merged(parts)
+        merge_shards(parts)
 
 
 def test_a_shard_that_is_not_complete_says_how_to_go_on(tmp_path: Path) -> None:
     parts = [shard(tmp_path, "1/2"), shard(tmp_path, "2/2", limit=4)]
     with pytest.raises(InputError, match=r"shard_2\.jsonl: not complete: .* left; continue with faircount resume"):
-        merged(parts)
+        merge_shards(parts)
 
 
 def test_shards_of_different_runs_are_not_put_together(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="they differ in stop_when"):
-        merged([shard(tmp_path, "1/2"), shard(tmp_path, "2/2", stop_when="asr < 5%")])
+        merge_shards([shard(tmp_path, "1/2"), shard(tmp_path, "2/2", stop_when="asr < 5%")])
     with pytest.raises(InputError, match="some belong to 2 and 3 shards"):
-        merged([shard(tmp_path, "1/2", name="a"), shard(tmp_path, "2/3", name="b")])
+        merge_shards([shard(tmp_path, "1/2", name="a"), shard(tmp_path, "2/3", name="b")])
 
 
 def test_shards_of_another_dataset_are_found_out_by_their_size_and_their_entries(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has 5 entries, but shard 1/2 of 11 has 6"):
-        merged([shard(tmp_path, "1/2", name="a"), shard(tmp_path, "2/2", entries=12, name="b")])
+        merge_shards([shard(tmp_path, "1/2", name="a"), shard(tmp_path, "2/2", entries=12, name="b")])
     first, second = shard(tmp_path, "1/2", name="c"), shard(tmp_path, "2/2", name="d")
     text = Path(second).read_text("ascii").replace('"e1"', '"e0"')
     Path(second).write_text(text, "ascii")
     with pytest.raises(InputError, match=r"the entry e0 is in .*c and in .*d"):
-        merged([first, second])
+        merge_shards([first, second])
 
 
 def test_what_is_no_shard_is_not_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

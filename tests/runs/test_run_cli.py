@@ -16,8 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from faircount.app.cli.run_progress import RunProgress
-from faircount.runs import Tally
+from faircount.app.cli.run import RunProgress
+from faircount.runs import Progress
 from tests.conftest import Cli
 from tests.runs.misbehaving_server import Server, answer, completion, echo_of_headers, failing
 from tests.runs.running import METRICS, attempts, records, report_of, write_tests
@@ -407,7 +407,7 @@ def test_a_folder_that_cannot_be_made_is_told(here: Path, cli: Cli) -> None:
 def test_a_report_that_cannot_be_written_is_told_and_comes_with_the_next_resume(
     here: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from faircount.io.new_file import NewFile
+    from faircount.io import NewFile
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -629,8 +629,8 @@ def test_x():
 # -- progress ---------------------------------------------------------------------------------------------------
 
 
-def _tally(done: int) -> Tally:
-    return Tally(total=100, done=done, passed=done // 2, failed=done - done // 2, retries=3, cost=0.25, errors=0)
+def _tally(done: int) -> Progress:
+    return Progress(total=100, done=done, passed=done // 2, failed=done - done // 2, retries=3, cost=0.25, errors=0)
 
 
 def _show(*numbers: int) -> None:
@@ -644,7 +644,7 @@ def _show(*numbers: int) -> None:
 def test_progress_is_plain_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faircount.app.cli.run_progress._EVERY_ELSEWHERE", 0.0)
+    monkeypatch.setattr("faircount.app.cli.run._EVERY_ELSEWHERE", 0.0)
     _show(10, 20, 100)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["faircount: 10/100", "faircount: 20/100", "faircount: 100/100"]
@@ -666,7 +666,7 @@ def test_on_a_terminal_one_line_renews_itself(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("faircount.app.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
+    monkeypatch.setattr("faircount.app.cli.run._EVERY_ON_A_TERMINAL", 0.0)
     _show(10, 20)
     err = capsys.readouterr().err
     assert err.count("\r\x1b[2K") == 3
@@ -684,14 +684,14 @@ def test_progress_that_nobody_can_hear_stops_nothing(monkeypatch: pytest.MonkeyP
 
     tried: list[None] = []
     monkeypatch.setattr("sys.stderr", Closed())
-    monkeypatch.setattr("faircount.app.cli.run_progress._EVERY_ON_A_TERMINAL", 0.0)
+    monkeypatch.setattr("faircount.app.cli.run._EVERY_ON_A_TERMINAL", 0.0)
     _show(10)
     assert tried
 
 
 def test_a_long_run_tells_how_far_it_is(here: Path) -> None:
     script = (
-        "import faircount.app.cli.run_progress as p, sys\n"
+        "import faircount.app.cli.run as p, sys\n"
         "p._EVERY_ELSEWHERE = 0.05\n"
         "from faircount.app.cli import main\n"
         "sys.exit(main(['run', 'tests', '--target', 'simulated(latency=0.1)', '--concurrency', '2']))\n"

@@ -23,15 +23,15 @@ from faircount.readers import OutputRecord, decode_record, encode_record
 from faircount.runs import (
     AttackCase,
     Case,
-    Chosen,
     DatasetChoice,
+    RunCases,
     Selection,
     are_datasets,
     choose_entries,
     is_dataset,
     read_map,
     sample_size,
-    settled,
+    with_drawn_seed,
 )
 from tests.conftest import ROOT
 
@@ -54,7 +54,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     return write
 
 
-def chosen(*paths: str, setting: Context | None = None, **choice: Any) -> Chosen:
+def chosen(*paths: str, setting: Context | None = None, **choice: Any) -> RunCases:
     return choose_entries(DatasetChoice(paths=paths, **choice), setting or Context())
 
 
@@ -73,11 +73,11 @@ def entry(number: float | str = 1, **values: Any) -> dict[str, Any]:
     }
 
 
-def names(found: Chosen) -> list[str]:
+def names(found: RunCases) -> list[str]:
     return [case.name for case in found.cases]
 
 
-def said(found: Chosen) -> str:
+def said(found: RunCases) -> str:
     return "\n".join(found.notes)
 
 
@@ -409,13 +409,15 @@ def test_a_sample_is_drawn_of_what_was_chosen(dataset: Dataset) -> None:
 
 def test_a_random_seed_is_drawn_once_and_recorded(dataset: Dataset) -> None:
     path = dataset([entry(number) for number in range(100)])
-    choice = settled(DatasetChoice(paths=(path,), sample="10", sample_seed="random"))
+    choice = with_drawn_seed(DatasetChoice(paths=(path,), sample="10", sample_seed="random"))
     assert choice.sample_seed.isdigit()
-    assert settled(choice) == choice
+    assert with_drawn_seed(choice) == choice
     again = msgspec.convert(msgspec.json.decode(msgspec.json.encode(choice)), DatasetChoice)
     assert again == choice
     assert names(choose_entries(again, Context())) == names(choose_entries(choice, Context()))
-    others = [settled(DatasetChoice(paths=(path,), sample="10", sample_seed="random")).sample_seed for _ in range(5)]
+    others = [
+        with_drawn_seed(DatasetChoice(paths=(path,), sample="10", sample_seed="random")).sample_seed for _ in range(5)
+    ]
     assert len({choice.sample_seed, *others}) > 1
 
 

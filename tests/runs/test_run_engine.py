@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from faircount.judges import Usage
-from faircount.runs import Answer, Earlier, Engine, Journal, JournalError, Request, Tally, TargetError, read_journal
+from faircount.runs import Answer, Earlier, Engine, Journal, JournalError, Progress, Request, TargetError, read_journal
 from faircount.testing import EvaluationResult
 from tests.runs.running import Doing, Run, Says, Scripted, attempts, case, forever
 
@@ -124,7 +124,7 @@ def test_what_the_transport_sends_again_counts_as_calls(tmp_path: Path) -> None:
     run = Run(tmp_path, [case(attempts=20)], target, max_calls=7, concurrency=1)
     run.go()
     assert len(target.asked) == 3
-    assert (run.engine.tally.calls, run.engine.tally.retries) == (9, 6)
+    assert (run.engine.progress.calls, run.engine.progress.retries) == (9, 6)
 
 
 def test_max_calls_that_are_just_enough_leave_a_run_complete(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_run_stops_when_its_cost_is_spent(tmp_path: Path) -> None:
     ending = run.go()
     assert not ending.complete
     assert "--max-cost: 1.2000 of 1 was spent" in ending.why
-    assert run.engine.tally.cost == pytest.approx(1.2)
+    assert run.engine.progress.cost == pytest.approx(1.2)
 
 
 def test_a_limit_of_cost_without_a_price_stops_at_once_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_limit_of_cost_without_a_price_stops_at_once_and_says_what_is_missing(
 def test_without_a_limit_an_unknown_price_is_no_trouble(tmp_path: Path) -> None:
     run = Run(tmp_path, [case(attempts=3)], Scripted())
     assert run.go().complete
-    assert run.engine.tally.cost is None
+    assert run.engine.progress.cost is None
 
 
 def test_a_run_stops_after_so_many_errors_in_a_row(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_request_that_fails_is_recorded_with_its_reason(tmp_path: Path) -> Non
     for attempt in run.attempts:
         assert attempt["error"] == {"kind": "status", "message": "the server answered with status 503"}
         assert (attempt["output"], attempt["verdicts"], attempt["tries"], attempt["waited"]) == (None, [], 5, 1.5)
-    assert (run.engine.tally.errors, run.engine.tally.retries) == (2, 8)
+    assert (run.engine.progress.errors, run.engine.progress.retries) == (2, 8)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_answer_that_a_filter_stopped_is_kept_beside_its_error(tmp_path: Path
     run.go()
     (attempt,) = run.attempts
     assert (attempt["output"]["output"], attempt["error"]["kind"], attempt["verdicts"]) == ("half an", "blocked", [])
-    assert (attempt["model"], run.engine.tally.cost) == ("m", 0.5)
+    assert (attempt["model"], run.engine.progress.cost) == ("m", 0.5)
 
 
 def test_a_target_that_hangs_is_given_up_when_its_time_is_over(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_an_answer_that_cannot_be_written_down_is_an_error_and_not_the_end(tmp_p
     assert first["error"]["kind"] == "wrong answer"
     assert "cannot be recorded" in first["error"]["message"]
     assert second["error"] is None
-    assert (run.engine.tally.errors, run.engine.tally.passed) == (1, 1)
+    assert (run.engine.progress.errors, run.engine.progress.passed) == (1, 1)
 
 
 def test_text_of_any_kind_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_every_attempt_is_judged_by_every_metric_in_their_order(tmp_path: Path) 
         ("a", 0): [("says no", "failure"), ("says yes", "success"), ("says and", "failure")],
         ("a", 1): [("says no", "success"), ("says yes", "success"), ("says and", "success")],
     }
-    assert (run.engine.tally.passed, run.engine.tally.failed) == (1, 1)
+    assert (run.engine.progress.passed, run.engine.progress.failed) == (1, 1)
 
 
 def _by(run: Run) -> Any:
@@ -401,10 +401,10 @@ def test_the_tally_follows_every_attempt(tmp_path: Path) -> None:
         return EvaluationResult(score=0.0, verdict="error", reason="who knows") if actual.output == "yes" else passed()
 
     run = Run(tmp_path, [case("a", attempts=4), case("b", [Doing(do=unsure)], 1)], Scripted(mixed), concurrency=1)
-    run.engine._heard = lambda tally: heard.append((tally.done, tally.total))
+    run.engine._on_progress = lambda tally: heard.append((tally.done, tally.total))
     run.go()
     assert heard == [(number, 5) for number in range(1, 6)]
-    assert run.engine.tally == Tally(
+    assert run.engine.progress == Progress(
         total=5, done=5, passed=2, failed=1, undecided=1, errors=1, calls=6, retries=1, cost=2.0, errors_in_a_row=0
     )
 
@@ -420,7 +420,7 @@ def test_an_attempt_counts_only_when_it_is_durable(tmp_path: Path, monkeypatch: 
         os.fdatasync(descriptor)
 
     def release() -> None:
-        done_before.append(run.engine.tally.done)
+        done_before.append(run.engine.progress.done)
         synced.set()
 
     async def say(_: Request) -> Answer:
@@ -430,7 +430,7 @@ def test_an_attempt_counts_only_when_it_is_durable(tmp_path: Path, monkeypatch: 
     run = Run(tmp_path, [case()], Scripted(say))
     monkeypatch.setattr("faircount.runs.journal._sync", slow_sync)
     assert run.go().complete
-    assert (done_before, run.engine.tally.done) == ([0], 1)
+    assert (done_before, run.engine.progress.done) == ([0], 1)
 
 
 def test_the_next_request_is_sent_while_an_answer_is_measured(tmp_path: Path) -> None:
@@ -448,7 +448,7 @@ def test_the_next_request_is_sent_while_an_answer_is_measured(tmp_path: Path) ->
     target = Scripted(say)
     run = Run(tmp_path, [case(metrics=[Doing(do=wait, blocking=True)], attempts=2)], target, concurrency=1)
     assert run.go().complete
-    assert (run.engine.tally.passed, target.most_at_once) == (2, 1)
+    assert (run.engine.progress.passed, target.most_at_once) == (2, 1)
 
 
 # -- going on ---------------------------------------------------------------------------------------------------
@@ -465,8 +465,8 @@ def test_only_what_is_missing_is_sent_when_a_run_goes_on(tmp_path: Path) -> None
     journal.close()
     assert ending.complete
     assert target.asked == [("a", 3), ("b", 0), ("b", 1)]
-    assert len(attempts(first.path)) == engine.tally.done == 6
-    assert engine.tally.calls == 3
+    assert len(attempts(first.path)) == engine.progress.done == 6
+    assert engine.progress.calls == 3
 
 
 def test_an_abort_gives_up_what_hangs_and_leaves_the_journal_whole(tmp_path: Path) -> None:

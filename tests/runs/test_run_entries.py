@@ -99,7 +99,7 @@ def test_an_entry_is_judged_with_its_own_arguments_and_ends_with_its_success(tmp
     assert told(run) == [(0, "standard", 0, "failure"), (1, "standard", 1, "success")]
     assert done(run) == [{"kind": "done", "case": "e1", "outcome": "success"}]
     assert all("messages" not in one for one in run.attempts)
-    assert (run.engine.tally.done, run.engine.tally.passed, run.engine.tally.calls) == (1, 1, 2)
+    assert (run.engine.progress.done, run.engine.progress.passed, run.engine.progress.calls) == (1, 1, 2)
 
 
 def test_every_iteration_of_an_attack_is_an_attempt_of_its_own(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_run_that_knows_enough_finishes_the_entries_that_it_is_at(tmp_path: Pa
 
     cases = [entry(str(number), attempts=3) for number in range(50)]
     run = Run(tmp_path, cases, answering("no"), strategy=Strategy(), concurrency=4)
-    run.engine._watching = watching
+    run.engine._watcher = watching
     ending = run.go()
     assert (ending.complete, ending.decided, ending.why) == (False, True, "enough")
     tried = {name for name, _ in attempts(run.path)}
@@ -240,7 +240,7 @@ def test_a_run_that_is_interrupted_after_it_knew_enough_is_interrupted(tmp_path:
 
     cases = [entry(str(number), attempts=30) for number in range(50)]
     run = Run(tmp_path, cases, answering("no"), strategy=Strategy(), concurrency=4)
-    run.engine._watching = watching
+    run.engine._watcher = watching
     ending = run.go()
     assert (ending.complete, ending.decided, ending.interrupted) == (False, False, True)
     tried = {name for name, _ in attempts(run.path)}
@@ -271,7 +271,7 @@ def test_what_the_model_behind_an_attack_costs_counts_towards_the_limit(tmp_path
     run = Run(tmp_path, [entry("a")], Scripted(cheap), strategy=strategy, max_cost=2.0)
     ending = run.go()
     assert ending.why.startswith("--max-cost")
-    assert run.engine.tally.cost == pytest.approx(0.1 + 4 * 0.5)
+    assert run.engine.progress.cost == pytest.approx(0.1 + 4 * 0.5)
 
 
 def test_the_watcher_hears_entries_in_their_order_whoever_is_quicker(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_the_watcher_hears_entries_in_their_order_whoever_is_quicker(tmp_path: P
 
     cases = [entry(str(number)) for number in range(20)]
     run = Run(tmp_path, cases, Scripted(answer), strategy=Strategy(), concurrency=20)
-    run.engine._watching = lambda outcome: heard.append(outcome) or ""  # type: ignore[func-returns-value]
+    run.engine._watcher = lambda outcome: heard.append(outcome) or ""  # type: ignore[func-returns-value]
     run.go()
     assert heard == ["success" if number % 2 else "failure" for number in range(20)]
 
@@ -296,7 +296,7 @@ def test_the_watcher_hears_of_what_was_finished_earlier(tmp_path: Path) -> None:
     resumed = resume(run.path, cases, retry_errors=False)
     heard: list[str] = []
     engine = Engine(cases, answering("PWNED"), resumed.journal, Limits(), strategy=Strategy())
-    engine._watching = lambda outcome: heard.append(outcome) or ""  # type: ignore[func-returns-value]
+    engine._watcher = lambda outcome: heard.append(outcome) or ""  # type: ignore[func-returns-value]
     asyncio.run(engine.run(resumed.earlier))
     resumed.journal.close()
     assert heard == ["failure"] * 4 + ["success"] * 2

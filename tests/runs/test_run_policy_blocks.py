@@ -123,7 +123,7 @@ def test_what_a_target_raises_is_recorded_as_a_block_with_its_pattern(tmp_path: 
         "policy_block": "openai-usage-policy",
     }
     assert record["error"]["message"].startswith("Error code: 400 - {'error': {'message': 'Invalid prompt")
-    assert (run.engine.tally.blocked, run.engine.tally.errors) == (1, 0)
+    assert (run.engine.progress.blocked, run.engine.progress.errors) == (1, 0)
 
 
 @pytest.mark.parametrize("message", OUTAGES)
@@ -144,7 +144,7 @@ def test_an_attempt_that_was_refused_is_not_made_again_and_its_entry_is_blocked(
     run = Run(tmp_path, [case("a", fields={"id": "a"})], target, strategy=Strategy(retries=3))
     assert run.go().complete
     assert len(target.asked) == 1
-    assert run.engine.tally.blocked == 1
+    assert run.engine.progress.blocked == 1
 
 
 def test_refusals_are_not_counted_as_errors_in_a_row() -> None:

@@ -12,8 +12,8 @@ import pytest
 from msgspec import structs
 
 from faircount import Analysis
+from faircount.compat import spikee_rows
 from faircount.core import Group, InputError
-from faircount.runs import spikee_rows
 from tests.analysis.spikee_output import NINE_FIELDS, Printed, Row, read_console
 from tests.analysis.test_golden_spikee import SPIKEE, as_printed, breakdowns_like, needs_spikee, only
 from tests.conftest import Write, analysis_of

@@ -807,6 +807,35 @@ def test_rebels_flags_name_a_client_in_the_current_folder(folder: Path) -> None:
     assert ask(make_again("target", json.loads(json.dumps(target.settings())))).output == "u hellohello {}"
 
 
+@pytest.mark.parametrize("module", ["openai", "simulated", "spikee"])
+def test_a_client_in_a_module_that_is_called_as_a_target_is_loaded_all_the_same(
+    folder: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # to load code adds its folder
+    (folder / f"{module}.py").write_text(CODE, encoding="utf-8")
+    arguments = '{"url": "u", "times": 2}'
+    flags = {"api_client_module": module, "api_client_class": "Client", "api_client_args": arguments}
+    target = make_target("", Context(), **flags)
+    assert isinstance(target, LocalTarget)
+    assert target.name == f"{module}:Client"
+    assert ask(target).output == "u hellohello {}"
+    assert ask(make_again("target", json.loads(json.dumps(target.settings())))).output == "u hellohello {}"
+    del sys.modules[module]
+
+
+def test_a_model_can_be_given_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "a key that nobody sees")
+    target = make_target(
+        "openai(model='b', base_url='http://localhost:1/v1', api_key_env='SOME_KEY')",
+        Context(ChatSettings(model="a", timeout=9)),
+    )
+    chat = target.settings()["chat"]
+    assert (chat["model"], chat["base_url"], chat["api_key_env"]) == ("b", "http://localhost:1/v1", "SOME_KEY")
+    assert chat["timeout"] == 9
+    assert make_again("target", json.loads(json.dumps(target.settings()))).settings() == target.settings()
+
+
 @pytest.mark.parametrize(
     ("told", "words"),
     [
@@ -978,7 +1007,8 @@ def test_a_command_says_advice_on_standard_error(cli: Cli, tmp_path: Path) -> No
         ("simulated:flakey", "did you mean simulated:flaky"),
         ("nonsense", "no such target; available: openai"),
         ("openai:gpt-4o", "did you mean openai? available"),
-        ("openai(model='x')", "--model"),
+        ("openai(temperature=0)", "has no argument temperature; it takes model, base_url, api_key_env"),
+        ("openai(model=3)", "openai: model must be a string"),
         ("openai", "no model given"),
         ("", "no target given"),
         ("simulated(seed", "cannot be parsed at character"),

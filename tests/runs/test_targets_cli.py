@@ -31,7 +31,7 @@ KEY = "sk-sentinel-0123456789abcdefSECRET"
 
 
 def valid(name: str, text: str) -> dict[str, Any]:
-    schema = resources.files("faircount.report").joinpath("schemas", f"{name}-1.json").read_text("utf-8")
+    schema = resources.files("faircount.report").joinpath("schemas", f"{name}.json").read_text("utf-8")
     document: dict[str, Any] = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(json.loads(schema))
     jsonschema.Draft202012Validator(json.loads(schema)).validate(document)
@@ -41,14 +41,14 @@ def valid(name: str, text: str) -> dict[str, Any]:
 def tried(cli: Cli, *words: str) -> tuple[int, dict[str, Any]]:
     ran = cli("targets", "try", *words, "--output-format", "json")
     assert ran.out.isascii()
-    return ran.code, valid("answer", ran.out)
+    return ran.code, valid("answer-1", ran.out)
 
 
 # -- list -------------------------------------------------------------------------------------------------------
 
 
 def test_every_target_is_listed_with_a_sentence(cli: Cli, tmp_path: Path) -> None:
-    listed = valid("targets", cli("targets", "list", "--output-format", "json").out)
+    listed = valid("targets-2", cli("targets", "list", "--output-format", "json").out)
     assert [(one["name"], one["sentence"]) for one in listed["targets"]] == [
         (one.name, one.sentence) for one in available()
     ]
@@ -59,6 +59,22 @@ def test_every_target_is_listed_with_a_sentence(cli: Cli, tmp_path: Path) -> Non
     assert cli("targets", "list", "--output-format", "html", "-o", str(page)).code == 0
     assert "simulated:guarded" in page.read_text(encoding="utf-8")
     assert cli("targets", "list", "--output-format", "html").code == 2
+
+
+def test_targets_of_packages_that_are_broken_are_listed_with_the_reason(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "listed-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: listed\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[faircount.targets]\ngone = listed_targets:Gone\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (broken,) = valid("targets-2", cli("targets", "list", "--output-format", "json").out)["broken"]
+    assert (broken["name"], broken["package"], broken["package_version"]) == ("gone", "listed", "1.0")
+    assert broken["error"].startswith("listed_targets:Gone cannot be loaded: ModuleNotFoundError")
+    console = cli("targets", "list").out
+    assert "From installed packages" in console and "gone    listed   listed_targets:Gone cannot be" in console
+    assert "gone" not in [one.name for one in available()]
 
 
 def test_every_name_that_is_listed_is_understood() -> None:
@@ -165,7 +181,7 @@ def test_what_cannot_be_tried_is_said(cli: Cli, words: list[str], told: str) -> 
 
 
 def test_the_file_of_the_guide_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = read_file(str(ROOT / "docs" / "samples" / "target.toml")).told
+    told = read_file(str(ROOT / "docs" / "samples" / "target.toml")).spec
     assert told.answer is not None and told.has_json
     monkeypatch.setenv("BOT_TOKEN", "x")
     assert make_target(str(ROOT / "docs" / "samples" / "target.toml"), Context()).settings()["kind"] == "http"

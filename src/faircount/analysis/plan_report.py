@@ -16,7 +16,7 @@ from faircount.report.blocks import (
     table,
     text_column,
 )
-from faircount.runs.planning import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
+from faircount.runs.plan import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Plan
 
 _AT_MOST = "at most; attempts on an entry end with its first success"
 _SHOWN = 20

@@ -26,10 +26,10 @@ from faircount.judges.judge import Judge
 from faircount.runs.attacks.base import Attack, AttackError, Entry, Step
 from faircount.runs.attacks.factory import make_attack
 from faircount.runs.cases import AttackCase
-from faircount.runs.entry_metric import EntryMetric
+from faircount.runs.engine import output_record
 from faircount.runs.lifecycle import run_in_a_loop
+from faircount.runs.metrics import EntryMetric
 from faircount.runs.options import TryAttackOptions, TryTargetOptions
-from faircount.runs.recording import output_record
 from faircount.runs.targets.base import BLOCKED, Answer, Request, Target, TargetError, classified
 from faircount.runs.targets.factory import make_target
 

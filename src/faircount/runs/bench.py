@@ -11,7 +11,7 @@
     model = "gpt-4o-mini"
 
     [targets.bot]
-    target = "./bot.py:answer"
+    target = {name = "./bot.py:answer", language = "de"}    # or "./bot.py:answer(language='de')"
 
     [datasets.injections]
     path = "injections.jsonl"
@@ -44,6 +44,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,17 +52,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.components.spec import Kind, read_spec, render
 from faircount.config import read_toml, refuse_secrets, refuse_unknown, table
 from faircount.core.errors import UsageError
 from faircount.core.options import option_fields, option_value, options_from
 from faircount.core.text import clip, visible
 from faircount.runs import lifecycle
 from faircount.runs.budget import Limits
-from faircount.runs.dataset_choice import RANDOM_SEED
+from faircount.runs.datasets import RANDOM_SEED
 from faircount.runs.engine import Ending
 from faircount.runs.lifecycle import Settings
 from faircount.runs.options import BenchOptions, JournalOptions, RunOptions
-from faircount.runs.service import SILENT, Prepared, RunListener, continue_run, prepare, start
+from faircount.runs.service import SILENT, PreparedRun, RunListener, continue_run, prepare, start
 from faircount.runs.targets.factory import without_limits
 
 ROLES = ("target", "dataset", "judge", "attack", "variant")
@@ -74,6 +76,8 @@ _NOT_HERE = frozenset(
     ["paths", "dataset_folder", "tags", "exclude_tags", "aggregation", "shard", "num_workers_eval", "no_auto_resume"]
 )
 """Options of a run that a bench file has no key for."""
+_COMPONENTS: Mapping[str, Kind] = {"target": "target", "judge": "judge", "attack": "attack"}
+"""The keys whose values may be tables that name a component."""
 _MOST_CELLS = 10_000
 
 COMPLETE, DECIDED, STOPPED, UNSTARTED = "complete", "enough is known", "not complete", "not begun"
@@ -141,7 +145,12 @@ def bench(
     found = read_bench(asked.file)
     for cell in found.cells:
         # A mistake in the last one is reported before the first is begun.
-        _refuse_other_settings(found, cell, _prepare(found, cell, listener))
+        settings = _prepare(found, cell, listener).settings
+        if cell.exists and _essence(lifecycle.settings_of(cell.journal)) != _essence(settings):
+            raise UsageError(
+                f"{cell.journal}: this run was started with other settings or another dataset than {found.path} has "
+                "now; set another output_folder there, or remove the journal"
+            )
     if asked.plan:
         return BenchState(found.path, found.cells, tuple(STARTED if cell.exists else PLANNED for cell in found.cells))
     states: list[str] = []
@@ -159,7 +168,7 @@ def bench(
     return BenchState(found.path, found.cells, tuple(states), interrupted)
 
 
-def _prepare(plan: BenchFile, cell: BenchCell, listener: RunListener = SILENT) -> Prepared:
+def _prepare(plan: BenchFile, cell: BenchCell, listener: RunListener = SILENT) -> PreparedRun:
     where = JournalOptions(journal=cell.journal, output_folder=plan.output_folder)
     try:
         prepared = prepare(cell.options, where, listener=listener)
@@ -179,15 +188,6 @@ def _run(plan: BenchFile, cell: BenchCell, retry_errors: bool, listener: RunList
     return continue_run(cell.journal, settings, retry_errors=retry_errors, to_the_end=False, listener=listener)
 
 
-def _refuse_other_settings(plan: BenchFile, cell: BenchCell, prepared: Prepared) -> None:
-    """Raise if the journal of a cell already exists and belongs to another run."""
-    if cell.exists and _essence(lifecycle.settings_of(cell.journal)) != _essence(prepared.settings):
-        raise UsageError(
-            f"{cell.journal}: this run was started with other settings or another dataset than {plan.path} has now; "
-            "set another output_folder there, or remove the journal"
-        )
-
-
 def _essence(settings: Settings) -> Settings:
     """Return settings without what may differ between a run and how it goes on."""
     return replace(settings, timestamp="", limits=Limits(), spikee_results=None, target=without_limits(settings.target))
@@ -198,28 +198,30 @@ def _essence(settings: Settings) -> Settings:
 
 def read_bench(path: str) -> BenchFile:
     """Read a bench file; raise UsageError with the file, the table and the key for anything that is not understood."""
-    told = read_toml(path)
-    refuse_unknown(path, "", told, _KNOWN)
-    folder = told.get("output_folder", "results")
+    content = read_toml(path)
+    refuse_unknown(path, "", content, _KNOWN)
+    folder = content.get("output_folder", "results")
     if not isinstance(folder, str) or not folder:
         raise UsageError(f"{path}: output_folder must be the name of a folder")
-    settings = _options(path, "settings", told.get("settings", {}))
-    parts = {role: _parts(path, role, told) for role in ROLES}
+    settings = _options(path, "settings", content.get("settings", {}))
+    parts = {role: _parts(path, role, content) for role in ROLES}
     for role in ("target", "dataset"):
         if not parts[role]:
             raise UsageError(f"{path}: no {role}; add one under [{_TABLES[role]}.NAME]")
-    left_out = _left_out(path, told.get("leave_out", []), parts)
+    left_out = _left_out(path, content.get("leave_out", []), parts)
     cells = tuple(_cells(path, folder, settings, parts, left_out))
     if not cells:
         raise UsageError(f"{path}: every combination is left out")
-    _refuse_same_names(path, cells)
+    for name, count in Counter(cell.name for cell in cells).items():
+        if count > 1:
+            raise UsageError(f"{path}: two combinations are both named {name}; rename one of their parts")
     return BenchFile(path, folder, cells)
 
 
-def _parts(path: str, role: str, told: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _parts(path: str, role: str, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the options in the tables of a role, by the names of the tables."""
     found = {}
-    for name, value in table(path, _TABLES[role], told.get(_TABLES[role], {})).items():
+    for name, value in table(path, _TABLES[role], content.get(_TABLES[role], {})).items():
         where = f"{_TABLES[role]}.{name}"
         if not _NAME.fullmatch(name):
             raise UsageError(
@@ -231,13 +233,18 @@ def _parts(path: str, role: str, told: Mapping[str, Any]) -> dict[str, dict[str,
 
 def _options(path: str, where: str, value: object, own: Sequence[str] = ()) -> dict[str, Any]:
     """Return the options that a table gives, by the names of the fields of `RunOptions`."""
-    told = table(path, where, value)
+    content = table(path, where, value)
     fields = {known.name: known for known in option_fields(RunOptions)}
-    refuse_secrets(path, where, told)
-    refuse_unknown(path, where, told, (*(name for name in fields if name not in _NOT_HERE), *own))
+    refuse_secrets(path, where, content)
+    refuse_unknown(path, where, content, (*(name for name in fields if name not in _NOT_HERE), *own))
     found: dict[str, Any] = {}
-    for key, one in told.items():
+    for key, one in content.items():
         known = replace(fields["paths"], name=key) if key in own else fields[key]
+        if key in _COMPONENTS and isinstance(one, Mapping):
+            try:
+                one = render(read_spec(one, _COMPONENTS[key]))
+            except UsageError as error:
+                raise UsageError(f"{path}: {where}.{key}: {error}") from error
         try:
             given = option_value(known, one)
         except UsageError as error:
@@ -246,15 +253,15 @@ def _options(path: str, where: str, value: object, own: Sequence[str] = ()) -> d
     return found
 
 
-def _left_out(path: str, told: object, parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, str]]:
-    if not isinstance(told, list) or not all(isinstance(one, dict) and one for one in told):
+def _left_out(path: str, content: object, parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, str]]:
+    if not isinstance(content, list) or not all(isinstance(one, dict) and one for one in content):
         raise UsageError(f"{path}: leave_out must be a list of tables: [[leave_out]]")
-    for one in told:
+    for one in content:
         refuse_unknown(path, "leave_out", one, ROLES)
         for role, name in one.items():
             if not isinstance(name, str) or name not in parts[role]:
                 raise UsageError(f"{path}: leave_out: no such {role}: {clip(visible(repr(name)), 60)}")
-    return told
+    return content
 
 
 def _cells(
@@ -277,11 +284,3 @@ def _cells(
         if options.sample_seed == RANDOM_SEED:
             raise UsageError(f"{path}: {name}: sample_seed must be a number, so that the bench can be resumed")
         yield BenchCell(cell, options, str(Path(folder) / f"{name}.jsonl"))
-
-
-def _refuse_same_names(path: str, cells: Sequence[BenchCell]) -> None:
-    first: dict[str, BenchCell] = {}
-    for cell in cells:
-        before = first.setdefault(cell.name, cell)
-        if before is not cell:
-            raise UsageError(f"{path}: two combinations are both named {cell.name}; rename one of their parts")

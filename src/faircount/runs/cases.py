@@ -1,50 +1,42 @@
-"""A case, its metrics, and what they say of an answer, without keeping the event loop or waiting for ever.
+"""Cases, and which of them are run: by name, by a keyword expression and by tags; a random sample; a shard.
 
-Whatever a metric does, something comes back that can be written down: what it raises is an error of its own, and takes
-nothing from the answer or from other metrics. Metrics that never wait are asked at once. Those that may wait are asked
-in a thread, one after the other; one that does not come back in time is an error of its own, and those behind it have
-their turn nevertheless. The thread that it hangs in goes on by itself, and ends with the program.
+Tags are compared whole, and case matters, as it does where they are declared: `basic` chooses neither `bas` nor
+`Basic`. Everything that is asked for must hold. A choice that leaves nothing is an error that says what there was. A
+seed repeats a sample, and draws what other tools draw with it. To which shard an entry belongs depends on its place
+in the dataset alone, so that every shard is chosen without the others and together they are the whole.
 """
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import functools
-import hashlib
-import inspect
-import json
-import threading
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from faircount.chat.client import Background
-from faircount.chat.http import Key
-from faircount.compat.rebel import PACKAGE, is_rebel_metric, rebel_input, rebel_output
-from faircount.components.code import in_short, version_of
-from faircount.core.attempt import Attempt
-from faircount.core.text import clip, mask_secrets
-from faircount.core.verdict import Decision, Usage, Verdict
+from faircount.core.errors import UsageError
+from faircount.core.findings import counted
+from faircount.core.text import clip, visible
+from faircount.core.verdict import Decision, Verdict
+from faircount.query import parse_keyword
 from faircount.readers.aggregation import all_passed, any_hit
-from faircount.readers.journals import AttemptsRecord, CaseRecord, InputRecord, MetricRecord, OutputRecord, State
-from faircount.readers.run_rows import decision_of
-from faircount.runs.targets.user_code import in_thread
-from faircount.testing.cases import AssistantInput, AssistantOutput
-from faircount.testing.fields import Declared, class_name, plain, secrets_in
-from faircount.testing.metrics import Metric, attempt_from, score_of, verdict_of
+from faircount.readers.journals import (
+    AttemptsRecord,
+    CaseRecord,
+    InputRecord,
+    MetricRecord,
+    OutputRecord,
+    State,
+)
+from faircount.runs.seeding import rng_for
+from faircount.testing.fields import plain
 
-T = TypeVar("T")
-
-_LONGEST_REASON = 100_000
-_LONGEST_NAME = 500
-_DIGITS = 16
-_OUTPUT_FIELDS = ("output", "tools_called", "context", "execution_time")
+OUTPUT_FIELDS = ("output", "tools_called", "context", "execution_time")
 
 
-class Measuring(Protocol):
+class CaseMetric(Protocol):
     """What measures the answers of a case: a metric of a test, or the judge of an entry."""
 
     @property
@@ -66,74 +58,6 @@ class Measuring(Protocol):
     def measure(self, case: Case, output: OutputRecord) -> Verdict: ...
 
 
-class CaseMetric(Struct, frozen=True):
-    """A metric of a case: under which name, what it is, and how it is asked.
-
-    `type` is the module and class, `version` says which code that is: the digest of its file, or the version of its
-    rules or of REBEL. `parameters` are plain data without secrets. `blocking`: it is asked in a thread.
-    """
-
-    name: str
-    type: str
-    version: str
-    parameters: Mapping[str, Any]
-    judge: Any
-    blocking: bool = True
-    keys: tuple[Key, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """Return the SHA-256 of everything that can change what the metric says."""
-        content = {"type": self.type, "version": self.version, "parameters": self.parameters}
-        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def ready(self) -> None:
-        """Raise UsageError where the metric could measure nothing at all: a key that is missing, say."""
-        _call(self.judge, "ready")
-
-    def close(self) -> None:
-        """Give back what the metric holds."""
-        _call(self.judge, "close")
-
-    def measure(self, case: Case, output: OutputRecord) -> Verdict:
-        """Return what the metric says of an answer. Blocks; threads may ask at the same time."""
-        try:
-            told = self.judge.measure(**_arguments(self.judge, case, output))
-            if inspect.isawaitable(told):
-                told = _awaited(told)
-            return self._measured(told)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  the outermost door of metrics, which may be anybody's code
-            # REBEL's reports have the text of the error as the reason.
-            reason = clip(mask_secrets(self._hidden(str(error) or type(error).__name__)), _LONGEST_REASON)
-            return _undecided(self, self._hidden(in_short(error)), reason)
-
-    def _measured(self, told: Any) -> Verdict:
-        for name in ("score", "verdict"):
-            if not hasattr(told, name):
-                wrong = f"the metric returned {_kind(told)}, not an EvaluationResult"
-                return _undecided(self, wrong, wrong)
-        decision = decision_of(verdict_of(told.verdict).value)
-        reason = getattr(told, "reason", None)
-        reason = "" if reason is None else self._hidden(str(reason))
-        usage = getattr(told, "usage", None)
-        return Verdict(
-            decision,
-            score_of(told.score),
-            clip(reason, _LONGEST_REASON),
-            error=(reason or "the metric reported an error") if decision is None else None,
-            usage=usage if isinstance(usage, Usage) else None,
-            judge=self.name,
-        )
-
-    def _hidden(self, text: str) -> str:
-        for key in self.keys:
-            text = key.hide_in_message(text)
-        return text
-
-
 class Case(Struct, frozen=True, kw_only=True):
     """What is asked of a target, what is expected, how it is measured, how often it is tried.
 
@@ -143,7 +67,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     name: str
     messages: tuple[Mapping[str, Any], ...]
-    metrics: tuple[Measuring, ...]
+    metrics: tuple[CaseMetric, ...]
     attempts: int = 1
     place: str = ""
     tags: tuple[str, ...] = ()
@@ -189,7 +113,7 @@ class TaskCase(Case, frozen=True, kw_only=True):
     """
 
     aggregation: str = "mean"
-    expected_fields: tuple[str, ...] = _OUTPUT_FIELDS
+    expected_fields: tuple[str, ...] = OUTPUT_FIELDS
     function: str = ""
     suite: str = ""
     declared_name: str = ""
@@ -252,7 +176,7 @@ class AttackCase(Case, frozen=True, kw_only=True):
         return CaseRecord(**self._recorded(), entry=fields, turns=list(self.turns) or ())
 
 
-class Chosen(Struct, frozen=True):
+class RunCases(Struct, frozen=True):
     """The cases that are run, the files that they come from with their SHA-256, and what is to be said about them."""
 
     cases: tuple[Case, ...]
@@ -260,190 +184,171 @@ class Chosen(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def attempt_of(case: Case, output: OutputRecord) -> Attempt:
-    """Return an attempt as judges see it."""
-    return attempt_from(*_ours(case, output))
+# -- selecting -------------------------------------------------------------------------------------------------------
 
 
-def _ours(case: Case, output: OutputRecord) -> tuple[AssistantInput, AssistantOutput, AssistantOutput]:
-    asked = AssistantInput(messages=[_as_message(message) for message in case.messages], api_params=case.api_params)  # type: ignore[arg-type]
-    return asked, AssistantOutput(**_expected(case)), AssistantOutput(**_actual(output))
+_MOST_NAMES = 10
 
 
-def _as_message(message: Mapping[str, Any]) -> Any:
-    return message if "content" in message else {**message, "content": None}
+SomeCase = TypeVar("SomeCase", bound=Case)
 
 
-def _expected(case: Case) -> dict[str, Any]:
-    return {name: case.expected[name] for name in case.expected_fields}
+class Selection(Struct, frozen=True):
+    """What is asked for; what is empty asks for nothing.
+
+    `keyword` is an expression of words in the name of a case. `tags`: a case has one of them at least; `exclude_tags`:
+    it has none of them. `names`: it is called one of them, or its suite or function is.
+    """
+
+    keyword: str | None = None
+    tags: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
-def _actual(output: OutputRecord) -> dict[str, Any]:
-    return {name: value for name in _OUTPUT_FIELDS if (value := getattr(output, name)) is not None}
+class Selected(Struct, Generic[SomeCase], frozen=True):
+    """The cases that are wanted, in their order, and remarks about what was asked for and is not there."""
+
+    cases: tuple[SomeCase, ...]
+    notes: tuple[str, ...] = ()
 
 
-def _arguments(judge: object, case: Case, output: OutputRecord) -> dict[str, Any]:
-    """Return what a metric is called with: objects of its own, so that what it does to them concerns nobody else."""
-    if is_rebel_metric(judge):
-        asked, expected = rebel_input(case.messages, case.api_params), rebel_output(_expected(case))
-        return {"input": asked, "expected": expected, "actual": rebel_output(_actual(output))}
-    return dict(zip(("input", "expected", "actual"), _ours(case, output), strict=True))
+def read_tags(*texts: str) -> tuple[str, ...]:
+    """Return the tags that texts name, separated by commas."""
+    tags = (tag.strip() for text in texts for tag in text.split(","))
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+def select(cases: Sequence[SomeCase], selection: Selection) -> Selected[SomeCase]:
+    """Return the cases that a selection means; UsageError where it means none, or cannot be understood."""
+    keyword = None if selection.keyword is None else parse_keyword(selection.keyword)
+    wanted, unwanted, names = set(selection.tags), set(selection.exclude_tags), selection.names
+    chosen = [
+        case
+        for case in cases
+        if (not names or any(case.is_called(name) for name in names))
+        and (keyword is None or keyword.matches({"name": case.name}))
+        and (not wanted or wanted & set(case.tags))
+        and not unwanted & set(case.tags)
+    ]
+    if not chosen:
+        raise UsageError(_nothing(cases, selection))
+    return Selected(tuple(chosen), _notes(cases, selection))
 
 
-def _call(judge: object, name: str) -> None:
-    method = getattr(judge, name, None)
-    # REBEL's metrics are pydantic models: a field may have the name.
-    if callable(method) and not is_rebel_metric(judge):
-        method()
+def _notes(cases: Sequence[Case], selection: Selection) -> tuple[str, ...]:
+    tags = _tags(cases)
+    unknown = [tag for tag in (*selection.tags, *selection.exclude_tags) if tag not in tags]
+    notes = [f'no case has the tag "{visible(tag)}"; available: {_some(tags)}' for tag in dict.fromkeys(unknown)]
+    for name in selection.names:
+        if not any(case.is_called(name) for case in cases):
+            notes.append(f'no case named "{visible(name)}"')
+    return tuple(notes)
 
 
-# -- measuring --------------------------------------------------------------------------------------------------
+def _nothing(cases: Sequence[Case], selection: Selection) -> str:
+    lines = [f"{_asked(selection)} selects none of {counted(len(cases), 'case')}"]
+    lines.append(f"  cases: {_some([case.name for case in cases])}")
+    if selection.tags or selection.exclude_tags:
+        lines.append(f"  tags: {_some(_tags(cases))}")
+    return "\n".join(lines)
 
 
-async def measured(case: Case, output: OutputRecord, timeout: float | None) -> list[Verdict]:
-    """Return what every metric says of an answer, in their order."""
-    if not any(metric.blocking for metric in case.metrics):
-        return [metric.measure(case, output) for metric in case.metrics]
-    said: list[Verdict] = []
-    while len(said) < len(case.metrics):
-        said += await _as_many_as_come(case, case.metrics[len(said) :], output, timeout)
-    return said
+def _asked(selection: Selection) -> str:
+    asked = []
+    if selection.names:
+        asked.append(f"the name {', '.join(visible(name) for name in selection.names)}")
+    if selection.keyword is not None:
+        asked.append(f"--keyword {visible(selection.keyword)}")
+    if selection.tags:
+        asked.append(f"--tags {visible(','.join(selection.tags))}")
+    if selection.exclude_tags:
+        asked.append(f"--exclude-tags {visible(','.join(selection.exclude_tags))}")
+    return " with ".join(asked) or "the choice"
 
 
-async def _as_many_as_come(
-    case: Case, metrics: Sequence[Measuring], output: OutputRecord, timeout: float | None
-) -> list[Verdict]:
-    """Return what metrics say, up to and with the first that does not come back in time."""
-    said: list[Verdict] = []
-    given_up = False
-
-    def ask() -> None:
-        for metric in metrics:
-            try:
-                told = metric.measure(case, output)
-            except BaseException as error:  # noqa: BLE001  in a thread nobody else would hear of it
-                told = _undecided(metric, in_short(error))
-            if given_up:
-                return
-            said.append(told)
-
-    try:
-        async with asyncio.timeout(timeout):
-            await in_thread(ask)
-    except TimeoutError:
-        given_up = True
-        late = [_undecided(metric, f"no verdict within {timeout:g} s") for metric in metrics[len(said) :]]
-        return [*said, *late[:1]]
-    return said
+def _tags(cases: Sequence[Case]) -> list[str]:
+    return sorted({tag for case in cases for tag in case.tags})
 
 
-def _awaited(work: Awaitable[T]) -> T:
-    """Return what a coroutine function of a metric says; it runs on an event loop in another thread."""
-
-    async def wait() -> T:
-        return await work
-
-    return _loop().submit(wait()).result()
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(visible(name) for name in names[:_MOST_NAMES]) + more if names else "none"
 
 
-def _loop() -> Background:
-    """Return the loop of all metrics: what one of them keeps (connections, say) works as long as the program does."""
-    global _background
-    with _lock:
-        if _background is None or not _background.is_here:
-            _background = Background()
-            atexit.register(_background.close)
-        return _background
+# -- samples ------------------------------------------------------------------------------------------------------
 
 
-_lock = threading.Lock()
-_background: Background | None = None
+_COUNT = re.compile(r"[0-9]{1,12}")
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:e-?[0-9]{1,3})?", re.IGNORECASE)
+_SEED = re.compile(r"-?[0-9]{1,40}")
+_LONGEST = 40
+
+Item = TypeVar("Item")
 
 
-def _undecided(metric: Measuring, error: str, reason: str = "") -> Verdict:
-    return Verdict(None, reason=reason, error=error, judge=metric.name)
+def draw_sample(items: Sequence[Item], sample: str, seed: str) -> tuple[Item, ...]:
+    """Return the part of items that `sample` asks for, in the order in which they were drawn.
+
+    `0.25` and `25%` are shares of all, `100` is a number of entries.
+    """
+    size = sample_size(sample, len(items))
+    return tuple(random.Random(read_seed(seed)).sample(items, size))
 
 
-# -- making -----------------------------------------------------------------------------------------------------
+def sample_size(sample: str, total: int) -> int:
+    """Return how many of `total` entries are asked for; UsageError where that is none, or not to be understood."""
+    text, shown = sample.strip(), clip(visible(sample), _LONGEST)
+    number = text.removesuffix("%").strip()
+    if _COUNT.fullmatch(text):
+        size = min(int(text), total)
+    else:
+        share = float(number) if _NUMBER.fullmatch(number) else 0.0
+        share = share / 100 if text.endswith("%") else share
+        if not (math.isfinite(share) and 0 < share <= 1):
+            raise UsageError(f"--sample {shown}: write a share such as 0.25 or 25%, or a number of entries such as 100")
+        # Halves are rounded to the even number, as other tools round them.
+        size = round(total * share)
+    if size < 1:
+        raise UsageError(f"--sample {shown} draws none of {counted(total, 'entry', 'entries')}")
+    return size
 
 
-def case_metric(judge: Any, *, taken: set[str]) -> CaseMetric:
-    """Return a metric of a case; a name that is taken gets a number. TypeError or ValueError: it is no metric."""
-    if isinstance(judge, type) or not callable(getattr(judge, "measure", None)):
-        what = (
-            f"the class {judge.__name__}; create an instance: {judge.__name__}(…)"
-            if isinstance(judge, type)
-            else _kind(judge)
-        )
-        raise TypeError(f"a metric needs a method measure; this is {what}")
-    name = _unique(_name(judge), taken)
-    taken.add(name)
-    keys = tuple(Key(secret) for secret in sorted(secrets_in(judge), key=len, reverse=True))
-    return CaseMetric(
-        name=name,
-        type=class_name(type(judge)),
-        version=_version(judge),
-        parameters=_parameters(judge),
-        judge=judge,
-        blocking=_blocks(judge),
-        keys=keys,
-    )
+def read_seed(seed: str) -> int:
+    """Return the number that a seed is."""
+    if not _SEED.fullmatch(seed.strip()):
+        raise UsageError(f"--sample-seed {clip(visible(seed), _LONGEST)}: write a whole number, or the word random")
+    return int(seed)
 
 
-def _name(judge: Any) -> str:
-    name = judge.get_name() if callable(getattr(judge, "get_name", None)) else type(judge).__name__
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"get_name of {type(judge).__name__} must return a string; it returned {name!r}")
-    return clip(mask_secrets(name), _LONGEST_NAME)
+# -- shards -------------------------------------------------------------------------------------------------------
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    number, candidate = 1, name
-    while candidate in taken:
-        number += 1
-        candidate = f"{name} #{number}"
-    return candidate
+_SHARD = re.compile(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*")
 
 
-def _parameters(judge: Any) -> Mapping[str, Any]:
-    parameters = plain(judge)
-    if isinstance(parameters, Mapping):
-        return parameters
-    own = {name: value for name, value in getattr(judge, "__dict__", {}).items() if not name.startswith("_")}
-    written = plain(own)
-    return written if isinstance(written, Mapping) else {}
+class Shard(Struct, frozen=True):
+    """One of `count` parts; `number` counts from 1."""
+
+    number: int
+    count: int
+
+    def of(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """Return the part: every k-th, so that what stands together in a dataset is spread over all."""
+        return items[self.number - 1 :: self.count]
 
 
-def _version(judge: object) -> str:
-    """Return which code a metric is: the version that it tells, or the digest of its file, and those of its parts."""
-    told = judge._code_version() if isinstance(judge, Metric) else None
-    rebel = f"{PACKAGE} {version_of(PACKAGE)}" if is_rebel_metric(judge) else None
-    parts = [judge, *(value for value in getattr(judge, "__dict__", {}).values() if isinstance(value, Declared))]
-    digests = [_code_digest(type(part)) for part in parts]
-    known = dict.fromkeys(word for word in (told, rebel, *digests) if word)
-    return " ".join(known) or "unknown"
+def read_shard(text: str) -> Shard:
+    """Return the shard that `i/n` names."""
+    found = _SHARD.fullmatch(text)
+    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
+    if not 1 <= shard.number <= shard.count:
+        raise UsageError(f"--shard {clip(visible(text), 40)}: write NUMBER/COUNT, such as 1/4 to 4/4")
+    return shard
 
 
-def _code_digest(kind: type) -> str:
-    """Return the digest of the file that a class stands in, if that is the user's own."""
-    if kind.__module__.partition(".")[0] in ("faircount", "rebel", "builtins"):
-        return ""
-    try:
-        path = Path(inspect.getfile(kind))
-        return _file_digest(path, path.stat().st_mtime_ns)
-    except (TypeError, OSError):
-        return ""
-
-
-@functools.lru_cache(maxsize=256)
-def _file_digest(path: Path, _changed: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
-
-
-def _blocks(judge: Any) -> bool:
-    blocking = getattr(judge, "blocking", True)
-    return blocking if isinstance(blocking, bool) else True
+def in_random_order(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Return items in an order that is drawn at random, and always the same."""
+    order = list(items)
+    rng_for(0, "order", len(order)).shuffle(order)
+    return tuple(order)

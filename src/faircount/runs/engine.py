@@ -12,18 +12,29 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import attrgetter
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from faircount.core.model import Outcome
 from faircount.core.outcomes import fold
+from faircount.core.text import clip, mask_secrets
 from faircount.core.verdict import Decision, Verdict
-from faircount.readers.journals import AttemptRecord, CallRecord, State
-from faircount.runs.budget import Budget, Limits, Tally
-from faircount.runs.cases import AttackCase, Case, measured
+from faircount.readers.journals import (
+    AttemptRecord,
+    CallRecord,
+    ErrorRecord,
+    OutputRecord,
+    State,
+    UsageRecord,
+    VerdictRecord,
+)
+from faircount.runs.budget import Budget, Limits, Progress, RateLimiter
+from faircount.runs.cases import AttackCase, Case
 from faircount.runs.journal import Journal, JournalError
+from faircount.runs.metrics import measure_case
 from faircount.runs.plan import (
     AttemptPlan,
     DoneAttempt,
@@ -33,8 +44,6 @@ from faircount.runs.plan import (
     TaskPlan,
     done_of,
 )
-from faircount.runs.rate_limit import RateLimiter
-from faircount.runs.recording import attempt_record, begun_record, output_record, raised, unusable_record
 from faircount.runs.targets.base import Answer, Request, Target, TargetError, classified
 
 GUARDRAIL = "guardrail"
@@ -72,26 +81,18 @@ class Earlier(Struct, frozen=True):
     made: Mapping[str, Sequence[AttemptRecord]] = {}
 
 
-Heard = Callable[[Tally], None]
-Watching = Callable[[Outcome], str]
-"""Hears how an entry ended, and says why no more are needed; empty as long as they are."""
+OnProgress = Callable[[Progress], None]
+Watcher = Callable[[Outcome], str]
+"""Called with how an entry ended; returns why no more are needed, or nothing as long as they are."""
 
 
-class _Came(Struct, frozen=True):
+class _Exchange(Struct, frozen=True):
     """What came of an attempt: an answer, an error, or both; `begun` is what its record says already."""
 
     case: Case
     begun: AttemptRecord
     answer: Answer | None
     error: TargetError | None
-
-
-class _Recorded(Struct, frozen=True):
-    """The record of an attempt, its error, and what is done when the record is durable."""
-
-    record: AttemptRecord
-    error: TargetError | None
-    durable: asyncio.Future[None]
 
 
 class _Worker:
@@ -118,8 +119,8 @@ class Engine:
         limits: Limits,
         *,
         strategy: Strategy | None = None,
-        heard: Heard = lambda _: None,
-        watching: Watching = lambda _: "",
+        on_progress: OnProgress = lambda _: None,
+        watcher: Watcher = lambda _: "",
     ) -> None:
         self._cases = cases
         self._target = target
@@ -127,8 +128,8 @@ class Engine:
         self._limits = limits
         self._strategy = strategy or Strategy()
         self._sent_before: Mapping[tuple[str, int], int] = {}
-        self._heard = heard
-        self._watching = watching
+        self._on_progress = on_progress
+        self._watcher = watcher
         self._watched = 0
         self._outcomes: dict[str, str] = {}
         self._attempts = 0
@@ -142,15 +143,15 @@ class Engine:
         self._budget = Budget(limits, sum(case.units for case in cases))
 
     @property
-    def tally(self) -> Tally:
+    def progress(self) -> Progress:
         """What was done so far."""
-        return self._budget.tally
+        return self._budget.progress
 
     # -- from outside -------------------------------------------------------------------------------------------
 
-    def drain(self, why: str = "interrupted") -> None:
+    def drain(self) -> None:
         """Let no further attempt begin; those that are under way are finished and recorded."""
-        self._stop(why)
+        self._stop("interrupted")
         self._interrupted = True
 
     def abort(self) -> None:
@@ -164,11 +165,11 @@ class Engine:
         if earlier is not None:
             self._attempts = earlier.state.done
             self._sent_before = earlier.sent
-            self.tally.done = sum(case.units_done(earlier.state) for case in self._cases)
+            self.progress.done = sum(case.units_done(earlier.state) for case in self._cases)
             for name, outcome in earlier.state.finished.items():
                 self._watch(name, outcome)
         plans = self._plans(earlier)
-        count = max(1, min(self._limits.concurrency, self.tally.total - self.tally.done))
+        count = max(1, min(self._limits.concurrency, self.progress.total - self.progress.done))
         self._tasks = [asyncio.create_task(self._work(plans)) for _ in range(count)]
         try:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -176,7 +177,7 @@ class Engine:
             await self._close()
         for failure in self._failures:
             raise failure
-        if self.tally.done == self.tally.total:
+        if self.progress.done == self.progress.total:
             return Ending(complete=True, attempts=self._attempts)
         return Ending(
             complete=False,
@@ -189,22 +190,23 @@ class Engine:
 
     async def _close(self) -> None:
         """Let the target give back what it holds; all answers are there by now, so that a failure is no error."""
-        closing = asyncio.create_task(self._closed())
+
+        async def close() -> None:
+            try:
+                if self._strategy.attack is not None:
+                    await self._strategy.attack.close()
+            finally:
+                await self._target.close()
+
+        closing = asyncio.create_task(close())
         self._tasks = [closing]
         if self._aborted:
             await asyncio.sleep(0)
             closing.cancel()
         await asyncio.wait([closing], timeout=_LONGEST_CLOSING)
         if closing.done() and not closing.cancelled():
-            closing.exception()  # heard, so that nobody complains that it was not
+            closing.exception()  # looked at, so that asyncio does not complain that nobody did
         closing.cancel()
-
-    async def _closed(self) -> None:
-        try:
-            if self._strategy.attack is not None:
-                await self._strategy.attack.close()
-        finally:
-            await self._target.close()
 
     def _cancel(self) -> None:
         for task in self._tasks:
@@ -252,23 +254,30 @@ class Engine:
                 if following is None:
                     self._end(plan, history, worker)
                     return
-                came = await self._sent(plan.case, following)
+                exchange = await self._sent(plan.case, following)
                 await worker.finished()
-                if came is None:
+                if exchange is None:
                     return
                 if following.last:
-                    worker.finishing = asyncio.create_task(self._finish(came, plan, history, worker))
+                    worker.finishing = asyncio.create_task(self._finish(exchange, plan, history, worker))
                     return
-                await self._judge(came, plan, history, worker)
+                await self._judge(exchange, plan, history, worker)
         finally:
             await plan.close()
 
-    async def _judge(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+    async def _judge(self, exchange: _Exchange, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
         """Have an answer judged, and hand it to the journal."""
-        recorded = self._recorded(came, await self._measured(came))
-        history.append(done_of(recorded.record, plan.case))
-        recorded.durable.add_done_callback(self._check_durable)
-        worker.settling.append(recorded.durable)
+        verdicts = await self._measured(exchange)
+        record = attempt_record(exchange.begun, exchange.answer, exchange.error, verdicts)
+        try:
+            durable = self._journal.adding(record)
+        except ValueError as wrong:
+            record = unusable_record(exchange.begun, exchange.answer, exchange.error, wrong)
+            durable = self._journal.adding(record)
+        self._attempts += 1
+        history.append(done_of(record, plan.case))
+        durable.add_done_callback(self._check_durable)
+        worker.settling.append(durable)
         if len(worker.settling) >= _MOST_SETTLING:
             await worker.settling.popleft()
 
@@ -278,24 +287,15 @@ class Engine:
         if isinstance(error, Exception):
             self._fail(error)
 
-    async def _finish(self, came: _Came, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker) -> None:
+    async def _finish(
+        self, exchange: _Exchange, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker
+    ) -> None:
         """Have the last answer of a plan judged, while the worker goes on with its next plan."""
         try:
-            await self._judge(came, plan, history, worker)
+            await self._judge(exchange, plan, history, worker)
             self._end(plan, history, worker)
         except Exception as failure:  # noqa: BLE001  it is raised when the others are done
             self._fail(failure)
-
-    def _recorded(self, came: _Came, verdicts: Sequence[Verdict]) -> _Recorded:
-        """Hand an attempt to the journal; an answer that no journal can hold is an error."""
-        record, error = attempt_record(came.begun, came.answer, came.error, verdicts), came.error
-        try:
-            durable = self._journal.adding(record)
-        except ValueError as wrong:
-            record, error = unusable_record(came.begun, came.answer, came.error, wrong)
-            durable = self._journal.adding(record)
-        self._attempts += 1
-        return _Recorded(record, error, durable)
 
     def _end(self, plan: AttemptPlan, history: Sequence[DoneAttempt], worker: _Worker) -> None:
         """Note that a plan has nothing left, and count it when its last attempt is durable."""
@@ -311,13 +311,13 @@ class Engine:
             last.add_done_callback(lambda last: self._count(outcome, last))
 
     def _watch(self, name: str, outcome: str) -> None:
-        """Let the watcher hear how entries ended, in the order in which they were drawn.
+        """Call the watcher with how entries ended, in the order in which they were drawn.
 
-        Those that end early would speak first otherwise, and entries that succeed take fewer attempts.
+        Those that end early would count first otherwise, and entries that succeed take fewer attempts.
         """
         self._outcomes[name] = outcome
         while self._watched < len(self._cases) and self._cases[self._watched].name in self._outcomes:
-            why = self._watching(Outcome(self._outcomes.pop(self._cases[self._watched].name)))
+            why = self._watcher(Outcome(self._outcomes.pop(self._cases[self._watched].name)))
             self._watched += 1
             if why and not self._why:
                 self._decided = True
@@ -345,8 +345,8 @@ class Engine:
 
     # -- one attempt --------------------------------------------------------------------------------------------
 
-    async def _sent(self, case: Case, following: NextAttempt) -> _Came | None:
-        """Send an attempt and return what came; None where the limits do not allow it."""
+    async def _sent(self, case: Case, following: NextAttempt) -> _Exchange | None:
+        """Send an attempt and return what came of it; None where the limits do not allow it."""
         if self._rate_limiter is not None:
             await self._rate_limiter.next()
         refusal = self._budget.why_no_more()
@@ -360,15 +360,15 @@ class Engine:
         self._stop(self._budget.take_answer(answer, error))
         self._stop(self._budget.take_note(following.note))
         sent = case if following.messages is case.messages else replace(case, messages=following.messages)
-        return _Came(sent, begun, answer, error)
+        return _Exchange(sent, begun, answer, error)
 
-    async def _measured(self, came: _Came) -> list[Verdict]:
-        answer, case = came.answer, came.case
-        if answer is None or came.error is not None:
+    async def _measured(self, exchange: _Exchange) -> list[Verdict]:
+        answer, case = exchange.answer, exchange.case
+        if answer is None or exchange.error is not None:
             return []
         if answer.let_through is not None and isinstance(case, AttackCase):
             return [Verdict(Decision.of(answer.let_through), judge=GUARDRAIL)]
-        return await measured(case, output_record(answer), self._limits.timeout)
+        return await measure_case(case, output_record(answer), self._limits.timeout)
 
     async def _asked(self, case: Case, following: NextAttempt) -> tuple[Answer | None, TargetError | None]:
         request = Request(
@@ -397,4 +397,70 @@ class Engine:
         if last is not None and (last.cancelled() or last.exception() is not None):
             return
         self._budget.count(outcome)
-        self._heard(self.tally)
+        self._on_progress(self.progress)
+
+
+# -- records of attempts ------------------------------------------------------------------------------------------
+
+
+_LONGEST_ERROR = 500
+
+
+def begun_record(case: Case, following: NextAttempt, calls: int) -> AttemptRecord:
+    """Return what the record of an attempt says before anything comes of it."""
+    begun = AttemptRecord(case.name, following.number, calls, datetime.now(UTC).isoformat(timespec="milliseconds"))
+    if not isinstance(case, AttackCase):
+        return begun
+    same = following.messages is case.messages or following.messages == case.messages
+    messages, note = UNSET if same else list(following.messages), UNSET if following.note is None else following.note
+    return replace(begun, strategy=following.strategy, iteration=following.iteration, messages=messages, note=note)
+
+
+def attempt_record(
+    begun: AttemptRecord, answer: Answer | None, error: TargetError | None, verdicts: Sequence[Verdict]
+) -> AttemptRecord:
+    """Return the record of an attempt."""
+    reply, error_record = error or answer, None
+    if error is not None:
+        message = clip(mask_secrets(error.message), _LONGEST_ERROR)
+        error_record = ErrorRecord(error.kind, message, list(error.categories) or None, error.policy_block)
+    record = replace(
+        begun,
+        output=None if answer is None else output_record(answer),
+        error=error_record,
+        verdicts=[VerdictRecord.of(verdict) for verdict in verdicts],
+        tries=0 if reply is None else reply.tries,
+        waited=0.0 if reply is None else round(reply.waited, 6),
+    )
+    if answer is None:
+        return record
+    return replace(
+        record,
+        model=answer.model,
+        finish_reason=answer.finish_reason,
+        usage=UsageRecord(UNSET, answer.prompt_tokens, answer.completion_tokens, answer.cost),
+        request_id=answer.request_id,
+    )
+
+
+def unusable_record(
+    begun: AttemptRecord, answer: Answer | None, error: TargetError | None, wrong: ValueError
+) -> AttemptRecord:
+    """Return the record of an answer that no journal can hold: an error that says what is wrong with it."""
+    reply = error or answer
+    unusable = TargetError(
+        "wrong answer", f"the answer cannot be recorded: {wrong}", 1 if reply is None else reply.tries
+    )
+    return attempt_record(begun, None, unusable, ())
+
+
+def output_record(answer: Answer) -> OutputRecord:
+    """Return an answer as it is in a journal."""
+    return OutputRecord(
+        answer.output, list(answer.tools_called), list(answer.context), round(answer.latency, 6), answer.let_through
+    )
+
+
+def raised(error: BaseException) -> TargetError:
+    """Return what somebody's code raised as an error of the target."""
+    return TargetError(type(error).__name__, clip(mask_secrets(str(error)), _LONGEST_ERROR))

@@ -1,19 +1,27 @@
-"""A run from its beginning to its end: what is to be run, the journal that it goes into, and how it goes on later.
+"""A run from its beginning to its end: what is to be run, its journal, how it is resumed, and how shards are merged.
 
 The header of a journal holds everything that a run needs to be resumed: which files and cases, which target, which
-limits, and where its report goes. It holds no secret: keys are looked up again where they came from.
+limits, and where its report goes. It holds no secret: keys are looked up again where they came from. Tests that are not
+what they were when the run began are refused, because their attempts would not belong together.
+
+The journals of shards are one run if they have the same version, content of datasets, choice of entries, target and
+attack. That they are all there is proven by what they hold: every shard once, each with as many entries as its share of
+the whole comes to, each entry in one shard only, and nothing left to be tried on any.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shlex
 import signal
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,30 +32,53 @@ from faircount.components.code import in_short
 from faircount.components.factory import Context
 from faircount.core import interrupts
 from faircount.core.errors import FaircountError, InputError, UsageError
-from faircount.core.text import visible
+from faircount.core.findings import counted
+from faircount.core.model import Outcome
+from faircount.core.text import clip, visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
-from faircount.readers.journals import ATTACK, SCHEMA, TASK, EndRecord, RunRecord
+from faircount.readers.journals import (
+    ATTACK,
+    SCHEMA,
+    TASK,
+    AttemptRecord,
+    CaseRecord,
+    EndRecord,
+    RetryRecord,
+    RunRecord,
+    ShardRecord,
+    State,
+    decode,
+    encode_record,
+)
 from faircount.runs.attacks.base import Attack
 from faircount.runs.budget import Limits
-from faircount.runs.cases import Case, Chosen, Measuring, TaskCase
-from faircount.runs.dataset_choice import DatasetChoice
-from faircount.runs.datasets import choose_entries
-from faircount.runs.engine import Earlier, Ending, Engine, Heard, Watching
-from faircount.runs.journal import Journal, read_journal
+from faircount.runs.cases import (
+    AttackCase,
+    Case,
+    CaseMetric,
+    RunCases,
+    Selection,
+    Shard,
+    TaskCase,
+    in_random_order,
+    select,
+)
+from faircount.runs.datasets import DatasetChoice, choose_entries
+from faircount.runs.engine import Earlier, Ending, Engine, OnProgress, Watcher
+from faircount.runs.journal import Journal, JournalReader, read_journal
 from faircount.runs.plan import Strategy
 from faircount.runs.report import Layout, renaming
-from faircount.runs.selecting import Selection, select
-from faircount.runs.shards import Shard, in_random_order
 from faircount.runs.targets.base import Target
+from faircount.runs.targets.factory import without_limits
 from faircount.runs.test_files import collect
 from faircount.version import __version__
 
 TIMESTAMP = "%Y%m%d_%H%M%S"
-Interrupted = Callable[[int], None]
+OnInterrupt = Callable[[int], None]
 T = TypeVar("T")
 
 
-class Choice(Struct, frozen=True):
+class TestChoice(Struct, frozen=True):
     """Which tests are run, and how often. `retries` and `aggregation` go before what the tests say."""
 
     paths: tuple[str, ...]
@@ -82,7 +113,7 @@ class Settings(Struct, frozen=True):
     timestamp: str
     report_layout: Layout
     folder: str
-    choice: Choice | None = None
+    choice: TestChoice | None = None
     entries: DatasetChoice | None = None
     attacking: AttackSettings = AttackSettings()
     shard: Shard | None = None
@@ -101,29 +132,36 @@ class Settings(Struct, frozen=True):
         return self.entries is not None
 
 
-def chosen_for(settings: Settings, setting: Context | None = None) -> Chosen:
+def cases_for(settings: Settings, context: Context | None = None) -> RunCases:
     """Return what a run with these settings is about; the same files give the same cases in the same order."""
     if settings.choice is not None:
-        return choose(settings.choice, setting)
+        return choose_tests(settings.choice, context)
     if settings.entries is None:
         raise InputError("the header of the journal names neither tests nor a dataset")
-    chosen = choose_entries(settings.entries, setting or Context())
+    chosen = choose_entries(settings.entries, context or Context())
     cases = chosen.cases if settings.shard is None else settings.shard.of(chosen.cases)
     return replace(chosen, cases=cases if settings.stop_when is None else in_random_order(cases))
 
 
-def choose(choice: Choice, setting: Context | None = None) -> Chosen:
+def choose_tests(choice: TestChoice, context: Context | None = None) -> RunCases:
     """Collect the tests of the paths and return those that are meant."""
     if choice.retries is not None and choice.retries < 1:
         raise UsageError("--retries must be 1 or more: it is the number of attempts on each case")
-    collected = collect(choice.paths, setting=setting)
+    collected = collect(choice.paths, context=context)
     selected = select(collected.cases, choice.selection)
     cases = tuple(_adjusted(case, choice) for case in selected.cases)
-    notes = (*_passed_over(collected.passed_over), *selected.notes, *_renamed(cases))
-    return Chosen(cases, collected.files, notes)
+    notes, files = list(selected.notes), collected.passed_over
+    if files:
+        named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        notes.insert(0, f"skipped, because the name of a test file contains “test”: {named}; name a file to run it")
+    renamed = [case for case in cases if case.declared_name]
+    if renamed:
+        first = visible(renamed[0].name)
+        notes.append(f"{renaming(len(renamed))}: {first}; a postfix gives a TestGroup its own name")
+    return RunCases(cases, collected.files, tuple(notes))
 
 
-def _adjusted(case: TaskCase, choice: Choice) -> TaskCase:
+def _adjusted(case: TaskCase, choice: TestChoice) -> TaskCase:
     attempts = case.attempts if choice.retries is None else choice.retries
     aggregation = case.aggregation if choice.aggregation is None else choice.aggregation
     try:
@@ -131,18 +169,6 @@ def _adjusted(case: TaskCase, choice: Choice) -> TaskCase:
     except ValueError as error:
         raise UsageError(f"{case.name}: {error}") from error
     return replace(case, attempts=attempts, aggregation=aggregation)
-
-
-def _passed_over(files: Sequence[str]) -> Iterator[str]:
-    if files:
-        named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-        yield f"skipped, because the name of a test file contains “test”: {named}; name a file to run it"
-
-
-def _renamed(cases: Sequence[TaskCase]) -> Iterator[str]:
-    renamed = [case for case in cases if case.declared_name]
-    if renamed:
-        yield f"{renaming(len(renamed))}: {visible(renamed[0].name)}; a postfix gives a TestGroup its own name"
 
 
 # -- the journal ------------------------------------------------------------------------------------------------
@@ -171,7 +197,7 @@ def settings_of(path: str) -> Settings:
     """Return what the header of a journal says."""
     try:
         return msgspec.convert(read_journal(path).header.settings, Settings)
-    except (msgspec.ValidationError, UnicodeError) as error:  # half a character in the name of a field
+    except (msgspec.ValidationError, UnicodeError) as error:  # a lone surrogate in the name of a field
         raise InputError(f"{path}: its header cannot be used to resume the run: {visible(str(error))}") from error
 
 
@@ -193,7 +219,7 @@ def make_ready(cases: Sequence[Case], attack: Attack | None = None) -> None:
             ) from error
 
 
-def _each_judge(cases: Sequence[Case]) -> list[tuple[Case, Measuring]]:
+def _each_judge(cases: Sequence[Case]) -> list[tuple[Case, CaseMetric]]:
     """Return every judge once, with a metric and a case that it stands in."""
     return list({id(metric.judge): (case, metric) for case in cases for metric in case.metrics}.values())
 
@@ -206,19 +232,24 @@ def execute(
     *,
     strategy: Strategy | None = None,
     earlier: Earlier | None = None,
-    heard: Heard = lambda _: None,
-    watching: Watching = lambda _: "",
-    interrupted: Interrupted = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
+    watcher: Watcher = lambda _: "",
+    on_interrupt: OnInterrupt = lambda _: None,
 ) -> Ending:
     """Run cases into a journal, write how it ended, and close the journal.
 
-    The first interrupt lets what is under way finish, the second one gives it up. `interrupted` hears of each, with its
-    number: in a signal handler, and so also when the user's code keeps everything else from going on.
+    The first interrupt lets what is under way finish, the second one gives it up. `on_interrupt` is called for
+    each with its number, in a signal handler: also when the user's code keeps everything else from going on.
     """
-    engine = Engine(cases, target, journal, limits, strategy=strategy, heard=heard, watching=watching)
+    engine = Engine(cases, target, journal, limits, strategy=strategy, on_progress=on_progress, watcher=watcher)
     try:
-        with _interrupts(engine, interrupted) as listening:
-            ending = run_in_a_loop(lambda: _run(engine, earlier, listening))
+        with _interrupts(engine, on_interrupt) as listen:
+
+            async def run() -> Ending:
+                listen()
+                return await engine.run(earlier)
+
+            ending = run_in_a_loop(run)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         journal.append_now(EndRecord(now, ending.complete, ending.why, ending.decided or None))
         return ending
@@ -239,13 +270,8 @@ def run_in_a_loop(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return thread.submit(lambda: asyncio.run(run())).result()
 
 
-async def _run(engine: Engine, earlier: Earlier | None, listening: Callable[[], None]) -> Ending:
-    listening()
-    return await engine.run(earlier)
-
-
 @contextlib.contextmanager
-def _interrupts(engine: Engine, interrupted: Interrupted) -> Iterator[Callable[[], None]]:
+def _interrupts(engine: Engine, on_interrupt: OnInterrupt) -> Iterator[Callable[[], None]]:
     """Let interrupts drain the engine, and then stop it; elsewhere than in the main thread there are none.
 
     To be terminated is a second interrupt: there may be no time to let anything finish. What is given is to be called
@@ -271,7 +297,7 @@ def _interrupts(engine: Engine, interrupted: Interrupted) -> Iterator[Callable[[
         nonlocal count
         count = count + 1 if number == signal.SIGINT else max(count + 1, 2)
         stop()
-        interrupted(count)
+        on_interrupt(count)
 
     # Only where the program takes these for interrupts anyway: the command line does, and others may not.
     others = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -282,3 +308,271 @@ def _interrupts(engine: Engine, interrupted: Interrupted) -> Iterator[Callable[[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+# -- resuming -----------------------------------------------------------------------------------------------------
+
+
+class Resumed(Struct, frozen=True):
+    """A run that goes on, with what its journal holds."""
+
+    journal: Journal
+    earlier: Earlier
+
+
+def is_over(state: State, cases: Sequence[Case]) -> bool:
+    """Return whether a run has come to its end, with a record of everything that was to be tried."""
+    return bool(state.complete) and all(case.units_done(state) == case.units for case in cases)
+
+
+def same_cases(path: str, state: State, settings: Settings, context: Context | None) -> tuple[Case, ...]:
+    """Choose again what a run is about; what is not what it was is an error."""
+    chosen = cases_for(settings, context)
+    before, now = dict(settings.files), dict(chosen.files)
+    changed = [file for file in (*now, *before) if before.get(file) != now.get(file)]
+    if changed:
+        raise InputError(f"{changed[0]}: has changed since the run in {path} began; restore it, or start a new run")
+    if settings.is_attack:
+        _refuse_other_entries(path, state, chosen.cases)
+    else:
+        _refuse_other_cases(path, state, chosen.cases)
+    return chosen.cases
+
+
+def resume(path: str, cases: Sequence[Case], *, retry_errors: bool, known: State | None = None) -> Resumed:
+    """Open a journal again to go on with the same cases; `known` is what it came to when it was looked at."""
+    journal, state = Journal.reopen(path, known)
+    try:
+        # The cases that were not written yet when the run was stopped at its very beginning.
+        missing = [case.record() for case in cases if case.name not in state.cases]
+        void = [RetryRecord(case, attempt) for case, attempt in to_retry(state)] if retry_errors else []
+        if missing or void:
+            journal.append_all_now([*missing, *void])
+            state = read_journal(path).state()
+        made: dict[str, list[AttemptRecord]] = {}  # of entries that are not finished
+        if any(isinstance(case, AttackCase) for case in cases):
+            offsets = [offset for _, offset in state.attempts_of_unfinished()]
+            for record in read_journal(path).records_at(offsets, AttemptRecord):
+                made.setdefault(record.case, []).append(record)
+        return Resumed(journal, Earlier(state, state.calls_under_way(), made))
+    except BaseException:
+        journal.close()
+        raise
+
+
+def to_retry(state: State) -> Iterator[tuple[str, int]]:
+    """Yield the attempts that are tried again after errors: of an entry, only if nothing but errors came of it."""
+    for case, attempt in state.failed_attempts():
+        if state.finished.get(case, Outcome.ERROR) == Outcome.ERROR:
+            yield case, attempt
+
+
+def _refuse_other_entries(path: str, state: State, cases: Sequence[Case]) -> None:
+    """Raise where the same datasets make other entries than before; what they are is in the files, which are the same.
+
+    All cases are written before the first call; a run that was stopped before that has only some. In a journal that was
+    put together of shards they stand in another order.
+    """
+    names = [case.name for case in cases]
+    all_there = len(names) == len(state.cases) and all(name in state.cases for name in names)
+    if not all_there and (state.kinds.get("call") or list(state.cases) != names[: len(state.cases)]):
+        raise InputError(
+            f"{path}: the entries differ from those the run started with, although their files have not changed; use "
+            "the version of Faircount that started it, or start a new run"
+        )
+
+
+def _refuse_other_cases(path: str, state: State, cases: Sequence[Case]) -> None:
+    """Raise where the same files make other cases than before, as those do that read data from elsewhere."""
+    reader = read_journal(path)
+    gone = state.cases.keys() - {case.name for case in cases}
+    changed = [case for case in cases if not _is_in(state, reader, case)]
+    for name, place in [(case.name, case.place) for case in changed] or [(name, path) for name in sorted(gone)]:
+        raise InputError(
+            f"{visible(place)}: the case {visible(name)} has changed since the run in {path} began, although its "
+            "file has not; restore what it is built from, or start a new run"
+        )
+
+
+def _is_in(state: State, reader: JournalReader, case: Case) -> bool:
+    """Return whether a journal has a case; `place` may differ, and the version of what measures it."""
+    if case.name not in state.cases:
+        return not state.kinds.get("call")  # all cases are written before the first call
+    before, now = next(reader.records_at([state.cases[case.name]], CaseRecord)), decode(encode_record(case.record()))
+    same = ("tags", "input", "expected_output", "retry_params")
+    names = [[metric.name for metric in one] for one in (before.metrics, case.metrics)]
+    return all(getattr(now, name) == getattr(before, name) for name in same) and names[0] == names[1]
+
+
+def changed_metrics(path: str, state: State, cases: Sequence[Case]) -> list[str]:
+    """Return the names of the metrics whose code or parameters are not those that the journal tells of."""
+    there = [case for case in cases if case.name in state.cases]
+    # One case of each metric is enough: the others were made with the same.
+    found_in = {metric.digest: (case, metric.name) for case in there for metric in case.metrics}
+    places = {state.cases[case.name] for case, _ in found_in.values()}
+    records = read_journal(path).records_at(places, CaseRecord)
+    before = {metric.identity for record in records for metric in record.metrics}
+    return sorted({name for digest, (_, name) in found_in.items() if digest not in before})
+
+
+@contextlib.contextmanager
+def in_its_folder(settings: Settings, path: str) -> Iterator[None]:
+    """Be in the folder in which a run was begun, because its paths are relative to that, and return."""
+    here = None
+    with contextlib.suppress(OSError):  # a folder that was removed
+        here = Path.cwd()
+    try:
+        os.chdir(settings.folder)
+    except OSError as error:
+        raise InputError(
+            f"{path}: the run was started in {settings.folder}, which cannot be entered: {error.strerror or error}"
+        ) from error
+    try:
+        yield
+    finally:
+        if here is not None:
+            with contextlib.suppress(OSError):
+                os.chdir(here)
+
+
+# -- shards -------------------------------------------------------------------------------------------------------
+
+
+_KEPT_RECORDS = frozenset(["case", "call", "attempt", "retry", "done"])
+_SAME_SETTINGS = ("files", "entries", "target", "attacking", "stop_when", "ignore_errors")
+"""What shards of one run have in common; how fast and how patiently the target is asked may differ."""
+
+
+class ShardJournal(Struct, frozen=True):
+    """A journal of one shard, and what it comes to."""
+
+    path: str
+    settings: Settings
+    state: State
+
+    @property
+    def number(self) -> int:
+        """Which shard it is."""
+        return 0 if self.settings.shard is None else self.settings.shard.number
+
+
+class MergedRun(Struct, frozen=True):
+    """The shards of one run, in their order; all of it was proven."""
+
+    parts: tuple[ShardJournal, ...]
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return sum(len(part.state.cases) for part in self.parts)
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts count."""
+        return sum(part.state.done for part in self.parts)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the journal of the whole: a header, what each shard recorded, and the end."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        first = self.parts[0]
+        header = replace(
+            first.state.header,
+            schema=SCHEMA,
+            run=str(uuid.uuid4()),
+            started=min(str(part.state.header.started) for part in self.parts),
+            settings=msgspec.to_builtins(replace(first.settings, shard=None, spikee_results=None)),
+            merged=[
+                ShardRecord(
+                    Path(part.path).name, part.state.header.run, part.number, len(part.state.cases), part.state.done
+                )
+                for part in self.parts
+            ],
+        )
+        yield encode_record(header)
+        for part in self.parts:
+            with Path(part.path).open("rb") as file:
+                while file.tell() < part.state.end:
+                    line = file.readline()
+                    if decode(line).kind in _KEPT_RECORDS:
+                        yield line
+        yield encode_record(EndRecord(now, complete=True, why=""))
+
+
+def merge_shards(paths: Sequence[str]) -> MergedRun:
+    """Return the journals of shards as one run; InputError says what is missing, double or different."""
+    parts = []
+    for path in paths:
+        settings = settings_of(path)
+        if settings.shard is None:
+            raise InputError(f"{path}: not a shard: its run was started without --shard")
+        parts.append(ShardJournal(path, settings, read_journal(path).state()))
+    parts.sort(key=lambda part: part.number)
+    _refuse_other_runs(parts)
+    _refuse_gaps(parts)
+    _refuse_unfinished(parts)
+    _refuse_wrong_shares(parts)
+    return MergedRun(tuple(parts))
+
+
+def _refuse_other_runs(parts: Sequence[ShardJournal]) -> None:
+    first = parts[0]
+    for part in parts[1:]:
+        if part.state.header.version != first.state.header.version:
+            raise InputError(f"{part.path}: made by another version than {first.path}: they are not one run")
+        for name in _SAME_SETTINGS:
+            if _compared(part, name) != _compared(first, name):
+                raise InputError(f"{part.path} and {first.path} are not parts of one run: they differ in {name}")
+
+
+def _compared(part: ShardJournal, name: str) -> object:
+    return without_limits(part.settings.target) if name == "target" else getattr(part.settings, name)
+
+
+def _refuse_gaps(parts: Sequence[ShardJournal]) -> None:
+    """Raise unless every shard is there once."""
+    there: dict[int, str] = {}
+    counts = {part.settings.shard.count for part in parts if part.settings.shard is not None}
+    if len(counts) > 1:
+        numbers = " and ".join(str(count) for count in sorted(counts))
+        raise InputError(f"these are not parts of one run: some belong to {numbers} shards")
+    count = counts.pop()
+    for part in parts:
+        if part.number in there:
+            raise InputError(f"{part.path} and {there[part.number]} are both shard {part.number}/{count}")
+        there[part.number] = part.path
+    missing = [number for number in range(1, count + 1) if number not in there]
+    if missing:
+        named = ", ".join(f"{number}/{count}" for number in missing[:10]) + (", …" if len(missing) > 10 else "")
+        raise InputError(f"{counted(len(missing), 'shard')} of {count} missing: {named}")
+
+
+def _refuse_unfinished(parts: Sequence[ShardJournal]) -> None:
+    for part in parts:
+        left = len(part.state.cases) - len(part.state.finished)
+        if part.state.stopped_early and part.state.complete is False:
+            raise InputError(
+                f"{part.path}: stopped early because enough was known, so it is not complete; "
+                f"run the rest with faircount resume {shlex.quote(part.path)}"
+            )
+        if left or not part.state.complete:
+            raise InputError(
+                f"{part.path}: not complete: {counted(left, 'entry', 'entries')} left; "
+                f"continue with faircount resume {shlex.quote(part.path)}"
+            )
+
+
+def _refuse_wrong_shares(parts: Sequence[ShardJournal]) -> None:
+    """Raise where an entry is in two shards, or a shard has more or fewer entries than its share."""
+    where: dict[str, str] = {}
+    total, count = sum(len(part.state.cases) for part in parts), len(parts)
+    for part in parts:
+        share = len(range(part.number - 1, total, count))
+        if len(part.state.cases) != share:
+            raise InputError(
+                f"{part.path}: has {counted(len(part.state.cases), 'entry', 'entries')}, but shard "
+                f"{part.number}/{count} of {total:,} has {share:,}"
+            )
+        for name in part.state.cases:
+            if name in where:
+                raise InputError(f"the entry {clip(visible(name), 100)} is in {where[name]} and in {part.path}")
+            where[name] = part.path

@@ -1,27 +1,28 @@
-"""What is tried on a case: `next(history)` says which attempt is to be made, until nothing is left.
+"""What is tried on a case, attempt by attempt, and what a whole run would send and cost. Nothing is sent here.
 
-A plan decides from what was tried so far, and from nothing else: given the records of a journal it goes on where a run
-that was stopped left off. It sends nothing and judges nothing. Of a test each attempt is a plan of its own, since they
-do not depend on each other. On an entry there are standard attempts, then a dynamic attack, until one succeeds or
-nothing is left; an attempt that ended in an error is made again, as often as the strategy allows, and each of these is
-an attempt of its own.
+`AttemptPlan.next(history)` says which attempt is to be made, until nothing is left. It decides from what was tried so
+far, and from nothing else: given the records of a journal it goes on where a run that was stopped left off. Of a test
+each attempt is a plan of its own, since they do not depend on each other. On an entry there are standard attempts, then
+a dynamic attack, until one succeeds or nothing is left; an attempt that ended in an error is made again, as often as
+the strategy allows, and each of these is an attempt of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, UnsetType
 
+from faircount.chat.settings import Prices
 from faircount.components.code import in_short
-from faircount.core.model import Outcome
+from faircount.core.model import Document, Outcome
 from faircount.core.outcomes import state
 from faircount.core.text import clip, mask_secrets
 from faircount.readers.journals import BLOCKED, STANDARD, AttemptRecord, DoneRecord
 from faircount.runs.attacks.base import Attack, Entry, Messages, Play, Step
-from faircount.runs.cases import AttackCase, Case
+from faircount.runs.cases import AttackCase, Case, TaskCase
 
 _LONGEST_ERROR = 500
 
@@ -160,7 +161,7 @@ class EntryPlan(AttemptPlan):
         With several turns an attempt is a conversation; it is over when its last turn was answered, when a guardrail
         stopped it, or when a turn ended in an error more often than it may be made again.
         """
-        spent, turn, errors, said = 0, 0, 0, self._turns[0]
+        spent, turn, errors, messages = 0, 0, 0, self._turns[0]
         for one in made:
             failed = one.step.error is not None and not one.step.blocked
             errors = errors + 1 if failed else 0
@@ -168,10 +169,10 @@ class EntryPlan(AttemptPlan):
                 continue
             turn += 1
             if one.step.error is not None or turn == len(self._turns):
-                spent, turn, errors, said = spent + 1, 0, 0, self._turns[0]
+                spent, turn, errors, messages = spent + 1, 0, 0, self._turns[0]
             else:
-                said = (*one.step.messages, {"role": "assistant", "content": one.step.response}, *self._turns[turn])
-        return spent, said
+                messages = (*one.step.messages, {"role": "assistant", "content": one.step.response}, *self._turns[turn])
+        return spent, messages
 
     # -- the attack ---------------------------------------------------------------------------------------------
 
@@ -183,8 +184,11 @@ class EntryPlan(AttemptPlan):
         if len(steps) >= self._strategy.iterations:
             return None
         try:
+            if self._play is None:
+                entry = Entry(self.case.name, self.case.messages, self.case.fields)
+                self._play = attack.begin(entry, iterations=self._strategy.iterations)
             async with asyncio.timeout(self._timeout):
-                prompt = await self._played(attack).next(steps)
+                prompt = await self._play.next(steps)
         except TimeoutError:
             self.error = f"{attack.name}: no reply within {self._timeout:g} s"
             return None
@@ -201,12 +205,6 @@ class EntryPlan(AttemptPlan):
             conversation=f"{self.case.name}#{attack.name}#{_conversations(steps, prompt.messages)}",
         )
 
-    def _played(self, attack: Attack) -> Play:
-        if self._play is None:
-            entry = Entry(self.case.name, self.case.messages, self.case.fields)
-            self._play = attack.begin(entry, iterations=self._strategy.iterations)
-        return self._play
-
 
 def _next_numbers(history: Sequence[DoneAttempt], made: Sequence[DoneAttempt]) -> tuple[int, int]:
     """Return the next number of an attempt on a case, and the next iteration of those that one strategy made."""
@@ -218,7 +216,97 @@ def _conversations(history: Sequence[Step], messages: Messages) -> int:
     """Return how many conversations were begun before this one: what repeats all that was said goes on with it."""
     before: Messages = ()
     count = 0
-    for said in (*(step.messages for step in history), messages):
-        count += not (before and said[: len(before)] == before and len(said) > len(before))
-        before = said
+    for sent in (*(step.messages for step in history), messages):
+        count += not (before and sent[: len(before)] == before and len(sent) > len(before))
+        before = sent
     return count - 1
+
+
+# -- what a run would do ------------------------------------------------------------------------------------------
+
+
+CHARACTERS_PER_TOKEN = 4
+"""A rule of thumb for English; other languages and code take more tokens."""
+TOKENS_PER_MESSAGE = 4
+ANSWER_TOKENS = 256
+"""What an answer is taken to have where the case sets no limit."""
+_LIMITS = ("max_completion_tokens", "max_tokens")
+
+
+class PlannedCase(Struct, frozen=True):
+    """A case, how often it is sent, and how many tokens that may take."""
+
+    name: str
+    place: str
+    tags: tuple[str, ...]
+    metrics: tuple[str, ...]
+    attempts: int
+    aggregation: str
+    model: str | None
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+
+
+class Plan(Document, frozen=True, kw_only=True):
+    """Cases with totals; `cost` is None where the price of any model is not known.
+
+    `at_most`: these are the most that there can be, as attempts on an entry end with the first success.
+    """
+
+    kind: Literal["plan"] = "plan"
+    schema: Literal[1] = 1
+    cases: tuple[PlannedCase, ...]
+    calls: int
+    measurements: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    at_most: bool
+
+
+def plan_cases(
+    cases: Sequence[Case], model: str | None, prices: Prices, *, iterations: int = 0, attack_only: bool = False
+) -> Plan:
+    """Return what a run of cases would do; `model` answers those that name none.
+
+    `iterations` is how many an attack on each entry has at most; `attack_only` leaves the standard attempts out.
+    """
+    rows = tuple(_planned_case(case, model, prices, iterations, attack_only) for case in cases)
+    costs = [row.cost for row in rows]
+    return Plan(
+        cases=rows,
+        calls=sum(row.attempts for row in rows),
+        measurements=sum(row.attempts * len(row.metrics) for row in rows),
+        prompt_tokens=sum(row.prompt_tokens for row in rows),
+        completion_tokens=sum(row.completion_tokens for row in rows),
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+        at_most=any(isinstance(case, AttackCase) for case in cases),
+    )
+
+
+def _planned_case(case: Case, model: str | None, prices: Prices, iterations: int, attack_only: bool) -> PlannedCase:
+    attempts = case.attempts
+    if isinstance(case, AttackCase):  # turns, and iterations of an attack, are attempts as well
+        attempts = (0 if attack_only else attempts * (1 + len(case.turns))) + iterations
+    named = case.api_params.get("model")
+    answered_by = named if isinstance(named, str) else model
+    texts = [content if isinstance(content := one.get("content"), str) else "" for one in case.messages]
+    prompt = sum(TOKENS_PER_MESSAGE + -(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
+    limits = [case.api_params.get(name) for name in _LIMITS]
+    answer = next((limit for limit in limits if isinstance(limit, int) and limit > 0), ANSWER_TOKENS)
+    cost = None
+    if answered_by:
+        cost = prices.cost(answered_by, prompt_tokens=attempts * prompt, completion_tokens=attempts * answer)
+    return PlannedCase(
+        name=case.name,
+        place=case.place,
+        tags=case.tags,
+        metrics=tuple(metric.name for metric in case.metrics),
+        attempts=attempts,
+        aggregation=case.aggregation if isinstance(case, TaskCase) else "any",
+        model=answered_by,
+        prompt_tokens=attempts * prompt,
+        completion_tokens=attempts * answer,
+        cost=cost,
+    )

@@ -1,8 +1,9 @@
-"""The report of a run in the structure that REBEL documents, made from the journal, case by case.
+"""The report of a run of tests, which is written beside its journal.
 
-Every attempt is there, also those whose request failed; every result says which metric and attempt it belongs to. What
-REBEL does not have stands under names of its own beside it. Nothing is written here: whoever has a file takes the
-pieces.
+The report has the structure that REBEL documents. Every attempt is there, also those whose request failed; every result
+says which metric and attempt it belongs to. What REBEL does not have stands under names of its own beside it.
+
+Nothing is written here: whoever has a file takes the pieces.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ SCHEMA = 1
 Layout = Literal["per-case", "per-metric"]
 
 _NOTHING = {"role": None, "content": None, "tool_calls": None, "tool_call_id": None}
-_BEGINNING = 4096
+_HEAD_BYTES = 4096
 
 
 class Totals(Struct):
@@ -147,22 +148,23 @@ def report_pieces(reader: JournalReader, timestamp: str, layout: Layout = "per-c
     """Yield the report of a run as pieces of one JSON document; no more than one case is held at a time."""
     state = reader.state()
     totals = totals_of(case_reports(reader, state))
-    entries = _entries(case_reports(reader, state), layout)
     count = totals.cases if layout == "per-case" else totals.metrics
     metadata = _metadata(reader.header, state, totals, timestamp, count)
     yield b'{\n  "metadata": ' + _indented(metadata, 2) + b',\n  "test_cases": ['
     separator = b"\n    "
-    for entry in entries:
-        yield separator + _indented(entry, 4)
-        separator = b",\n    "
+    for report in case_reports(reader, state):
+        entries = [_case_entry(report)] if layout == "per-case" else [_metric_entry(report, m) for m in report.metrics]
+        for entry in entries:
+            yield separator + _indented(entry, 4)
+            separator = b",\n    "
     yield b"\n  ]\n}\n"
 
 
 def is_report_of(path: str, header: RunRecord) -> bool:
-    """Tell whether a file is the report of the run with this header."""
+    """Return whether a file is the report of the run with this header."""
     try:
         with Path(path).open("rb") as file:
-            beginning = file.read(_BEGINNING)
+            beginning = file.read(_HEAD_BYTES)
     except OSError:
         return False
     return f'"run": {json.dumps(header.run)}'.encode() in beginning
@@ -172,27 +174,19 @@ def _indented(value: Any, by: int) -> bytes:
     """Return a value as JSON in ASCII; the standard encoder is quick only where it need not indent."""
     try:
         text = msgspec.json.format(json.dumps(value, allow_nan=False).encode(), indent=2)
-    except msgspec.DecodeError:  # half a surrogate pair
+    except msgspec.DecodeError:  # a lone surrogate
         text = json.dumps(value, indent=2, allow_nan=False).encode()
     return text.replace(b"\n", b"\n" + b" " * by)
-
-
-def _entries(reports: Iterator[CaseReport], layout: Layout) -> Iterator[dict[str, Any]]:
-    for report in reports:
-        if layout == "per-case":
-            yield _case_entry(report)
-        else:
-            yield from (_metric_entry(report, metric) for metric in report.metrics)
 
 
 def _case_entry(report: CaseReport) -> dict[str, Any]:
     return {
         **_common(report),
         "evaluation_results": _results(report.results),
-        "aggregated_result": _told(report.aggregate()),
+        "aggregated_result": _verdict_fields(report.aggregate()),
         "aggregated_by_metric": {
             metric: {
-                **_told(report.aggregate_of(metric)),
+                **_verdict_fields(report.aggregate_of(metric)),
                 "pass_rate": msgspec.to_builtins(report.pass_rate(metric)),
             }
             for metric in report.metrics
@@ -206,17 +200,14 @@ def _metric_entry(report: CaseReport, metric: str) -> dict[str, Any]:
         **_common(report),
         "metric": metric,
         "evaluation_results": _results(report.results_of(metric)),
-        "aggregated_result": _told(report.aggregate_of(metric)),
+        "aggregated_result": _verdict_fields(report.aggregate_of(metric)),
         "pass_rate": msgspec.to_builtins(report.pass_rate(metric)),
     }
 
 
-def _pass_rate(suites: Mapping[str, list[int]]) -> Estimate:
-    passed, decided = zip(*suites.values(), strict=True) if suites else ((), ())
-    return Design(families=True).rate(passed, decided, unit="case").estimate
-
-
 def _metadata(header: RunRecord, state: State, totals: Totals, timestamp: str, entries: int) -> dict[str, Any]:
+    passed, decided = zip(*totals.suites.values(), strict=True) if totals.suites else ((), ())
+    rate = Design(families=True).rate(passed, decided, unit="case")
     return {
         "timestamp": timestamp,
         "total_test_cases": entries,
@@ -228,16 +219,12 @@ def _metadata(header: RunRecord, state: State, totals: Totals, timestamp: str, e
         "complete": state.complete,
         "settings": header.settings or {},
         "cases": {name: getattr(totals, name) for name in ("passed", "failed", "undecided", "unfinished")},
-        "pass_rate": msgspec.to_builtins(_pass_rate(totals.suites)),
+        "pass_rate": msgspec.to_builtins(rate.estimate),
         "attempts": totals.attempts,
         "errors": totals.errors,
         "transport_retries": totals.retries,
         "repeated_calls": state.repeated,
-        "usage": {
-            "prompt_tokens": totals.prompt_tokens,
-            "completion_tokens": totals.completion_tokens,
-            "cost": totals.cost,
-        },
+        "usage": {name: getattr(totals, name) for name in ("prompt_tokens", "completion_tokens", "cost")},
         "notes": [renaming(totals.renamed)] if totals.renamed else [],
     }
 
@@ -271,17 +258,17 @@ def _common(report: CaseReport) -> dict[str, Any]:
 
 def _output(attempt: AttemptRecord) -> dict[str, Any]:
     """Return an attempt as REBEL writes outputs; one whose request failed is marked by its error."""
-    told = msgspec.to_builtins(attempt)
-    output = told["output"] or {"output": "", "tools_called": [], "context": [], "execution_time": None}
+    fields = msgspec.to_builtins(attempt)
+    output = fields["output"] or {"output": "", "tools_called": [], "context": [], "execution_time": None}
     named = ("attempt", "error", "model", "finish_reason", "usage", "tries", "waited", "calls", "started", "request_id")
-    return {**output, **{name: told.get(name) for name in named}}
+    return {**output, **{name: fields.get(name) for name in named}}
 
 
 def _verdicts(attempt: AttemptRecord, metrics: Sequence[str]) -> Iterator[Verdict]:
     """Yield what each metric said of an attempt, and why one said nothing."""
-    said = {verdict.metric: verdict for verdict in attempt.verdicts}
+    by_metric = {verdict.metric: verdict for verdict in attempt.verdicts}
     for metric in metrics:
-        record, error = said.get(metric), attempt.error
+        record, error = by_metric.get(metric), attempt.error
         if record is not None:
             reason = record.reason or ""
             yield Verdict(record.decision, record.score, reason, error=record.error, judge=metric)
@@ -292,12 +279,12 @@ def _verdicts(attempt: AttemptRecord, metrics: Sequence[str]) -> Iterator[Verdic
             yield Verdict(None, reason=reason, error=error.kind or "not measured", judge=metric)
 
 
-def _results(said: Sequence[tuple[AttemptRecord, Verdict]]) -> list[dict[str, Any]]:
+def _results(results: Sequence[tuple[AttemptRecord, Verdict]]) -> list[dict[str, Any]]:
     return [
-        {**_told(verdict), "metric": verdict.judge, "attempt": attempt.attempt, "error": verdict.error}
-        for attempt, verdict in said
+        {**_verdict_fields(verdict), "metric": verdict.judge, "attempt": attempt.attempt, "error": verdict.error}
+        for attempt, verdict in results
     ]
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
     return {"score": verdict.score, "verdict": WORDS[verdict.success], "reason": verdict.reason}

@@ -3,7 +3,7 @@
     result = run("attacks.jsonl", target="./bot.py:answer", judge="canary")
     result = resume(result.journal)
 
-What happens on the way is heard by a listener, which is silent unless another one is given.
+A listener is called with what happens on the way; it is silent unless another one is given.
 """
 
 from __future__ import annotations
@@ -27,44 +27,26 @@ from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.options import Options, options_from
 from faircount.io.new_file import NewFile
-from faircount.runs import lifecycle, resuming
+from faircount.runs import lifecycle
 from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.factory import make_attack
-from faircount.runs.budget import Limits, Tally
-from faircount.runs.cases import Case
-from faircount.runs.dataset_choice import DEFAULT_SEED, DatasetChoice, settled
-from faircount.runs.dataset_columns import read_map
-from faircount.runs.datasets import are_datasets, choose_entries
+from faircount.runs.budget import Limits, Progress, read_rules, watcher
+from faircount.runs.cases import Case, Selection, read_shard, read_tags
+from faircount.runs.datasets import DEFAULT_SEED, DatasetChoice, are_datasets, choose_entries, read_map, with_drawn_seed
 from faircount.runs.engine import Earlier, Ending
 from faircount.runs.journal import Journal, read_journal
-from faircount.runs.lifecycle import AttackSettings, Choice, Settings
-from faircount.runs.merging import Merged, merged
+from faircount.runs.lifecycle import AttackSettings, MergedRun, Settings, TestChoice, merge_shards
 from faircount.runs.options import PER_CASE, JournalOptions, MergeOptions, ResumeOptions, RunOptions
-from faircount.runs.planning import Plan, planned
+from faircount.runs.plan import Plan, plan_cases
 from faircount.runs.report import Layout, case_reports, is_report_of, report_pieces, totals_of
-from faircount.runs.selecting import Selection, read_tags
-from faircount.runs.shards import read_shard
-from faircount.runs.stopping import read_rules, watcher
 from faircount.runs.targets.base import Target
 from faircount.runs.targets.factory import make_target
 from faircount.runs.targets.openai import refuse_key
 
 _ABOUT_MODELS = ("model", "base_url", "api_key_env")
 _FOR_ENTRIES = (
-    "judge",
-    "no_judge",
-    "map",
-    "where",
-    "sample",
-    "sample_seed",
-    "attempts",
-    "attack",
-    "attack_iterations",
-    "attack_options",
-    "attack_only",
-    "shard",
-    "stop_when",
-    "spikee_results",
+    *("judge", "no_judge", "map", "where", "sample", "sample_seed", "attempts", "attack", "attack_iterations"),
+    *("attack_options", "attack_only", "shard", "stop_when", "spikee_results"),
 )
 _FOR_TESTS = ("aggregation", "report_layout", "tags", "exclude_tags", "fail_on_failed_tests")
 _ITERATIONS = 10
@@ -73,31 +55,31 @@ _PAUSES = 60.0
 
 
 class RunListener:
-    """Hears how runs go, and does nothing about it; subclass it to show something."""
+    """Called with how runs go, and does nothing about it; subclass it to show something."""
 
     def notice(self, sentence: str) -> None:
-        """Hear something that the user should know and no error says."""
+        """Called with something that the user should know and no error says."""
 
     def begin(self, journal: str, *, entries: bool) -> None:
-        """Hear that requests are about to be sent, and whether entries of a dataset are counted or attempts."""
+        """Called when requests are about to be sent, and whether entries of a dataset are counted or attempts."""
 
-    def progress(self, tally: Tally) -> None:
-        """Hear what was done so far, after every attempt of a test or every entry of a dataset."""
+    def progress(self, tally: Progress) -> None:
+        """Called with what was done so far, after every attempt of a test or every entry of a dataset."""
 
     def interrupted(self, number: int) -> None:
-        """Hear of the first interrupt, the second and so on, in a signal handler.
+        """Called at the first interrupt, the second and so on, in a signal handler.
 
         The first one lets requests in flight finish, the second one gives them up.
         """
 
     def end(self) -> None:
-        """Hear that nothing more is sent."""
+        """Called when nothing more is sent."""
 
 
 SILENT = RunListener()
 
 
-class Prepared(Struct, frozen=True):
+class PreparedRun(Struct, frozen=True):
     """A run that can begin: everything that could be refused was. Without `journal`, its journal gets a new name."""
 
     settings: Settings
@@ -158,20 +140,20 @@ def prepare(
     *,
     ignore_errors: bool = False,
     listener: RunListener = SILENT,
-) -> Prepared:
+) -> PreparedRun:
     """Return a run that can begin; UsageError or InputError if it could not. Nothing is sent or written."""
     where = where or JournalOptions()
-    setting = setting_of(options, options.concurrency)
+    context = setting_of(options, options.concurrency)
     paths = _paths(options)
     attacks = _attacks_entries(paths, options, where)
-    target = _target(options, setting, listener.notice)
-    attack = _attack(options, setting, listener.notice) if attacks else None
+    target = _target(options, context, listener.notice)
+    attack = _attack(options, context, listener.notice) if attacks else None
     # The model that judges ask is recorded too, whatever the target is.
     refuse_key("--base-url", options.base_url or "", options.api_key_env or ChatSettings().api_key_env)
     if options.stop_when is not None:
         read_rules(options.stop_when)
     settings = Settings(
-        choice=None if attacks else _tests(paths, options),
+        choice=None if attacks else TestChoice(paths, _selection(options), options.retries, options.aggregation),
         entries=_entries(paths, options, target) if attacks else None,
         files=(),
         target=target.settings(),
@@ -189,20 +171,20 @@ def prepare(
         spikee_results=where.spikee_results,
     )
     _refuse_existing(settings.spikee_results)
-    chosen = lifecycle.chosen_for(settings, setting)
+    chosen = lifecycle.cases_for(settings, context)
     for note in chosen.notes:
         listener.notice(note)
     lifecycle.make_ready(chosen.cases, attack)
-    return Prepared(replace(settings, files=chosen.files), chosen.cases, target, attack, where.journal)
+    return PreparedRun(replace(settings, files=chosen.files), chosen.cases, target, attack, where.journal)
 
 
-def start(prepared: Prepared, listener: RunListener = SILENT) -> RunResult:
+def start(prepared: PreparedRun, listener: RunListener = SILENT) -> RunResult:
     """Run what was prepared, and write what belongs beside its journal."""
     journal = _new_journal(prepared)
     return _result(journal.path, prepared.settings, _execute(prepared, journal, listener))
 
 
-def _new_journal(prepared: Prepared) -> Journal:
+def _new_journal(prepared: PreparedRun) -> Journal:
     """Make the journal: where the user says, or under a name that nothing has yet."""
     folder = Path(prepared.settings.output_folder)
     for needed in (folder if prepared.journal is None else Path(prepared.journal).parent, folder):
@@ -227,7 +209,7 @@ def _free_names(path: Path) -> Iterator[str]:
     yield from (str(path.with_stem(f"{path.stem}_{number}")) for number in itertools.count(2))
 
 
-def _execute(prepared: Prepared, journal: Journal, listener: RunListener, earlier: Earlier | None = None) -> Ending:
+def _execute(prepared: PreparedRun, journal: Journal, listener: RunListener, earlier: Earlier | None = None) -> Ending:
     settings = prepared.settings
     rule, strategy = settings.stop_when, settings.attacking.strategy(prepared.attack) if settings.is_attack else None
     listener.begin(journal.path, entries=settings.is_attack)
@@ -239,9 +221,9 @@ def _execute(prepared: Prepared, journal: Journal, listener: RunListener, earlie
             settings.limits,
             strategy=strategy,
             earlier=earlier,
-            heard=listener.progress,
-            watching=watcher(rule, ignore_errors=settings.ignore_errors) if rule else lambda _: "",
-            interrupted=listener.interrupted,
+            on_progress=listener.progress,
+            watcher=watcher(rule, ignore_errors=settings.ignore_errors) if rule else lambda _: "",
+            on_interrupt=listener.interrupted,
         )
     finally:
         listener.end()
@@ -251,14 +233,14 @@ def _execute(prepared: Prepared, journal: Journal, listener: RunListener, earlie
 
 
 def _paths(options: RunOptions) -> tuple[str, ...]:
-    return (*options.paths, *(path for folder in options.dataset_folder for path in _datasets_in(folder)))
-
-
-def _datasets_in(folder: str) -> list[str]:
-    found = sorted(str(path) for path in Path(folder).glob("*.jsonl") if path.is_file())
-    if not found:
-        raise InputError(f"{folder}: {'no .jsonl files in this folder' if Path(folder).is_dir() else 'no such folder'}")
-    return found
+    paths = list(options.paths)
+    for folder in options.dataset_folder:
+        found = sorted(str(path) for path in Path(folder).glob("*.jsonl") if path.is_file())
+        if not found:
+            why = "no .jsonl files in this folder" if Path(folder).is_dir() else "no such folder"
+            raise InputError(f"{folder}: {why}")
+        paths += found
+    return tuple(paths)
 
 
 def _attacks_entries(paths: tuple[str, ...], options: RunOptions, where: JournalOptions | None = None) -> bool:
@@ -271,10 +253,6 @@ def _attacks_entries(paths: tuple[str, ...], options: RunOptions, where: Journal
         if getattr(options, name, None) or getattr(where, name, None):
             raise UsageError(f"--{name.replace('_', '-')} works only with {kind}, not with {paths[0]}")
     return datasets
-
-
-def _tests(paths: tuple[str, ...], options: RunOptions) -> Choice:
-    return Choice(paths, _selection(options), options.retries, options.aggregation)
 
 
 def _entries(paths: tuple[str, ...], options: RunOptions, target: Target | None) -> DatasetChoice:
@@ -290,7 +268,7 @@ def _entries(paths: tuple[str, ...], options: RunOptions, target: Target | None)
         needs_judge=not (options.no_judge or decides),
         where=options.where,
     )
-    return settled(choice)
+    return with_drawn_seed(choice)
 
 
 def _selection(options: RunOptions) -> Selection:
@@ -298,13 +276,13 @@ def _selection(options: RunOptions) -> Selection:
     return Selection(keyword=options.keyword, tags=tags, exclude_tags=exclude_tags, names=options.case)
 
 
-def _attack(options: RunOptions, setting: Context, notice: Callable[[str], None]) -> Attack | None:
+def _attack(options: RunOptions, context: Context, notice: Callable[[str], None]) -> Attack | None:
     if options.attack is None:
         for name in ("attack_iterations", "attack_options", "attack_only"):
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')} needs --attack")
         return None
-    return make_attack(options.attack, replace(setting, tell=notice), options.attack_options)
+    return make_attack(options.attack, replace(context, tell=notice), options.attack_options)
 
 
 def _attacking(options: RunOptions, attack: Attack | None) -> AttackSettings:
@@ -315,9 +293,9 @@ def _attacking(options: RunOptions, attack: Attack | None) -> AttackSettings:
     return AttackSettings(recorded, options.attack_iterations or _ITERATIONS, options.attack_only, retries)
 
 
-def _target(options: RunOptions, setting: Context, notice: Callable[[str], None]) -> Target:
+def _target(options: RunOptions, context: Context, notice: Callable[[str], None]) -> Target:
     chat = replace(
-        setting.chat or ChatSettings(),
+        context.chat or ChatSettings(),
         timeout=options.timeout,
         tries=options.tries,
         concurrency=options.concurrency,
@@ -326,7 +304,7 @@ def _target(options: RunOptions, setting: Context, notice: Callable[[str], None]
         chat = replace(chat, requests_per_minute=options.requests_per_minute)
     return make_target(
         options.target,
-        replace(setting, chat=chat, tell=notice),
+        replace(context, chat=chat, tell=notice),
         target_args=options.target_args,
         api_config=options.api_config,
         api_client_module=options.api_client_module,
@@ -364,11 +342,15 @@ def resume(
     path = str(Path(asked.journal).absolute())
     settings = lifecycle.settings_of(path)
     if asked.spikee_results is not None:
-        settings = _with_spikee_results(settings, str(Path(asked.spikee_results).absolute()))
+        if not settings.is_attack:
+            raise UsageError("--spikee-results works only with datasets; this is a run of tests")
+        spikee_results = str(Path(asked.spikee_results).absolute())
+        _refuse_existing(spikee_results)
+        settings = replace(settings, spikee_results=spikee_results)
     limits = {name: getattr(asked, name) for name in ("concurrency", "max_calls", "max_cost")}
     changed = {name: value for name, value in limits.items() if value is not None}
     settings = replace(settings, limits=replace(settings.limits, **changed))
-    with resuming.in_its_folder(settings, path):
+    with lifecycle.in_its_folder(settings, path):
         ending = continue_run(path, settings, retry_errors=asked.retry_errors, listener=listener)
         return _result(path, settings, ending)
 
@@ -386,10 +368,10 @@ def continue_run(
     A run that stopped because enough was known goes on `to_the_end`, or stays as it is.
     """
     models: dict[str, Any] = {name: settings.judges.get(name) for name in _ABOUT_MODELS}
-    setting = setting_of(RunOptions(config=settings.config, **models))
+    context = setting_of(RunOptions(config=settings.config, **models))
     state = read_journal(path).state()
-    cases = resuming.same_cases(path, state, settings, setting)
-    if resuming.is_over(state, cases) and not (retry_errors and any(resuming.to_retry(state))):
+    cases = lifecycle.same_cases(path, state, settings, context)
+    if lifecycle.is_over(state, cases) and not (retry_errors and any(lifecycle.to_retry(state))):
         listener.notice("the run is complete; nothing to do")
         return Ending(complete=True, attempts=state.done)
     if state.stopped_early and state.complete is False and not to_the_end:
@@ -398,25 +380,18 @@ def continue_run(
     recorded = settings.attacking.attack
     attack: Attack | None = None if recorded is None else make_again("attack", recorded, listener.notice)
     lifecycle.make_ready(cases, attack)
-    for name in resuming.changed_metrics(path, state, cases):
+    for name in lifecycle.changed_metrics(path, state, cases):
         listener.notice(
             f"{name}: this metric has changed since the run began; old and new results may not be comparable"
         )
-    resumed = resuming.resume(path, cases, retry_errors=retry_errors, known=state)
+    resumed = lifecycle.resume(path, cases, retry_errors=retry_errors, known=state)
     if resumed.earlier.sent:
         in_flight = counted(len(resumed.earlier.sent), "request")
         listener.notice(f"resending {in_flight} that were in flight when the run stopped")
     if state.stopped_early:
         # What was stopped because enough was known goes on to the end: that is why somebody resumes it.
         settings = replace(settings, stop_when=None)
-    return _execute(Prepared(settings, cases, target, attack), resumed.journal, listener, resumed.earlier)
-
-
-def _with_spikee_results(settings: Settings, path: str) -> Settings:
-    if not settings.is_attack:
-        raise UsageError("--spikee-results works only with datasets; this is a run of tests")
-    _refuse_existing(path)
-    return replace(settings, spikee_results=path)
+    return _execute(PreparedRun(settings, cases, target, attack), resumed.journal, listener, resumed.earlier)
 
 
 def _refuse_existing(path: str | None) -> None:
@@ -432,24 +407,18 @@ def _result(path: str, settings: Settings, ending: Ending) -> RunResult:
     if ending.aborted:
         return RunResult(path, settings, ending)
     try:
-        report = _write_results(path, settings)
+        report = settings.spikee_results or ""
+        if not settings.is_attack:
+            report = _write_report(path, settings)
+        elif report:
+            # An existing file is from before the interruption: there was none when the run began.
+            with NewFile(report, force=True) as new:
+                new.write_all(spikee_rows(path))
     except (UsageError, InputError) as error:
         return RunResult(path, settings, ending, failure=error)
     # A path of the folder in which the run was begun says nothing to those who resume it from elsewhere.
     absolute = report and Path(path).is_absolute()
     return RunResult(path, settings, ending, str(Path(report).absolute()) if absolute else report)
-
-
-def _write_results(path: str, settings: Settings) -> str:
-    """Write the report of tests, or results in spikee's format, and return where; empty where that is nothing."""
-    if not settings.is_attack:
-        return _write_report(path, settings)
-    if settings.spikee_results is None:
-        return ""
-    # An existing file is from before the interruption: there was none when the run began.
-    with NewFile(settings.spikee_results, force=True) as new:
-        new.write_all(spikee_rows(path))
-    return settings.spikee_results
 
 
 def _write_report(path: str, settings: Settings) -> str:
@@ -482,24 +451,24 @@ def plan(
 ) -> Plan:
     """Return what a run would do and cost, by the same options as `run`; nothing is sent."""
     (asked,) = options_from({"paths": paths or None, **keywords}, RunOptions, given=options)
-    setting = setting_of(asked, asked.concurrency)
+    context = setting_of(asked, asked.concurrency)
     named = _paths(asked)
     if _attacks_entries(named, asked):
-        chosen = choose_entries(_entries(named, asked, None), setting)
+        chosen = choose_entries(_entries(named, asked, None), context)
         if asked.shard is not None:
             chosen = replace(chosen, cases=read_shard(asked.shard).of(chosen.cases))
     else:
-        chosen = lifecycle.choose(_tests(named, asked), setting)
+        chosen = lifecycle.choose_tests(TestChoice(named, _selection(asked), asked.retries, asked.aggregation), context)
     for note in chosen.notes:
         listener.notice(note)
-    chat = setting.chat or ChatSettings()
+    chat = context.chat or ChatSettings()
     iterations = 0 if asked.attack is None else asked.attack_iterations or _ITERATIONS
-    return planned(
+    return plan_cases(
         chosen.cases, chat.model or None, Prices(chat.prices), iterations=iterations, attack_only=asked.attack_only
     )
 
 
-def merge(*journals: str | os.PathLike[str], options: MergeOptions | None = None, **keywords: Any) -> Merged:
+def merge(*journals: str | os.PathLike[str], options: MergeOptions | None = None, **keywords: Any) -> MergedRun:
     """Merge the journals of a run's shards into a new journal, `output`; options are the fields of `MergeOptions`."""
     (asked,) = options_from({"journals": journals, **keywords}, MergeOptions, given=options)
     if not asked.journals:
@@ -507,7 +476,7 @@ def merge(*journals: str | os.PathLike[str], options: MergeOptions | None = None
     for path in asked.journals:
         if Path(asked.output).exists() and Path(path).exists() and Path(asked.output).samefile(path):
             raise UsageError(f"{asked.output}: is an input; write the output to another file")
-    whole = merged(asked.journals)
+    whole = merge_shards(asked.journals)
     with NewFile(asked.output, force=asked.force) as new:
         new.write_all(whole.pieces())
     return whole

@@ -13,7 +13,7 @@ from faircount.app.cli.messages import note
 from faircount.app.cli.progress import QUIET
 from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.report import formats
-from faircount.runs.budget import Tally
+from faircount.runs.budget import Progress
 from faircount.runs.service import RunListener
 from faircount.stats.proportion import wilson
 
@@ -44,7 +44,7 @@ class RunProgress(RunListener):
         self._before: int | None = None
         self._shown = False
 
-    def progress(self, tally: Tally) -> None:
+    def progress(self, tally: Progress) -> None:
         """Take note of what was done so far."""
         if self._before is None:
             self._before = tally.done - 1
@@ -91,7 +91,7 @@ class RunProgress(RunListener):
             sys.stderr.write(text)
             sys.stderr.flush()
 
-    def _told(self, tally: Tally, now: float) -> str:
+    def _told(self, tally: Progress, now: float) -> str:
         done_here = tally.done - (self._before or 0)
         rate = done_here / max(now - self._started, 1e-9)
         left = (tally.total - tally.done) / rate if rate else 0.0
